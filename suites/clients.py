@@ -1,4 +1,4 @@
-"""Who dials, in every suite."""
+"""Clients of all suites: two outside the cluster, pods and host processes on each kind of node."""
 
 from esipp.checks.model import Client, Role, Vantage
 

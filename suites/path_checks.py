@@ -1,4 +1,4 @@
-"""Parts of path checks, for every suite: clients, entries, Services, references, and how a check is made."""
+"""Building blocks of path checks for every suite: clients, entries, Services, references, and ``path_check``."""
 
 from dataclasses import replace
 
@@ -62,23 +62,23 @@ CLIENT_OR_NODE_IP = frozenset({AddressClass.CLIENT, AddressClass.NODE})
 ANYTHING = frozenset(AddressClass)
 
 
-# ------------------------------------------------------------------------------------------- what must hold besides
+# ------------------------------------------------------------------------------------------------------- controls
 def preconditions(path: Path) -> tuple[Control, ...]:
-    """What proves that this client shows its own address when no Service is in the way."""
+    """Return the controls which prove that the client keeps its own address when no Service is involved."""
     if path.client.vantage is Vantage.OUTSIDE:
         listener = Entry(EntryKind.NODE_LISTENER, path.entry.role or Role.ENDPOINT_NODE)
         way = Path(path.client, listener, path.protocol, path.family)
-        return (Control(way, CLIENT_IP, "the client must not be masqueraded on its way to the node"),)
+        return (Control(way, CLIENT_IP, "the network must not masquerade the client on its way to the node"),)
     if path.entry.kind is EntryKind.POD_IP or path.client == BACKEND:
         return ()
     direct = Path(path.client, POD_IP, path.protocol, path.family)
     if path.client.vantage is Vantage.POD:
-        return (Control(direct, CLIENT_IP, "pods must see each other's own address on the direct path"),)
+        return (Control(direct, CLIENT_IP, "pods must see each other's own address without a Service"),)
     return (Control(direct, frozenset(), "the node must reach the pod directly"),)
 
 
 def bare_node_controls(path: Path) -> tuple[Control, ...]:
-    """For silence at a bare node: two siblings that must answer the same client in the same window."""
+    """Return the positive controls for silence: two Services or nodes that must answer the same client meanwhile."""
     siblings = {
         EntryKind.NODE_PORT: (NODE_PORT_CLUSTER, ENDPOINT_NODE),
         EntryKind.SECOND_ADDRESS: (NODE_PORT_CLUSTER, SECOND_OF_ENDPOINT_NODE),
@@ -88,32 +88,32 @@ def bare_node_controls(path: Path) -> tuple[Control, ...]:
     same_node = Path(path.client, path.entry, path.protocol, path.family, cluster_service)
     same_service = Path(path.client, endpoint_entry, path.protocol, path.family, path.service)
     return (
-        Control(same_node, frozenset(), "the same node must answer this client for a Cluster service"),
-        Control(same_service, frozenset(), "the same service must answer this client on the endpoint's node"),
+        Control(same_node, frozenset(), "the same node must answer this client for a Cluster Service"),
+        Control(same_service, frozenset(), "the same Service must answer this client on the endpoint node"),
     )
 
 
 def same_client(path: Path, service: Service, why: str, entry: Entry | None = None) -> Control:
-    """A sibling service that must answer the same client."""
+    """Return a control: another Service that must answer the same client."""
     return Control(Path(path.client, entry or path.entry, path.protocol, path.family, service), frozenset(), why)
 
 
 def same_service(path: Path, client: Client, why: str) -> Control:
-    """Another client that the same service must answer."""
+    """Return a control: another client that the same Service must answer."""
     return Control(Path(client, path.entry, path.protocol, path.family, path.service, path.port), frozenset(), why)
 
 
 def shows_masquerading(path: Path) -> tuple[Control, ...]:
-    """A pod that dials another node's address: some network add-ons masquerade it before it leaves its own node."""
+    """Return a control for pods that dial another node: some network add-ons masquerade them on their own node."""
     towards_a_node = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
     if path.client.vantage is not Vantage.POD or not towards_a_node or path.entry.role in (None, path.client.role):
         return ()
     listener = Path(path.client, Entry(EntryKind.NODE_LISTENER, path.entry.role), path.protocol, path.family)
-    return (Control(listener, CLIENT_OR_NODE_IP, "shows whether the add-on masquerades pods towards nodes"),)
+    return (Control(listener, CLIENT_OR_NODE_IP, "shows whether the network add-on masquerades pod traffic to nodes"),)
 
 
 def features(path: Path) -> frozenset[str]:
-    """What a cluster must have for this path."""
+    """Return the features that a cluster needs for this path."""
     family, service = path.family.value.lower(), path.service
     needed = {f"family.{family}"}
     if path.client.vantage is Vantage.OUTSIDE:
@@ -154,12 +154,23 @@ def path_check(
     needs: frozenset[str] = frozenset(),
     suite: str = "source_ip",
 ) -> PathCheck:
-    """One check; its id, requirement, features, preconditions and known differences follow from its path.
+    """Return one check. Its id, requirement, features, controls and known differences follow from its path.
 
-    Checks are the source IP suite's unless another one names itself.
+    Args:
+        path: what the client dials, and how.
+        accept: the address classes that fulfil the check.
+        level: how binding it is. SCTP checks are never core.
+        references: the documents that it rests on.
+        suffix: what its id adds to the path's key.
+        controls: controls beyond those that follow from the path.
+        overrides: known differences beyond those that follow from the path.
+        told: the header in which the backend must learn the client's address.
+        spread: which backends may answer.
+        needs: features beyond those that follow from the path.
+        suite: the suite that it belongs to.
     """
     if path.protocol is Protocol.SCTP and level is Level.CORE:
-        level = Level.EXTENDED  # KEP-614: whether SCTP is carried at all is up to the network add-on
+        level = Level.EXTENDED  # KEP-614: the network add-on may lack SCTP
     return PathCheck(
         id=path.key + suffix,
         requirement=requirement(path, accept, told, spread),
@@ -179,11 +190,11 @@ def path_check(
 
 
 def answers_and_rewrites(path: Path, *references: Reference) -> tuple[PathCheck, PathCheck]:
-    """Two claims on one path: that it answers at all (API), and that the source is rewritten (kube-proxy)."""
+    """Return two checks of one path: it answers (API contract), and the source is rewritten (kube-proxy)."""
     host = path.client.vantage is Vantage.NODE
     elsewhere = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
     elsewhere = elsewhere and path.entry.role is not path.client.role
-    # a host process that its own node masquerades keeps an address of that node
+    # masquerading by its own node leaves a host process an address of that node
     rewritten = CLIENT_IP if host and not elsewhere else NODE_IP
     return (
         path_check(path, CLIENT_OR_NODE_IP, Level.CORE, API_ETP, *references, suffix=".answers"),
@@ -192,6 +203,10 @@ def answers_and_rewrites(path: Path, *references: Reference) -> tuple[PathCheck,
 
 
 def silent_at_bare_node(path: Path, *references: Reference, needs: frozenset[str] = frozenset()) -> PathCheck:
-    """A bare node does not answer: core from outside; clients inside are only warned by the API, and eBPF answers."""
+    """Return a check that a node without local endpoints does not answer.
+
+    It is core for clients outside. For clients inside it is extended: the API only warns them, and eBPF data planes
+    answer.
+    """
     level = Level.CORE if path.client.vantage is Vantage.OUTSIDE else Level.EXTENDED
     return path_check(path, NO_ANSWER, level, *references, controls=bare_node_controls(path), needs=needs)

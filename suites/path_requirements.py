@@ -1,4 +1,4 @@
-"""A check's requirement as a sentence, made from what is checked, so that prose cannot drift from it."""
+"""Requirement sentences of path checks, generated from the path, so that text and check cannot differ."""
 
 from esipp.checks.model import (
     NO_ANSWER,
@@ -9,6 +9,7 @@ from esipp.checks.model import (
     EntryKind,
     Path,
     Port,
+    Role,
     Service,
     ServiceType,
     Vantage,
@@ -18,13 +19,19 @@ from esipp.checks.path import Spread
 WHO = {
     "outside-1": "a client outside the cluster",
     "outside-2": "a second client outside the cluster",
-    "pod-on-endpoint-node": "a pod on the endpoint's node",
-    "pod-on-bare-node": "a pod on the bare node",
+    "pod-on-endpoint-node": "a pod on the endpoint node",
+    "pod-on-bare-node": "a pod on a node without local endpoints",
     "pod-on-other-node": "a pod on another node",
-    "host-on-endpoint-node": "a host process on the endpoint's node",
-    "host-on-bare-node": "a host process on the bare node",
+    "host-on-endpoint-node": "a host process on the endpoint node",
+    "host-on-bare-node": "a host process on a node without local endpoints",
     "host-on-other-node": "a host process on another node",
-    "backend": "the backend itself",
+    "backend": "the backend pod",
+}
+NODES = {
+    Role.ENDPOINT_NODE: "the endpoint node",
+    Role.BARE_NODE: "a node without local endpoints",
+    Role.OTHER_NODE: "another node without local endpoints",
+    Role.CONTROL_PLANE: "a control plane node",
 }
 HEADERS = {
     Claim.FORWARDED_FOR: "an X-Forwarded-For header",
@@ -33,52 +40,69 @@ HEADERS = {
 }
 BALANCERS = {
     Balancer.FORWARD: "a forwarding load balancer",
-    Balancer.ECMP: "a load balancer that forwards to several nodes",
+    Balancer.ECMP: "an ECMP forwarding load balancer",
     Balancer.PROXY: "a proxying load balancer",
     Balancer.PROXY_FORWARDED_FOR: "a proxying load balancer with X-Forwarded-For",
     Balancer.PROXY_V1: "a proxying load balancer with PROXY protocol version 1",
     Balancer.PROXY_V2: "a proxying load balancer with PROXY protocol version 2",
 }
+PORTS = {
+    Port.MAIN: "",
+    Port.NAMED: " at the port with a named targetPort",
+    Port.SAME: " at the port with an equal targetPort",
+    Port.HTTP: " at the HTTP port",
+}
+BACKENDS = {
+    Backends.HOST_NETWORK: "a host-network backend",
+    Backends.NOT_READY: "a backend that is not ready",
+    Backends.PAIR: "two backends",
+    Backends.CONTROL_PLANE: "its only backend on a control plane node",
+}
+CLIENT_ADDRESS = "the client's own address"
 
 
 def requirement(path: Path, accept: frozenset[AddressClass], told: Claim, spread: Spread) -> str:
-    """The requirement of a check on this path."""
-    claims = f", and claims another address in {HEADERS[path.claim]}," if path.claim is not Claim.NOTHING else ""
-    socket = " from one socket" if path.one_socket else ""
+    """Return the requirement of a check on this path.
+
+    Args:
+        path: what the client dials, and how.
+        accept: the address classes that fulfil the check.
+        told: the header in which the backend must learn the client's address.
+        spread: which backends may answer.
+    """
     over = f"over {path.protocol.value} and {path.family.value}"
-    sentence = f"{WHO[path.client.name]} that dials {_what(path)} {over}{socket}{claims} {_outcome(path, accept)}"
+    how = " from one socket" if path.one_socket else ""
+    how += f" and claims another address in {HEADERS[path.claim]}" if path.claim is not Claim.NOTHING else ""
+    sentence = f"When {WHO[path.client.name]} dials {_destination(path)} {over}{how}, {_outcome(path, accept)}"
     if told is not Claim.NOTHING:
-        sentence += f", and the backend is told the client's own in {HEADERS[told]}"
+        sentence += f" and reads the client's own address from {HEADERS[told]}"
     if spread is Spread.ONE:
-        sentence += ", by one and the same backend every time"
-    return sentence[0].upper() + sentence[1:] + "."
+        sentence += ", and the same backend answers every connection"
+    return sentence + "."
 
 
-def _what(path: Path) -> str:
+def _destination(path: Path) -> str:
     if path.service is None:
-        return "a pod's own address"
-    node = path.entry.role.value.replace("-", " ") if path.entry.role else ""
-    own = path.entry.role is not None and path.entry.role is path.client.role
-    whose = "its own node's" if own else f"the {node}'s"
-    entry = {
-        EntryKind.CLUSTER_IP: "the ClusterIP",
-        EntryKind.VIP: "the VIP",
-        EntryKind.NODE_PORT: f"{whose} nodePort",
-        EntryKind.SECOND_ADDRESS: f"the nodePort at a second address of the {node}",
-        EntryKind.EXTERNAL_IP: f"an externalIP (the {node}'s address)",
+        return "the address of a backend pod"
+    role = path.entry.role
+    node = NODES[role] if role else ""
+    if role is not None and role is path.client.role:
+        node = "its own node"
+    elif path.service.backends is Backends.CONTROL_PLANE and role is Role.ENDPOINT_NODE:
+        node = NODES[Role.BARE_NODE]  # the endpoint node of other Services has no endpoint of this one
+    entry, where = {
+        EntryKind.CLUSTER_IP: ("the ClusterIP", ""),
+        EntryKind.VIP: ("the VIP", ""),
+        EntryKind.NODE_PORT: ("the nodePort", f" on {node}"),
+        EntryKind.SECOND_ADDRESS: ("the nodePort", f" at a second address of {node}"),
+        EntryKind.EXTERNAL_IP: (f"an externalIP (the address of {node})", ""),
     }[path.entry.kind]
-    port = {
-        Port.MAIN: "",
-        Port.NAMED: " at a port whose targetPort is a name",
-        Port.SAME: " at a port whose targetPort is the same number",
-        Port.HTTP: " at its HTTP port",
-    }[path.port]
-    return f"{entry}{port} of {_service(path.service)}"
+    return f"{entry} of {_service(path.service)}{PORTS[path.port]}{where}"
 
 
 def _service(service: Service) -> str:
-    named = {ServiceType.CLUSTER_IP: "a ClusterIP", ServiceType.NODE_PORT: "a NodePort"}
-    name = f"{named.get(service.type, 'a LoadBalancer')} service"
+    types = {ServiceType.CLUSTER_IP: "a ClusterIP", ServiceType.NODE_PORT: "a NodePort"}
+    name = f"{types.get(service.type, 'a LoadBalancer')} Service"
     if service.balancer is not Balancer.DEFAULT:
         name += f" behind {BALANCERS[service.balancer]}"
     traits = []
@@ -86,24 +110,18 @@ def _service(service: Service) -> str:
         traits.append(f"externalTrafficPolicy {service.policy.value if service.policy else 'unset'}")
     if service.internal:
         traits.append(f"internalTrafficPolicy {service.internal.value}")
-    backends = {
-        Backends.HOST_NETWORK: "a host-network backend",
-        Backends.NOT_READY: "a backend that is not ready",
-        Backends.PAIR: "two backends",
-        Backends.CONTROL_PLANE: "its only backend on a control plane's node",
-    }
     if service.backends is not Backends.POD:
-        traits.append(backends[service.backends])
+        traits.append(BACKENDS[service.backends])
     if service.families:
         traits.append(f"{service.families.value} only")
     if service.old_form:
-        traits.append(f"the old annotations {service.old_form.value}")
+        traits.append(f"pre-1.7 annotations with the value {service.old_form.value}")
     if service.publish_not_ready:
         traits.append("publishNotReadyAddresses")
     if service.affinity:
         traits.append("sessionAffinity ClientIP")
     if service.ranges:
-        traits.append(f"loadBalancerSourceRanges of {' and '.join(service.ranges)} only")
+        traits.append(f"loadBalancerSourceRanges for {' and '.join(service.ranges)} only")
     if service.several_ports:
         traits.append("several ports")
     return name + (f" ({', '.join(traits)})" if traits else "")
@@ -111,15 +129,15 @@ def _service(service: Service) -> str:
 
 def _outcome(path: Path, accept: frozenset[AddressClass]) -> str:
     if accept == frozenset(AddressClass):
-        return "is answered or not: what is seen is recorded"
+        return "the outcome is recorded, whatever it is"
     if accept <= NO_ANSWER:
-        return "gets no answer"
+        return "the client gets no answer"
     if accept == {AddressClass.CLIENT, AddressClass.NODE}:
-        return "is answered"
+        return "the client gets an answer"
     host = path.client.vantage is Vantage.NODE
     return {
-        AddressClass.CLIENT: "is seen with its own node's address" if host else "is seen with its own address",
-        AddressClass.NODE: "is seen with another node's address" if host else "is seen with a node's address",
-        AddressClass.HAIRPIN: "is seen with its node's address",
-        AddressClass.LOAD_BALANCER: "is seen with the load balancer's address",
+        AddressClass.CLIENT: "the backend sees " + ("an address of the client's node" if host else CLIENT_ADDRESS),
+        AddressClass.NODE: "the backend sees " + ("an address of another node" if host else "a node's address"),
+        AddressClass.HAIRPIN: "it sees an address of its own node as the source (hairpin)",
+        AddressClass.LOAD_BALANCER: "the backend sees the load balancer's address",
     }[min(accept)]

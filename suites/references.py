@@ -1,4 +1,4 @@
-"""Every document that checks and known differences rest on, each named once."""
+"""References of checks and known differences, each defined once."""
 
 from esipp.checks.reference import GITHUB, KUBERNETES_DOCS, Reference, docs, issue, kep
 from esipp.checks.version_references import *
@@ -11,7 +11,7 @@ _CILIUM_WITHOUT_KUBE_PROXY = "https://docs.cilium.io/en/stable/network/kubernete
 
 # ------------------------------------------------------------------------------------------------ the design proposal
 def _design(part: str, title: str) -> Reference:
-    """A part of the proposal that source IP preservation began with, in the archive of design proposals."""
+    """Return a part of the original design proposal for source IP preservation, from the archive of proposals."""
     page = "design-proposals-archive/blob/main/network/external-lb-source-ip-preservation.md"
     return Reference(f"Design proposal, source IP preservation: {title}", f"{GITHUB}/kubernetes/{page}{part}")
 
@@ -80,7 +80,7 @@ UPDATES = Reference(
 
 # ------------------------------------------------------------------------------------------------------ API reference
 def _api(field: str, shown: str, part: str = "ServiceSpec") -> Reference:
-    """A field of Services, found on its page by the words that stand there."""
+    """Return a Service field in the API reference, with a link to the field's text on the page."""
     page = f"{KUBERNETES_DOCS}/reference/kubernetes-api/service-resources/service-v1/#{part}"
     text = shown.replace(" ", "%20").replace("[", "%5B").replace("]", "%5D").replace("(", "%28").replace(")", "%29")
     return Reference(f"API reference, Service {field}", f"{page}:~:text={text}")
@@ -173,7 +173,7 @@ SHARED_HEALTH_PORT = issue(_KUBERNETES, 114702, "the proxiers of two families sh
 SHARED_HEALTH_PORT_FIX = issue(_KUBERNETES, 137370, "fixes #114702")
 PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no defined semantics")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
-"""What ended the annotations of before 1.7."""
+"""The changes that replaced and removed the annotations."""
 
 ONLY_BALANCED_ANNOUNCED = issue(_KUBERNETES, 119789, "only load balancers have an ingress in their status")
 

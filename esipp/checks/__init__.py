@@ -1,1 +1,1 @@
-"""Checks as data: what they are made of, and what decides whether one can be asked."""
+"""Checks as data: their types, and the rules that decide which checks can run."""

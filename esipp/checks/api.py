@@ -1,4 +1,4 @@
-"""What is done to Services and what must come of it: chains of requests, answers, and the checks about them. No I/O.
+"""API checks: chains of requests about Services, the expected answers, and the type of check. No I/O.
 
 Semantics: the API text of Service; pkg/apis/core/validation and pkg/registry/core/service (upstream.md §2.9, §3).
 """
@@ -14,7 +14,7 @@ from esipp.checks.trials import ScenarioCheck
 Json = dict[str, Any]
 
 NOBODY = "esipp.dev/nobody"
-"""A load balancer class that nobody serves: what stands in the status is what we write there."""
+"""A loadBalancerClass without an implementation, so the status has only what the suite writes."""
 
 POLICY, INTERNAL = "spec.externalTrafficPolicy", "spec.internalTrafficPolicy"
 HEALTH_PORT, NODE_PORT = "spec.healthCheckNodePort", "spec.ports.0.nodePort"
@@ -24,15 +24,15 @@ TARGET_PORT, AFFINITY = "spec.ports.0.targetPort", "spec.sessionAffinity"
 AFFINITY_SECONDS = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
 
 ANNOTATION = "annotation "
-"""A path that begins so names an annotation, whose key has dots of its own."""
+"""Prefix of paths that name an annotation, because its key contains dots."""
 
 
 class Verb(StrEnum):
-    """What a step does.
+    """The kind of a step.
 
-    ``create`` and ``replace`` send a whole manifest that names nothing which was allocated. ``update`` reads, changes
-    some fields and writes the whole object back. ``free`` finds a node port that nobody has. ``listen`` asks every
-    node at a port where nobody may listen, and at another where all must.
+    ``create`` and ``replace`` send a whole manifest without allocated values. ``update`` reads, changes some fields and
+    writes the whole object back. ``free`` finds an unused node port. ``listen`` probes every node on a port that must
+    be closed, and on another one that must be open.
     """
 
     CREATE = "create"
@@ -51,7 +51,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True)
 class Ref:
-    """What stands at a path of an earlier step's answer; ``text`` where it is wanted as a string."""
+    """The value at a path of an earlier step's answer; with ``text``, as a string."""
 
     step: str
     path: str
@@ -63,14 +63,14 @@ class Step:
     """One request.
 
     Args:
-        name: of its answer.
-        verb: what is done.
-        body: of a creation: spec, and annotations; of an update: values by path; else what is sent. May hold Refs.
-        of: which of the chain's Services; the empty name is its own.
-        drop: paths that an update leaves out.
-        since: the step whose answer an update starts from; what is there now where it is empty.
-        manager, force: of an apply.
-        alone: whether the chain goes on if it is refused; else nothing more is done to that Service.
+        name: the name of its answer.
+        verb: its kind.
+        body: spec and annotations for a creation, values by path for an update, else the sent body. It may hold Refs.
+        of: one of the chain's Services; the empty name is the default one.
+        drop: paths that an update omits.
+        since: the step with the answer that an update starts from; empty for the current object.
+        manager, force: parameters of an apply.
+        alone: whether the chain continues if the request is refused; else the Service gets no more requests.
     """
 
     name: str
@@ -86,19 +86,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps that are made one after the other, on Services of their own."""
+    """Consecutive steps on Services of their own."""
 
     name: str
     steps: tuple[Step, ...]
 
     @property
     def reuses_a_port(self) -> bool:
-        """Whether it names a port again that was given back meanwhile, and that the server may hand to anybody."""
+        """Return whether a step requests a freed port again, which the server may have given to another Service."""
         return any(not ref.text for step in self.steps for ref in refs_in(step.body))
 
 
 class Is(Enum):
-    """What must be true of a field whose value is the server's choice."""
+    """The condition on a field with a value that the server chooses."""
 
     ABSENT = "none"
     PRESENT = "one"
@@ -113,7 +113,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Taken:
-    """The step is taken, and these fields are so in its answer: a value, ``Is``, or ``Same``."""
+    """The server accepts the step, and its answer has these fields: a value, ``Is``, or ``Same``."""
 
     step: str
     fields: tuple[tuple[str, Any], ...] = ()
@@ -121,7 +121,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Refused:
-    """The step is refused: with one of these HTTP statuses and reasons, in words that hold all of ``says``."""
+    """The server refuses the step with one of these HTTP statuses and reasons, and a message with all of ``says``."""
 
     step: str
     statuses: tuple[int, ...] = (422,)
@@ -131,7 +131,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Warned:
-    """The step is taken, with a warning that has this text in it; or without one, whatever else is warned of."""
+    """The server accepts the step with a warning that contains this text, or (``absent``) without such a warning."""
 
     step: str
     text: str
@@ -140,7 +140,7 @@ class Warned:
 
 @dataclass(frozen=True)
 class Quiet:
-    """No node answers at a port, while every node does at another."""
+    """No node answers on one port, while every node answers on another."""
 
     step: str
 
@@ -150,9 +150,9 @@ Want = Taken | Refused | Warned | Quiet
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server made of a step; ``refused`` are HTTP status, reason and message.
+    """The API server's answer to a step; ``refused`` has HTTP status, reason and message.
 
-    ``trouble`` says why the step was not made, or why its answer says nothing of the server.
+    ``trouble`` says why there was no request, or why its answer says nothing about the server.
     """
 
     object: Json = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Answer:
     trouble: str = ""
 
     def as_json(self) -> Json:
-        """As the ledger keeps it: without what is the server's bookkeeping."""
+        """Return the answer as the ledger keeps it, without the server's metadata."""
         parts = ("spec", "status", "port", "silent", "control")
         kept = {name: part for name, part in self.object.items() if name in parts}
         kept |= {
@@ -173,12 +173,12 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class ApiCheck(ScenarioCheck):
-    """A check about what comes of a chain.
+    """A check of the answers to a chain.
 
     Args:
-        chain: what is done; checks may share one.
-        wants: all of them must hold.
-        given: what must hold besides, or the check proves nothing.
+        chain: the requests; checks may share a chain.
+        wants: the conditions, which must all hold.
+        given: the preconditions; the check proves nothing without them.
     """
 
     chain: Chain = field(compare=False, repr=False)
@@ -187,29 +187,29 @@ class ApiCheck(ScenarioCheck):
 
     @property
     def asked(self) -> str:
-        """The requests, one after the other."""
+        """Return the requests in order."""
         return "; then ".join(say_step(step) for step in self.chain.steps)
 
     @property
     def on_host_network(self) -> bool:
-        """Only where something is asked on the wire, from a client outside."""
+        """Return whether the chain probes ports from a client outside."""
         return any(step.verb is Verb.LISTEN for step in self.chain.steps)
 
     @property
     def through_pods(self) -> bool:
-        """The API server alone is asked."""
+        """Return False: requests go to the API server only."""
         return False
 
     @property
     def profile(self) -> Profile:
-        """The type with which the chain's first Service is made; what says none is a ClusterIP."""
+        """Return the type of the chain's first Service; without a type it is ClusterIP."""
         specs = (step.body.get("spec", {}) for step in self.chain.steps if isinstance(step.body, dict))
         kind = next((spec["type"] for spec in specs if isinstance(spec, dict) and "type" in spec), "ClusterIP")
         return Profile(kind) if kind in list(Profile) else Profile.CLUSTER_IP
 
 
 def at(found: Any, path: str) -> Any:
-    """What stands at a path of an object; None where nothing does."""
+    """Return the value at a path of an object, or None."""
     if path.startswith(ANNOTATION):
         return (found.get("metadata", {}).get("annotations") or {}).get(path.removeprefix(ANNOTATION))
     for part in path.split("."):
@@ -221,7 +221,7 @@ def at(found: Any, path: str) -> Any:
 
 
 def refs_in(body: Any) -> Iterator[Ref]:
-    """Every Ref in a body."""
+    """Yield every Ref in a body."""
     if isinstance(body, Ref):
         yield body
     parts = body.values() if isinstance(body, Mapping) else body if isinstance(body, list) else ()
@@ -230,13 +230,13 @@ def refs_in(body: Any) -> Iterator[Ref]:
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a field is not there, or has the value that stands for that."""
+    """Return whether a field is missing or has an empty value."""
     return value is None or (not isinstance(value, bool) and not value)
 
 
 # ----------------------------------------------------------------------------------------------------------- in words
 def say_path(path: str) -> str:
-    """A field as people call it."""
+    """Return the usual name of a field."""
     if path.startswith(ANNOTATION):
         return path
     parts = [part for part in path.split(".") if not part.isdigit() and part not in ("spec", "status")]
@@ -248,7 +248,7 @@ def say_path(path: str) -> str:
 
 
 def say_want(want: Want) -> str:
-    """What must be seen, in a few words."""
+    """Return a condition in a few words."""
     if isinstance(want, Taken):
         return ", ".join(_fields(want)) or "taken"
     if isinstance(want, Refused):
@@ -271,7 +271,7 @@ def _fields(want: Taken) -> Iterator[str]:
 
 
 def say_value(value: Any) -> str:
-    """A field's value as it is written."""
+    """Return a field's value as text."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
@@ -284,7 +284,7 @@ def say_value(value: Any) -> str:
 
 
 def say_step(step: Step) -> str:
-    """A request in words."""
+    """Return a request in words."""
     whom = f" service {step.of}" if step.of else ""
     what = f" {say_value(step.body)}" if step.body else ""
     what += f" without {' and '.join(map(say_path, step.drop))}" if step.drop else ""

@@ -1,7 +1,6 @@
-"""A check: one behaviour, one requirement, one verdict; and what decides whether it can be asked. No I/O.
+"""``Check``, the base of all checks, and the rules that decide whether a cluster supports one. No I/O.
 
-What is common to the checks of all suites is here; what a suite's checks say besides is in model.py (source IP), and in
-the packages of the other suites.
+A check is one behaviour with one requirement and one verdict. The modules of this package add a type for each suite.
 """
 
 import re
@@ -18,7 +17,7 @@ class Level(StrEnum):
     """How binding a check is.
 
     ``core``: the API contract and its documentation. ``extended``: kube-proxy's documented behaviour, where other
-    data planes may differ. ``record``: written down, never failed.
+    data planes may differ. ``record``: informational; the result is recorded and never fails.
     """
 
     CORE = "core"
@@ -27,7 +26,7 @@ class Level(StrEnum):
 
 
 class Profile(StrEnum):
-    """The kind of Service that a check is about: what a report's verdicts are told by (Gateway API's word)."""
+    """The kind of Service of a check. Reports group verdicts by it (a term of the Gateway API)."""
 
     CLUSTER_IP = "ClusterIP"
     NODE_PORT = "NodePort"
@@ -35,15 +34,15 @@ class Profile(StrEnum):
 
 
 class Binding(StrEnum):
-    """Whose failures make a run fail (``--fail-on``): those of core checks, or also those of extended ones."""
+    """The failures that make a run fail (``--fail-on``): of core checks only, or of extended ones too."""
 
     CORE = "core"
     EXTENDED = "extended"
 
 
 class Status(StrEnum):
-    """What the judge says of a check (docs/verdicts.md). ``recorded`` is the only one of an informational check that
-    was observed: nothing is required of it, so it neither passes nor fails.
+    """The verdict on a check (docs/verdicts.md). ``recorded`` is for an informational check that was observed: it
+    requires nothing, so it neither passes nor fails.
     """
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
@@ -57,8 +56,8 @@ class Status(StrEnum):
 
 
 class Nature(StrEnum):
-    """What a known difference is: ``allowed``, as the API's text does not forbid it; a known ``defect``; or a
-    ``finding`` of this suite's own, of which no issue is known.
+    """The nature of a known difference: ``allowed`` by the API's text; a known ``defect``; or a ``finding`` of this
+    suite without a known issue.
     """
 
     ALLOWED = "allowed"
@@ -68,10 +67,20 @@ class Nature(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A legitimate difference of a check that is no path: where all facts in ``when`` hold and ``seen`` is what was
-    seen, the check is ``known``, with reason and references. ``before`` limits it to older versions (see ``holds``),
-    ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds. ``evidence`` says in a sentence
-    what must have been seen, ``hides`` what the difference can still hide (docs/excuses.md).
+    """A known difference of a check other than a path check.
+
+    If all facts in ``when`` hold and the judge reports ``seen``, the verdict is ``known``, with reason and references.
+
+    Args:
+        when: the facts under which it holds.
+        seen: the evidence, exactly as the judge reports it.
+        reason: why the data plane differs.
+        references: the documents that it rests on.
+        before: limits it to older versions (see ``holds``).
+        nature: whether it is allowed, a defect or a finding.
+        by_chance: whether a run may miss it although it holds.
+        evidence: the required evidence, in a sentence.
+        hides: what it can still hide (docs/excuses.md).
     """
 
     when: tuple[tuple[str, str], ...]
@@ -87,55 +96,61 @@ class Difference:
 
 FAMILY = "family."
 OUTSIDE, TWO_ADDRESSES = "vantage.outside", "vantage.outside.two-addresses"
-"""That a client stands outside the cluster, and a second one by another address. Where that is not so in every IP
-family, or not with raw sockets, features of their own say it: see ``_of_vantages``."""
+"""Features: a client outside the cluster, and a second one with another address. Features of their own say so if that
+does not hold for every IP family, or not for raw sockets: see ``_of_vantages``."""
 
 RAW_SOCKETS = f"{OUTSIDE}.raw-sockets"
-"""That clients outside may open raw sockets, which SCTP needs; nobody looks for it where they are containers."""
+"""Feature: clients outside may open raw sockets, which SCTP needs. Absent if these clients are containers."""
 
 HEALTH_VIEW = "load-balancer.health-view"
-"""That the cluster's own load balancer can be asked what it thinks of each node."""
+"""Feature: the cluster's own load balancer reports the health of each node."""
 
 REFERENCE = "load-balancer.reference-"
-"""How the features are called that stand for the classes of the reference load balancer."""
+"""Prefix of features for the classes of the reference load balancer."""
 
 OWN_REFERENCE = "load-balancer.reference.role"
-"""The fact that says what the reference load balancer is here: ``own`` where it serves Services that name no class, so
-that it is the cluster's own load balancer; ``instrument`` where it stands beside the cluster's."""
+"""The fact about the role of the reference load balancer. ``own``: it serves Services without a class, so it is the
+cluster's own load balancer. ``instrument``: the cluster has another one."""
 
 HOST_NETWORK = "host-network"
-"""The feature that checks need which rest on our agents: a cluster may admit no such pods."""
+"""Feature of checks that need the agents on the host network, which a cluster may not admit."""
 
 KUBERNETES = "kubernetes."
-"""How the features are called that stand for a version: ``kubernetes.1.28``."""
+"""Prefix of features for a version: ``kubernetes.1.28``."""
 
 CARRIES = "load-balancer.carries."
-"""How features are called that stand for what the cluster's own load balancer does not carry, as somebody told
-(loadbalancers/carrying.py): words of ``Check.balanced`` follow, ``load-balancer.carries.sctp``."""
+"""Prefix of features for traffic that the cluster's own load balancer may not carry (loadbalancers). Words of
+``Check.balanced`` follow: ``load-balancer.carries.sctp``."""
 
 ANYTHING = "anything"
-"""The word that all checks have which the cluster's own load balancer must carry."""
+"""The word in ``Check.balanced`` of every check that uses the cluster's own load balancer."""
 
 AT_VIPS = f"{OUTSIDE}.vips."
-"""Facts that say why it is not proven by which address a client outside is seen at VIPs of the cluster's own load
-balancer, by family (``vantage.outside.vips.ipv4``); there is none where nothing speaks against it (whereabouts.py)."""
+"""Prefix of facts, by family (``vantage.outside.vips.ipv4``), that say why the address of a client outside is uncertain
+at VIPs of the cluster's own load balancer. Absent if nothing makes it uncertain."""
 
 SURROUNDINGS = "surroundings."
-"""Facts that say what in the cluster's surroundings was seen to stand between clients and pods of ours: a policy that
-denies, a mesh's proxy. There is none where nothing does."""
+"""Prefix of facts about the environment that may affect traffic between clients and pods: a NetworkPolicy that denies,
+the proxy of a mesh. Absent if there is none."""
 
 EXCLUDED = "excluded."
-"""How those are called that stand for checks which the user leaves out (excluding.py): a pattern of ids follows."""
+"""Prefix of features for checks that the user excludes (exclusions.py). A pattern of ids follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One behaviour (docs/architecture.md, law 1): what every suite's checks have.
+    """One behaviour (docs/architecture.md, law 1), with the fields that checks of all suites have.
 
-    ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name.
-    ``since`` is the Kubernetes from which on it can be asked (``1.28``), ``since_why`` the reference; both follow from
-    what the check uses (versions.py), unless a later version is given here. Empty where every Kubernetes will do that
-    the suite can speak to.
+    Args:
+        id: stable, and the name of the test.
+        requirement: a sentence.
+        level: how binding it is.
+        suite: the suite that it belongs to.
+        references: the documents that it rests on.
+        features: what it needs; if the cluster lacks one, the check is unsupported.
+        since: the first Kubernetes version that supports it (``1.28``), or empty for all versions that the suite
+            supports. It follows from what the check uses (versions.py), unless the check gives a later one.
+        since_why: the reference for ``since``.
     """
 
     id: str
@@ -149,59 +164,59 @@ class Check:
 
     @property
     def expected(self) -> str:
-        """What must be seen, in a word or two, as ``esipp list`` prints it."""
+        """Return what the check expects, in a few words, as ``esipp list`` prints it."""
         raise NotImplementedError
 
     @property
     def asked(self) -> str:
-        """How it is asked, as ``esipp explain`` tells it; empty where there is nothing to add."""
+        """Return how the check probes, for ``esipp explain``; empty if there is nothing to add."""
         return ""
 
     @property
     def fails_if(self) -> str:
-        """The broken data plane that trips it, for ``esipp explain`` and for whoever reads a failure."""
+        """Return the fault that the check detects, for ``esipp explain`` and for failures."""
         return ""
 
     @property
     def instrument(self) -> bool:
-        """Whether it asks by way of the reference load balancer, an instrument of ours beside the cluster."""
+        """Return whether the check uses the reference load balancer, which is an instrument of this suite."""
         return any(name.startswith(REFERENCE) for name in self.features)
 
     @property
     def on_host_network(self) -> bool:
-        """Whether it rests on our agents, which stand on the nodes' own network and tell all their addresses."""
+        """Return whether the check needs the agents, which run on the host network and report all node addresses."""
         return True
 
     @property
     def balanced(self) -> frozenset[str]:
-        """What the cluster's own load balancer must carry for it, in small words; none where no VIP of its is dialled.
+        """Return what the cluster's own load balancer must carry, in lower case; empty if the check dials no such VIP.
 
-        Protocol, family, policy (``unset`` where there is none) and vantage, as far as the check is about one.
+        The words are protocol, family, policy (``unset`` without one) and vantage, if the check has one.
         """
         return frozenset()
 
     @property
     def own_service(self) -> str:
-        """The Service object of the cluster's own load balancer whose VIP it dials; empty where it dials none."""
+        """Return the Service of the cluster's own load balancer with the dialled VIP; empty if there is none."""
         return ""
 
     @property
     def source_at_vips(self) -> frozenset[str]:
-        """The families, in small letters, in which it claims whose address is seen of clients outside at such VIPs."""
+        """Return the families, in lower case, of claims about the address of clients outside at such VIPs."""
         return frozenset()
 
     @property
     def through_pods(self) -> bool:
-        """Whether it rests on connections to pods of ours, which policies and meshes may hinder."""
+        """Return whether the check connects to pods, which NetworkPolicies and meshes may affect."""
         return True
 
     @property
     def profile(self) -> Profile:
-        """The kind of Service that it is about; health checks and their ports belong to load balancers."""
+        """Return the kind of Service; health checks and their ports belong to load balancers."""
         return Profile.LOAD_BALANCER
 
     def as_json(self) -> dict[str, Any]:
-        """The check as one JSON object, as ``esipp list --format json`` prints it and the ledger keeps it."""
+        """Return the check as a JSON object, as ``esipp list --format json`` and the ledger have it."""
         return {
             "id": self.id,
             "suite": self.suite,
@@ -215,10 +230,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Feature:
-    """Something checks may need: whether it is there, and how that was decided.
+    """A feature that checks may need: whether it is present, and why.
 
-    ``ours`` marks what is missing through our own doing (left out by the user, no client outside at hand) and not
-    because the cluster lacks it: its core checks then count as left out, and the result is at best ``partial``.
+    ``ours`` marks a feature that is missing for reasons outside the cluster: the user excluded it, or there is no
+    client outside. Its core checks then count as left out, and the result is at best ``partial``.
     """
 
     present: bool
@@ -227,8 +242,8 @@ class Feature:
 
 
 def missing_features(check: Check, features: Mapping[str, Feature]) -> dict[str, Feature]:
-    """What a check needs and is not there, by name; a feature that nobody looked for counts as missing."""
-    unknown = Feature(False, "nobody looked for it")
+    """Return the missing features of a check, by name; a feature that the run did not check for is missing."""
+    unknown = Feature(False, "this run did not check for it")
     needed = check.features | ({HOST_NETWORK} if check.on_host_network and HOST_NETWORK in features else set())
     needed |= _of_vantages(check, features)
     needed |= set(exclusions(check.id, features)) | _uncarried(check, features)
@@ -237,9 +252,9 @@ def missing_features(check: Check, features: Mapping[str, Feature]) -> dict[str,
 
 
 def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:
-    """What a check that needs clients outside needs of them besides, as far as somebody looked for it.
+    """Return additional features that follow from the need for clients outside, if the run checked for them.
 
-    ``vantage.outside.ipv6`` for a check about IPv6; a check that names no family needs all that the cluster has.
+    An IPv6 check needs ``vantage.outside.ipv6``. A check without a family needs all families of the cluster.
     """
     named = {name for name in check.features if name.startswith(FAMILY)}
     families = named or {name for name, each in features.items() if name.startswith(FAMILY) and each.present}
@@ -254,19 +269,19 @@ def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:
 
 
 def _uncarried(check: Check, names: Iterable[str]) -> set[str]:
-    """Those among the names of features that stand for what is not carried, and is needed: all their words."""
+    """Return the names of features for traffic that the check needs and the load balancer may not carry."""
     words = check.balanced
     named = (name for name in names if words and name.startswith(CARRIES))
     return {name for name in named if words.issuperset(name.removeprefix(CARRIES).split("."))}
 
 
 def exclusions(check: str, names: Iterable[str]) -> list[str]:
-    """Those among the names of features that stand for this check, by its id, being left out by the user."""
+    """Return the names of features that exclude this check."""
     return [name for name in names if name.startswith(EXCLUDED) and fnmatchcase(check, name.removeprefix(EXCLUDED))]
 
 
 def say_missing(check: Check, missing: Mapping[str, Feature]) -> str:
-    """Why a check is unsupported, from what of its features is missing; the user's own word goes before."""
+    """Return why a check is unsupported, from its missing features; an exclusion by the user comes first."""
     if excluded := exclusions(check.id, missing):
         return "; ".join(missing[name].why for name in excluded)
     told = []
@@ -279,47 +294,47 @@ def say_missing(check: Check, missing: Mapping[str, Feature]) -> str:
 
 
 def unproven_at_vips(check: Check, facts: Mapping[str, str]) -> str:
-    """Why nobody can say whose address was to be seen where a check failed: NAT may be on that way; else nothing."""
+    """Return why the expected address at a VIP is uncertain (possible NAT) for a failed check; else empty."""
     return next((facts[AT_VIPS + each] for each in sorted(check.source_at_vips) if AT_VIPS + each in facts), "")
 
 
 def left_out_of(checks: Iterable[Check], selected: Container[str]) -> int:
-    """How many core checks about the cluster are not among the selected ids; those of our instrument are none."""
+    """Return how many core checks of the cluster, without those of the instrument, are not selected."""
     return sum(1 for check in checks if check.level is Level.CORE and not check.instrument and check.id not in selected)
 
 
 def surrounded(check: Check, facts: Mapping[str, str]) -> str:
-    """What stands between clients and pods and may explain that a check failed; else nothing."""
+    """Return what in the environment may explain a failure; else empty."""
     found = (facts[name] for name in sorted(facts) if name.startswith(SURROUNDINGS))
     return next(found, "") if check.through_pods else ""
 
 
 def is_instrument(check: Check, facts: Mapping[str, str]) -> bool:
-    """Whether a check checks an instrument of ours, and so says nothing for or against the cluster."""
+    """Return whether a check tests the reference load balancer as an instrument, and says nothing about the cluster."""
     return check.instrument and facts.get(OWN_REFERENCE) != "own"
 
 
 def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]) -> bool:
-    """Whether a known difference is to be expected on a cluster of these facts.
+    """Return whether a known difference holds on a cluster with these facts.
 
     Args:
-        when: facts and their values, all of which must hold.
-        before: a version of Kubernetes, ``1.34``, or of what another fact tells: ``cilium.version 1.19``.
-        facts: what was found, by name.
+        when: facts and their values; all must hold.
+        before: a version of Kubernetes, ``1.34``, or of another fact, ``cilium.version 1.19``.
+        facts: the facts of the cluster, by name.
     """
-    whose, _, version = before.rpartition(" ")
-    if before and not _version(facts.get(whose or "kubernetes", "")) < _version(version):
+    fact, _, version = before.rpartition(" ")
+    if before and not _version(facts.get(fact or "kubernetes", "")) < _version(version):
         return False
     return all(facts.get(name) == value for name, value in when)
 
 
 def older_than(before: str) -> str:
-    """What a known difference's ``before`` says, in words."""
-    whose, _, version = before.rpartition(" ")
-    return f"{whose or 'Kubernetes'} before {version}"
+    """Return the ``before`` of a known difference in words."""
+    fact, _, version = before.rpartition(" ")
+    return f"{fact or 'Kubernetes'} before {version}"
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """The numbers of ``v1.36.3-gke.1`` or ``1.34``; of what cannot be read, one that is newer than all."""
+    """Return the numbers of ``v1.36.3-gke.1`` or ``1.34``; unreadable text counts as newer than all versions."""
     found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)
     return tuple(int(part) for part in found.groups() if part is not None) if found else (9999,)

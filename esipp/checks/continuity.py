@@ -1,4 +1,4 @@
-"""Checks of continuity: what is done while traffic flows, the way that requests take, and what is required. No I/O."""
+"""Type and texts of continuity checks: the change, the way of the requests, and the claim. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ NODEPORT = "nodeport"
 
 
 class Phase(StrEnum):
-    """What is done while traffic flows. The later ones are disruptions, done only with ``--allow-disruptive``."""
+    """A change during steady traffic. The later ones are disruptions, which need ``--allow-disruptive``."""
 
     QUIET = "quiet"
     ROLLING_UPDATE = "rolling-update"
@@ -30,7 +30,7 @@ class Phase(StrEnum):
 
     @property
     def disruption(self) -> Disruption | None:
-        """Which disruption it is; None where nobody else on the cluster would notice."""
+        """Return the disruption; None if the change affects no other user of the cluster."""
         return DISRUPTIONS.get(self)
 
 
@@ -45,14 +45,14 @@ DISRUPTIONS = {
 }
 
 GRACEFUL = frozenset({Phase.ROLLING_UPDATE, Phase.DELETED, Phase.DRAIN})
-"""Phases in which pods are told to end, and serve on for longer than a load balancer needs to steer away."""
+"""Phases in which pods are deleted and still serve for longer than a load balancer needs to leave the node."""
 
 
 class What(StrEnum):
-    """What a check asks of one way in one phase.
+    """A claim about one way in one phase.
 
-    Each way has one check about losses in each phase: ``no-loss`` where none may be, ``gap`` where the longest one is
-    bounded. ``losses`` is that of the cluster's own load balancer: bounded where somebody promises a bound.
+    Each way has one check of losses in each phase. ``no-loss`` allows none, ``gap`` limits the longest one. ``losses``
+    is for the cluster's own load balancer, and applies its bound if a profile or the user gives one.
     """
 
     NO_LOSS = "no-loss"
@@ -68,49 +68,48 @@ class What(StrEnum):
 EXPECTED = {
     What.NO_LOSS: "no request is lost",
     What.GAP: "no gap longer than (N+1) x period",
-    What.LOSSES: "no gap longer than the load balancer's bound; recorded where nobody gives one",
-    What.SOURCE: "the right source in every answer",
-    What.PROMPT: f"the right source in every answer from {PROMPT:.0f} s after the return on",
-    What.PLACE: "no answer by a forbidden pod",
-    What.LASTING: "no connection breaks before its pod has served its last",
-    What.TERMINATING: "answered while the node says 503",
+    What.LOSSES: "no gap longer than the load balancer's bound; recorded if there is none",
+    What.SOURCE: "the correct source in every answer",
+    What.PROMPT: f"the correct source in every answer from {PROMPT:.0f} s after the return to Local",
+    What.PLACE: "no answer from a pod that must not serve",
+    What.LASTING: "no connection breaks while its pod still serves",
+    What.TERMINATING: "an answer while the node says 503",
 }
 
 FAILS_IF = {
-    What.NO_LOSS: "one connection is dropped: by a node whose pod ends, by rules that are taken away before new ones "
-    "are there, or by a load balancer that sends requests to a node that cannot serve them",
-    What.GAP: "the load balancer needs more failed checks, or asks less often, than it says",
-    What.LOSSES: "the cluster's own load balancer goes on sending requests to a node that cannot serve them",
-    What.SOURCE: "somebody masquerades on the way, be it for one answer, while pods or rules change",
-    What.PROMPT: "nodes go on rewriting the source for seconds after the policy is Local again",
-    What.PLACE: "a bare node forwards to another node, or a pod is asked that is neither ready nor serving its last "
-    "seconds",
-    What.LASTING: "connection tracking is flushed, or rules that change apply to connections that are open",
-    What.TERMINATING: "a node drops requests while its last pod ends, though that pod still serves (KEP-1669)",
+    What.NO_LOSS: "a node drops a connection because its pod terminates, or because it removes old rules before it "
+    "adds new ones, or a load balancer sends requests to a node that cannot serve them",
+    What.GAP: "the load balancer needs more failed health checks, or probes less often, than it reports",
+    What.LOSSES: "the cluster's own load balancer still sends requests to a node that cannot serve them",
+    What.SOURCE: "a node or the load balancer masquerades even one connection while pods or rules change",
+    What.PROMPT: "nodes still rewrite the source for seconds after the policy is Local again",
+    What.PLACE: "a node without local endpoints forwards to another node, or a node uses a pod that must not serve",
+    What.LASTING: "a node flushes connection tracking, or changed rules apply to established connections",
+    What.TERMINATING: "a node drops requests while its last pod terminates, although the pod still serves (KEP-1669)",
 }
 
 REHASHED = "rehashed"
-"""What is seen where nothing is lost but what was open while the balancer changed its routes."""
+"""Evidence: all lost connections were open while the load balancer changed its routes."""
 
 MOVED = "moved"
-"""What is seen where connections broke after the balancer had moved its VIP to another node."""
+"""Evidence: connections broke after the load balancer had moved its VIP to another node."""
 
 UNREWRITTEN = "the client"
-"""What is seen where Cluster leaves the client's own address in place."""
+"""Evidence: the pod sees the client's own address under Cluster."""
 
 PROXIES = frozenset({Balancer.PROXY.value})
-"""By whom the pods see the balancer's own address."""
+"""Load balancers that show pods their own address."""
 
 CHECKED = frozenset({Balancer.ECMP.value, Balancer.PROXY.value})
-"""Load balancers whose health checks are known: how often they ask, and how many must fail."""
+"""Load balancers with a known health check period and failure threshold."""
 
 
 @dataclass(frozen=True, order=True)
 class Way:
-    """How requests reach the pods: through the VIP of a load balancer, or at a nodePort.
+    """How requests reach the pods: through the VIP of a load balancer, or through a nodePort.
 
-    Under Local it is the endpoint node's, under Cluster the bare node's. ``by`` is a ``Balancer``'s value or
-    ``nodeport``.
+    The nodePort is on the endpoint node under Local, and on a node without local endpoints under Cluster.
+    ``by`` is a value of ``Balancer``, or ``nodeport``.
     """
 
     by: str
@@ -118,23 +117,23 @@ class Way:
 
     @property
     def slug(self) -> str:
-        """The way as a part of check ids and of objects' names."""
+        """Return the way as a part of check ids and object names."""
         return f"{self.by}.{self.policy.value.lower()}"
 
     @property
     def local(self) -> bool:
-        """Whether its service is one with the policy Local."""
+        """Return whether the Service has the policy Local."""
         return self.policy is TrafficPolicy.LOCAL
 
     @property
     def balancer(self) -> Balancer | None:
-        """Whose VIP it is; None for a nodePort."""
+        """Return the load balancer of the VIP; None for a nodePort."""
         return None if self.by == NODEPORT else Balancer(self.by)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuityCheck(Check):
-    """One claim about one way, while one thing is done."""
+    """A claim about one way during one change."""
 
     phase: Phase
     way: Way
@@ -144,44 +143,44 @@ class ContinuityCheck(Check):
 
     @property
     def expected(self) -> str:
-        """What must be seen."""
+        """Return what the check expects."""
         return EXPECTED[self.what]
 
     @property
     def balanced(self) -> frozenset[str]:
-        """The way's policy, and the family of the VIP."""
+        """Return the policy of the way and the family of the VIP."""
         own = self.way.balancer is Balancer.DEFAULT
         return frozenset({ANYTHING, self.way.policy.value.lower(), self.family.value.lower()}) if own else frozenset()
 
     @property
     def own_service(self) -> str:
-        """The Service of its way (scene.py), where its VIP is dialled."""
+        """Return the Service of the way, if the check dials its VIP."""
         return f"continuity-{self.way.by}-{self.way.policy.value.lower()}" if self.balanced else ""
 
     @property
     def source_at_vips(self) -> frozenset[str]:
-        """The family of the VIP, of the checks about the source there."""
+        """Return the family of the VIP, for checks of the source."""
         own = self.balanced and self.what in (What.SOURCE, What.PROMPT)
         return frozenset({self.family.value.lower()}) if own else frozenset()
 
     @property
     def profile(self) -> Profile:
-        """The type of the way's Service."""
+        """Return the type of the way's Service."""
         return Profile.NODE_PORT if self.way.balancer is None else Profile.LOAD_BALANCER
 
     @property
     def asked(self) -> str:
-        """How it is asked."""
+        """Return how the check probes."""
         return (
-            "one client outside opens a new connection every 100 ms on every way and keeps three others open, with an "
-            "exchange every 300 ms, all the time; meanwhile one thing after the other is done"
+            "one client outside opens a new connection every 100 ms on every way, and keeps three others open with an "
+            "exchange every 300 ms; meanwhile the changes take place one after the other"
         )
 
     @property
     def fails_if(self) -> str:
-        """What trips it."""
+        """Return the fault that the check detects."""
         return FAILS_IF.get(self.what, "")
 
     def as_json(self) -> dict[str, Any]:
-        """The check as one JSON object."""
+        """Return the check as a JSON object."""
         return super().as_json() | {"expect": self.expected}

@@ -1,4 +1,4 @@
-"""The disruptions and their proofs: words, no I/O."""
+"""Disruptions and the proof that one took place. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,25 +6,25 @@ from typing import Any
 
 
 class Disruption(StrEnum):
-    """What is done to a cluster, only with ``--allow-disruptive``."""
+    """A disruption of the cluster, allowed only with ``--allow-disruptive``."""
 
     CORDON = "cordon"
-    """A node takes no new pods."""
+    """A node accepts no new pods."""
     DRAIN = "drain"
-    """It is cordoned, and those of our own pods that a selector names are evicted from it (policy/v1)."""
+    """A node is cordoned, and the pods of this suite that a selector matches are evicted from it (policy/v1)."""
     EXCLUDE = "exclude"
-    """It has the label that keeps it out of external load balancers."""
+    """A node has the label that excludes it from external load balancers."""
     KUBE_PROXY = "kube-proxy"
-    """Its kube-proxy pod is deleted; the DaemonSet brings another one."""
+    """A node's kube-proxy pod is deleted; the DaemonSet creates another one."""
     SPEAKER = "speaker"
-    """The load balancer's speaker on it, or on all nodes one after the other, is restarted likewise."""
+    """The load balancer's speaker is restarted in the same way, on one node or on all nodes in turn."""
     API_SERVER = "api-server"
-    """Every API server process is stopped (SIGSTOP). Clients see connections that hang: the kernel still completes TCP
-    handshakes, and nothing is said on them; those that wait for the answer of a request wait on. What has leader
-    election loses it after about 10 s and starts anew. Nodes' Leases are not renewed meanwhile; kubelets kill the
-    stopped process after about 80 s, for its liveness probe."""
+    """Every API server process is stopped (SIGSTOP). Connections of clients hang: the kernel still completes TCP
+    handshakes, but no answer comes. Components with leader election lose it after about 10 s and restart. Nodes do not
+    renew their Leases meanwhile. Kubelets kill the stopped process after about 80 s, because its liveness probe
+    fails."""
     KUBELET = "kubelet"
-    """A node's kubelet is stopped. Its pods run on; after the controller's grace period (40 to 50 s) the node counts as
+    """A node's kubelet is stopped. Its pods keep running. After the controller's grace period (40 to 50 s) the node is
     not ready."""
 
 
@@ -37,29 +37,29 @@ FEATURES = {
 
 
 def feature_of(what: Disruption) -> str:
-    """The feature that a check about it needs besides ``disruptive``; ``disruptive`` itself where it needs no other."""
+    """Return the feature that its checks need in addition to ``disruptive``, or ``disruptive`` if there is none."""
     return FEATURES.get(what, "disruptive")
 
 
 LONGEST = {Disruption.API_SERVER: 75.0, Disruption.KUBELET: 240.0}
-"""Seconds after which a node itself undoes what was done there: before a kubelet kills a stopped API server, and before
-pods are evicted from a node that is not ready (300 s)."""
+"""Seconds after which a node rolls back the disruption itself: before the kubelet kills a stopped API server, and
+before pods are evicted from a node that is not ready (300 s)."""
 
 ALL_NODES = "all"
 
 
 @dataclass(frozen=True)
 class Proof:
-    """That a disruption happened and is over.
+    """The proof that a disruption took place and is over. All times are ``time.monotonic()`` of this process.
 
     Args:
-        disruption: what was done.
-        node: where; ``all`` for all of them.
-        words: what proved that it happened, that it lasted, and that it is undone.
-        began: ``time.monotonic()`` of this process before anything was done, as all times here.
-        happened: when it had been done and proven; what ``meanwhile`` did comes after that.
-        ending: when its undoing began.
-        undone: when that had been proven, too.
+        disruption: its kind.
+        node: the node, or ``all``.
+        words: the evidence that it took place, lasted, and was rolled back.
+        began: before its first action.
+        happened: after it was proven; ``meanwhile`` runs after that.
+        ending: when its rollback began.
+        undone: after the rollback was proven.
     """
 
     disruption: Disruption

@@ -1,7 +1,7 @@
-"""How long each part of a run takes as a rule, and so how long the rest of one takes: data, and a sum over it.
+"""Typical duration of each phase of a run, and the estimate of the remaining time.
 
-Measured on whole runs of four kind nodes on four cores. Other clusters are faster or slower as a whole, so that what
-is done corrects what is to come. Nothing is judged by these numbers.
+The numbers come from whole runs on four kind nodes with four cores. Other clusters are faster or slower as a whole, so
+finished phases correct the estimate. No verdict depends on these numbers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,18 +12,18 @@ from esipp.checks.check import Check
 
 @dataclass(frozen=True)
 class Typical:
-    """A phase as ``Run.phase`` names it, and what its seconds follow from.
+    """The typical duration of a phase.
 
     Args:
-        phase: its name.
-        of: the kinds of checks (their classes) that need it; with none named, every run has it.
-        base: seconds, however little is asked.
-        check: seconds for each check of those kinds.
-        connection: seconds for each connection of those checks, of which each has as many as a path gets.
-        move: seconds for each move that a load balancer has to follow.
-        parts: seconds for each trial, or each thing that is done while traffic flows; where parts are named, checks of
-            no other part need the phase.
-        together: whether the parts run side by side.
+        phase: its name, as in ``Run.phase``.
+        of: the classes of checks that need it; empty for a phase of every run.
+        base: seconds in any case.
+        check: seconds for each check of these classes.
+        connection: seconds for each connection of these checks. Each check has as many as a path gets.
+        move: seconds for each endpoint change that a load balancer has to follow.
+        parts: seconds for each scenario, or for each change during steady traffic. If it is given, only checks of these
+            parts need the phase.
+        together: whether the parts run in parallel.
     """
 
     phase: str
@@ -37,8 +37,8 @@ class Typical:
 
 
 PATHS, QUESTIONS = frozenset({"PathCheck"}), frozenset({"HealthAnswerCheck"})
-HEALTH_TRIALS, INTEROP = frozenset({"HealthScenarioCheck"}), frozenset({"InteroperabilityCheck"})
-BESIDE = frozenset({"IsolationCheck", "IsolationHealthCheck"})
+HEALTH_SCENARIOS, INTEROPERABILITY = frozenset({"HealthScenarioCheck"}), frozenset({"InteroperabilityCheck"})
+ISOLATION = frozenset({"IsolationCheck", "IsolationHealthCheck"})
 WHILE_TRAFFIC_FLOWS = {
     "quiet": 5, "rolling-update": 31, "deleted": 18, "readiness-flaps": 24, "policy-flips": 18, "cordon": 7,
     "drain": 23, "exclude": 9, "kube-proxy": 10, "speaker": 6, "api-server": 54, "kubelet": 75,
@@ -54,26 +54,26 @@ PHASES = (
     Typical("packets", PATHS, check=0.0002),
     Typical("settle health checks", QUESTIONS, base=1),
     Typical("ask health checks", QUESTIONS, base=2, check=0.006),
-    Typical("trials", HEALTH_TRIALS, parts=HEALTH, together=True),
-    Typical("cordon", HEALTH_TRIALS, parts={"cordoned": 3}),
-    Typical("inter-operation", INTEROP, parts={"neighbours": 25, "names": 15, "many": 15}, together=True),
-    Typical("many services", INTEROP, parts={"many": 10}),
+    Typical("trials", HEALTH_SCENARIOS, parts=HEALTH, together=True),
+    Typical("cordon", HEALTH_SCENARIOS, parts={"cordoned": 3}),
+    Typical("inter-operation", INTEROPERABILITY, parts={"neighbours": 25, "names": 15, "many": 15}, together=True),
+    Typical("many services", INTEROPERABILITY, parts={"many": 10}),
     Typical("edit services", frozenset({"ApiCheck"}), base=1, check=0.08),
-    Typical("settle side by side", BESIDE, base=1),
-    Typical("side by side", BESIDE, base=12),
+    Typical("settle side by side", ISOLATION, base=1),
+    Typical("side by side", ISOLATION, base=12),
     Typical("flips", frozenset({"FlippedCheck"}), base=21),
     Typical("moves", frozenset({"EndpointChangeCheck"}), base=75, move=6.8),
     Typical("continuity", frozenset({"ContinuityCheck"}), base=14, parts=WHILE_TRAFFIC_FLOWS),
     Typical("strike", base=6, check=0.01),
 )
-"""In the order in which a run comes to them."""
+"""All phases, in the order of a run."""
 
 TRUST = 20.0
-"""Seconds of typical phases that must be done before they count as much as the table does."""
+"""Seconds of finished typical phases that count as much as the table."""
 
 
 def expected(checks: Iterable[Check], samples: int, moves: int) -> dict[str, float]:
-    """Seconds that each phase takes as a rule where these checks are asked, in order; only those that are needed."""
+    """Return the typical seconds of each phase that these checks need, in order."""
     checks = list(checks)
     seconds: dict[str, float] = {}
     for typical in PHASES:
@@ -88,14 +88,14 @@ def expected(checks: Iterable[Check], samples: int, moves: int) -> dict[str, flo
 
 
 def part_of(check: Check) -> str:
-    """The trial that a check is judged from, or what is done while its traffic flows; empty where it is neither."""
+    """Return the scenario of a check, or the change during its steady traffic; empty for other checks."""
     return str(getattr(check, "trial", "") or getattr(check, "phase", ""))
 
 
 def pace(typical: Mapping[str, float], done: Mapping[str, float]) -> float:
-    """How many times slower this run is than the table, as far as its phases are done; 1.0 at first.
+    """Return how many times slower this run is than the table, by its finished phases; 1.0 at first.
 
-    Bounded, as one odd phase says little of the others.
+    The result is bounded, because one unusual phase says little about the others.
     """
     known = [name for name in done if name in typical]
     wanted, taken = sum(typical[name] for name in known), sum(done[name] for name in known)

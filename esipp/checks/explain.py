@@ -1,10 +1,10 @@
-"""A check in prose, generated from the check itself, so that it cannot drift from what is checked."""
+"""Explanations of path checks for ``esipp explain``, generated from the check, so that both always agree."""
 
 import textwrap
 from collections.abc import Iterable
 
 from esipp.checks.check import KUBERNETES, Check, Level, older_than
-from esipp.checks.model import POD_BACKEND, AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Vantage
+from esipp.checks.model import POD_BACKEND, AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Role, Vantage
 from esipp.checks.path import Control, Override, PathCheck, Proof, Spread
 from esipp.checks.picture import picture
 from esipp.checks.reference import Reference, titles
@@ -12,38 +12,45 @@ from esipp.checks.reference import Reference, titles
 WIDTH = 100
 
 MEANING = {
-    AddressClass.CLIENT: "the source is the client's own address",
-    AddressClass.NODE: "the source is an address of a node: it was masqueraded",
-    AddressClass.POD: "the source is another pod's address",
-    AddressClass.LOAD_BALANCER: "the source is the load balancer's address",
-    AddressClass.HAIRPIN: "the source is an address of the backend's own node: it reached itself, masqueraded",
-    AddressClass.OTHER: "the source is nobody's we know, or something else answered",
-    AddressClass.DROPPED: "silence until the timeout",
+    AddressClass.CLIENT: "the backend sees the client's own address",
+    AddressClass.NODE: "the backend sees a node's address: it was masqueraded",
+    AddressClass.POD: "the backend sees another pod's address",
+    AddressClass.LOAD_BALANCER: "the backend sees the load balancer's address",
+    AddressClass.HAIRPIN: "the backend sees an address of its own node: it reached itself (hairpin)",
+    AddressClass.OTHER: "the backend sees an unknown address, or something else answers",
+    AddressClass.DROPPED: "there is no answer before the timeout",
     AddressClass.REFUSED: "the connection is refused",
 }
 OF_A_HOST = {
-    AddressClass.CLIENT: "the source is an address of the client's own node",
-    AddressClass.NODE: "the source is an address of another node: it was masqueraded on the way",
+    AddressClass.CLIENT: "the backend sees an address of the client's own node",
+    AddressClass.NODE: "the backend sees an address of another node: it was masqueraded on the way",
 }
-"""What differs where the client is a process on the host network."""
+"""Meanings that differ for a client on the host network."""
 
-OF_THE_BACKEND = {AddressClass.NODE: "the source is an address of another node than the backend's own"}
+OF_THE_BACKEND = {AddressClass.NODE: "the backend sees an address of a node other than its own"}
 
 HEADERS = {
-    Claim.FORWARDED_FOR: "X-Forwarded-For (its last entry: those before it may be the client's own words)",
+    Claim.FORWARDED_FOR: "X-Forwarded-For (its last entry, because the client may have written the others)",
     Claim.PROXY_V1: "the PROXY protocol header, version 1",
     Claim.PROXY_V2: "the PROXY protocol header, version 2",
 }
+NODES = {
+    Role.ENDPOINT_NODE: "the endpoint node",
+    Role.BARE_NODE: "the node without local endpoints (bare-node)",
+    Role.OTHER_NODE: "the other node without local endpoints (other-node)",
+    Role.CONTROL_PLANE: "the control plane node",
+}
 PORTS = {
     Port.MAIN: "its main port",
-    Port.NAMED: "the port whose targetPort is a name",
-    Port.SAME: "the port whose targetPort is the same number",
+    Port.NAMED: "the port with a named targetPort",
+    Port.SAME: "the port with an equal targetPort",
     Port.HTTP: "its HTTP port",
 }
+EXTERNAL_IPS = "the InternalIPs of the endpoint node and of the node without local endpoints (bare-node)"
 
 
 def explain(path_check: PathCheck) -> str:
-    """Requirement, why, topology, what is sent where, what each answer would mean, controls, known differences."""
+    """Return the requirement, references, topology, probes, meaning of answers, controls and known differences."""
     lines = [
         path_check.id,
         "=" * len(path_check.id),
@@ -68,7 +75,7 @@ def explain(path_check: PathCheck) -> str:
 
 
 def cite(label: str, references: Iterable[Reference]) -> list[str]:
-    """Each reference's title, and its address in a line of its own, which nothing breaks."""
+    """Return the title of each reference, and its URL in an unbroken line of its own."""
     lines = []
     for each in references:
         lines += [*_fold(label, each.title), *_addresses([each])]
@@ -81,22 +88,22 @@ def _addresses(references: Iterable[Reference]) -> list[str]:
 
 
 def say_since(check: Check) -> str:
-    """From which Kubernetes on the check can be asked, and why; empty where every one will do."""
+    """Return the first Kubernetes version of the check, and why; empty if all versions support it."""
     return f"Kubernetes {check.since}" + (f" ({check.since_why})" if check.since_why else "") if check.since else ""
 
 
 def _verdicts(path_check: PathCheck) -> list[str]:
-    """What each address class would mean for this check."""
+    """Return what each address class means for this check."""
     if path_check.level is Level.RECORD:
-        return _fold("holds", "always: what is seen is recorded, " + _any_of(AddressClass, path_check.path.client))
-    lines = _fold("holds if", _any_of(path_check.accept, path_check.path.client) + ", every single time")
+        return _fold("holds", "always: the outcome is recorded, " + _any_of(AddressClass, path_check.path.client))
+    lines = _fold("holds if", "for every connection, " + _any_of(path_check.accept, path_check.path.client))
     if path_check.told is not Claim.NOTHING:
-        lines += _fold("", f"and the backend is told the client's own address in {HEADERS[path_check.told]}")
+        lines += _fold("", f"and the backend reads the client's own address from {HEADERS[path_check.told]}")
     if path_check.spread is Spread.ONE:
-        lines += _fold("", "and one and the same backend answers all of them")
+        lines += _fold("", "and the same backend answers every connection")
     if path_check.is_negative:
-        lines += _fold("", "and packets, where they are captured, go to no backend either")
-    lines += _fold("flaky if", "some are so and some are not")
+        lines += _fold("", "and captured packets reach no backend")
+    lines += _fold("flaky if", "some connections hold and others fail")
     return lines + _fold("fails if", _any_of(set(AddressClass) - path_check.accept, path_check.path.client))
 
 
@@ -106,7 +113,7 @@ def _any_of(classes: Iterable[AddressClass], client: Client) -> str:
 
 
 def meaning_for(client: Client) -> dict[AddressClass, str]:
-    """What each class means that this client's address can fall in: only the backend itself can be a hairpin."""
+    """Return the meaning of each address class that is possible for this client; only a backend can be a hairpin."""
     if client.name == POD_BACKEND:
         return MEANING | OF_THE_BACKEND
     own = OF_A_HOST if client.vantage is Vantage.NODE else {}
@@ -115,14 +122,14 @@ def meaning_for(client: Client) -> dict[AddressClass, str]:
 
 def _sent(path: Path) -> str:
     what = {
-        Protocol.TCP: "TCP connections, each from a source port of its own,",
-        Protocol.UDP: "UDP datagrams, each from a source port of its own,",
-        Protocol.SCTP: "SCTP INITs from a raw socket, each with a source port of its own,",
+        Protocol.TCP: "TCP connections, each from its own source port,",
+        Protocol.UDP: "UDP datagrams, each from its own source port,",
+        Protocol.SCTP: "SCTP INITs from a raw socket, each with its own source port,",
     }[path.protocol]
     if path.one_socket:
         what = "UDP datagrams, all from one source port,"
     if path.port is Port.HTTP:
-        what = "HTTP requests, each on a TCP connection and from a source port of its own,"
+        what = "HTTP requests, each on its own TCP connection and from its own source port,"
     sent = f"{what} over {path.family.value} from {path.client.name} to {_where(path)}"
     if path.claim is not Claim.NOTHING:
         sent += f"; the client claims another address in {HEADERS[path.claim].partition(' (')[0]}"
@@ -130,20 +137,20 @@ def _sent(path: Path) -> str:
 
 
 def _where(path: Path) -> str:
-    node = f" of the {path.entry.role.value.replace('-', ' ')}" if path.entry.role else ""
+    node = f" of {NODES[path.entry.role]}" if path.entry.role else ""
     return {
         EntryKind.POD_IP: "the backend pod's own address",
-        EntryKind.CLUSTER_IP: "the service's ClusterIP",
-        EntryKind.VIP: "the service's load balancer VIP",
-        EntryKind.NODE_PORT: f"the service's nodePort at the InternalIP{node}",
-        EntryKind.SECOND_ADDRESS: f"the service's nodePort at a second address{node}",
-        EntryKind.EXTERNAL_IP: f"the service's externalIP that is the InternalIP{node}",
-        EntryKind.NODE_LISTENER: f"the reference listener{node}",
+        EntryKind.CLUSTER_IP: "the Service's ClusterIP",
+        EntryKind.VIP: "the Service's load balancer VIP",
+        EntryKind.NODE_PORT: f"the Service's nodePort at the InternalIP{node}",
+        EntryKind.SECOND_ADDRESS: f"the Service's nodePort at a second address{node}",
+        EntryKind.EXTERNAL_IP: f"the Service's externalIP that is the InternalIP{node}",
+        EntryKind.NODE_LISTENER: f"the control listener{node}",
     }[path.entry.kind]
 
 
 def _service(path: Path) -> str:
-    """The Service's spec, as far as it matters."""
+    """Return the fields of the Service that matter."""
     service = path.service
     assert service is not None
     fields = {
@@ -155,30 +162,31 @@ def _service(path: Path) -> str:
         "sessionAffinity": "ClientIP" if service.affinity else "",
         "annotations external-traffic": f"{service.old_form.value} (alpha and beta)" if service.old_form else "",
         "publishNotReadyAddresses": "true" if service.publish_not_ready else "",
-        "externalIPs": "the InternalIPs of the endpoint node and of the bare node" if service.external_ips else "",
+        "externalIPs": EXTERNAL_IPS if service.external_ips else "",
         "loadBalancerSourceRanges": f"the addresses of {', '.join(service.ranges)}" if service.ranges else "",
     }
     said = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
-    return f"{said}; dialled at {PORTS[path.port]}"
+    return f"{said}; the client dials {PORTS[path.port]}"
 
 
 def _control(control: Control) -> str:
-    shows = " or ".join(sorted(control.accept)) or "any answer of our echo server"
+    shows = " or ".join(sorted(control.accept)) or "any answer of the echo server"
     if control.spread is Spread.SEVERAL:
         shows += " from several backends"
-    return f"{control.path.key} shows {shows}: {control.why}"
+    return f"{control.path.key} must show {shows}: {control.why}"
 
 
 def _override(override: Override) -> str:
     when = " and ".join(f"{name} is {value}" for name, value in override.when)
     when += f", {older_than(override.before)}" if override.before else ""
-    named = f"the address that {override.names} names"
+    named = f"the address in the fact {override.names}"
     proven = {Proof.OWN_NODE: "an address of the client's own node", Proof.FACT: named}
     shows = proven.get(override.proof) or " or ".join(sorted(override.accept))
     if override.proof is Proof.BALANCER:
         shows = " or ".join(filter(None, ("the load balancer's own address", shows)))
     shows += ", and packets may reach a backend" if override.forwarded else ""
-    said = f"{f'where {when}' if when else 'anywhere'}: {shows}, as {override.reason} [{titles(override.references)}]"
+    where = f"where {when}" if when else "anywhere"
+    said = f"{where}: {shows}. Reason: {override.reason} [{titles(override.references)}]."
     return f"{said} {override.evidence}".strip()
 
 

@@ -1,4 +1,4 @@
-"""Words of the health check suite: what is asked where, what was answered. Frozen, typed, without any I/O.
+"""Types of the health check suite: questions to nodes, their answers, and checks. No I/O.
 
 Semantics: upstream.md §2.1 (kube-proxy's service health server), §2.2 (which endpoints count), §2.9 (the API's rules).
 """
@@ -16,7 +16,7 @@ from esipp.checks.trials import ScenarioCheck
 
 
 class Situation(StrEnum):
-    """Which pods are behind a LoadBalancer Service with externalTrafficPolicy Local."""
+    """The pods behind a LoadBalancer Service with externalTrafficPolicy Local."""
 
     ONE_POD = "one-pod"
     SEVERAL_PODS = "several-pods"
@@ -28,7 +28,7 @@ class Situation(StrEnum):
 
 
 class Place(StrEnum):
-    """Which node is asked: one that plays a role, or any that is marked so; or the VIP."""
+    """The probed node, by its role or its label; or the VIP."""
 
     ENDPOINT_NODE = Role.ENDPOINT_NODE.value
     BARE_NODE = Role.BARE_NODE.value
@@ -38,6 +38,14 @@ class Place(StrEnum):
     VIP = "vip"
 
 
+PLACES: Mapping[Place, str] = {
+    Place.ENDPOINT_NODE: "of the endpoint node",
+    Place.BARE_NODE: "of the node without local endpoints (bare-node)",
+    Place.OTHER_NODE: "of the other node without local endpoints (other-node)",
+    Place.CONTROL_PLANE: "of the control plane node",
+    Place.EXCLUDED: "of the node with the exclusion label",
+    Place.VIP: "at the VIP",
+}
 LOCAL_PODS: Mapping[Situation, Mapping[Place, int]] = {
     Situation.ONE_POD: {Place.ENDPOINT_NODE: 1},
     Situation.SEVERAL_PODS: {Place.ENDPOINT_NODE: 2, Place.OTHER_NODE: 1},
@@ -47,15 +55,15 @@ LOCAL_PODS: Mapping[Situation, Mapping[Place, int]] = {
     Situation.SEVERAL_PORTS: {Place.ENDPOINT_NODE: 1},
     Situation.HOST_NETWORK_POD: {Place.ENDPOINT_NODE: 1},
 }
-"""The true count of ready local endpoints by place; none where a place is not named."""
+"""The number of ready local endpoints by place; zero for a place without entry."""
 
 
 TARGETS: Mapping[Situation, int] = {Situation.SEVERAL_PORTS: 3}
-"""How many different ports of a pod the service leads to; one where a situation is not named."""
+"""The number of target ports of a pod; one for a situation without entry."""
 
 
 class About(StrEnum):
-    """Which part of an answer a check is about."""
+    """The part of an answer that a check is about."""
 
     STATUS = "status"
     DOCUMENT = "document"
@@ -67,7 +75,7 @@ class About(StrEnum):
 
 @dataclass(frozen=True)
 class Question:
-    """One way to ask one health check: equal questions are asked once, for all checks that read the answers."""
+    """One probe of one health check. Equal questions are sent once for all checks that read the answers."""
 
     situation: Situation
     place: Place
@@ -79,7 +87,7 @@ class Question:
 
     @cached_property
     def key(self) -> str:
-        """Stable text form, the stem of check ids: ``one-pod.ipv4.outside-1-to-endpoint-node``."""
+        """Return the stable text form, the stem of check ids: ``one-pod.ipv4.outside-1-to-endpoint-node``."""
         where = f"second-address-of-{self.place.value}" if self.second_address else self.place.value
         plain = (self.method, self.url) == ("GET", "/healthz")
         way = "" if plain else f".{self.method.lower()}-{URLS[self.url]}"
@@ -87,27 +95,27 @@ class Question:
 
     @property
     def local_pods(self) -> int:
-        """The true count of ready local endpoints."""
+        """Return the number of ready local endpoints."""
         return LOCAL_PODS[self.situation].get(self.place, 0)
 
     @property
     def targets(self) -> int:
-        """How many different ports of each pod the service leads to."""
+        """Return the number of target ports of each pod."""
         return TARGETS.get(self.situation, 1)
 
     @property
     def control(self) -> "Question":
-        """Where the same client must be answered at the nodePort, so that silence elsewhere proves something."""
+        """Return the positive control: the same client must get an answer from this nodePort."""
         return Question(Situation.ONE_POD, Place.ENDPOINT_NODE, self.client, self.family)
 
 
 URLS = {"/healthz": "healthz", "/": "root", "/any/path?with=query": "any-path"}
-"""The paths that are asked, and how ids name them."""
+"""The probed URL paths, and their names in ids."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of asking, ``count`` times the same."""
+    """An answer; ``count`` probes gave the same one."""
 
     outcome: Outcome
     status: int | None = None
@@ -118,7 +126,7 @@ class Answer:
 
     @classmethod
     def read(cls, result: Mapping[str, Any]) -> "Answer":
-        """A result line of the prober (images/echoserver/README.md, ``get``)."""
+        """Return the answer in a result line of the prober (images/echoserver/README.md, ``get``)."""
         response = result.get("response") or {}
         return cls(
             Outcome(str(result["outcome"])),
@@ -131,13 +139,13 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """The status, or how there was none: these are different answers, and different verdicts."""
+        """Return the status, or why there is none; different texts lead to different verdicts."""
         if self.outcome is Outcome.ANSWERED:
             return str(self.status)
         return "timed out" if self.outcome is Outcome.TIMEOUT else self.outcome.value
 
     def as_json(self) -> dict[str, Any]:
-        """The answer as the ledger keeps it."""
+        """Return the answer as the ledger keeps it."""
         return {
             "outcome": self.outcome.value,
             "status": self.status,
@@ -150,7 +158,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class HealthAnswerCheck(Check):
-    """A check that is judged from the answers to one question, all given in one window."""
+    """A check that is judged from all answers to one question at one time."""
 
     question: Question
     about: About
@@ -158,19 +166,19 @@ class HealthAnswerCheck(Check):
 
     @property
     def through_pods(self) -> bool:
-        """Nodes answer; only the truth of what they say is held against what pods do."""
+        """Return whether the check also connects to pods; only checks of ``truth`` do, others probe nodes."""
         return self.about is About.TRUTH
 
     @property
     def balanced(self) -> frozenset[str]:
-        """Where the health check is asked for at the VIP."""
+        """Return what the load balancer must carry, for a health check at the VIP."""
         asked = self.question
         words = (ANYTHING, "tcp", "local", asked.family.value, asked.client.vantage.value)
         return frozenset(word.lower() for word in words) if asked.place is Place.VIP else frozenset()
 
     @property
     def expected(self) -> str:
-        """What every answer must be."""
+        """Return what the check expects of every answer."""
         pods = self.question.local_pods
         return {
             About.STATUS: "200" if pods else "503",
@@ -183,37 +191,37 @@ class HealthAnswerCheck(Check):
 
     @property
     def asked(self) -> str:
-        """Who asks whom, how."""
+        """Return how the check probes."""
         what = f"{self.question.method} {self.question.url}"
-        said = f"{self.question.client.name} sends {what} to the health-check node port of the {self.question.place}"
-        return said + (", and dials the service's nodePort there meanwhile" if self.about is About.TRUTH else "")
+        said = f"{self.question.client.name} sends {what} to the health-check node port {PLACES[self.question.place]}"
+        return said + (", and dials the Service's nodePort there at the same time" if self.about is About.TRUTH else "")
 
     @property
     def fails_if(self) -> str:
-        """The broken data plane that trips it."""
+        """Return the fault that the check detects."""
         pods = self.question.local_pods
         return {
-            About.STATUS: "the health check always says 503, or is stuck from before the pod came"
+            About.STATUS: "the health check always says 503, or still says 503 after the pod became ready"
             if pods
-            else "the health check always says 200, or is stuck from before the pod left",
-            About.DOCUMENT: "another service's health check listens at this port, or the body is not a document",
-            About.COUNT: "endpoints are counted wrongly: those of other nodes, unready ones, or one a port or family",
-            About.PROXY: "the service proxy says that it is behind with programming its rules",
+            else "the health check always says 200, or still says 200 after the last pod",
+            About.DOCUMENT: "another Service's health check answers on this port, or the body is not a JSON document",
+            About.COUNT: "the count includes endpoints of other nodes, unready ones, or one for each port or family",
+            About.PROXY: "the service proxy reports that it does not keep up with its rules",
             About.WEIGHT: "the weight header is missing or counts something else",
             About.TRUTH: "the node's answer and its data path contradict each other",
         }[self.about]
 
     def as_json(self) -> dict[str, Any]:
-        """The check as one JSON object."""
+        """Return the check as a JSON object."""
         return super().as_json() | {"expect": self.expected}
 
 
 @dataclass(frozen=True, kw_only=True)
 class HealthScenarioCheck(ScenarioCheck):
-    """A check about what a trial saw: stable, terminating, lifecycle, placement, cordoned.
+    """A check of one scenario: stable, terminating, lifecycle, placement or cordoned.
 
     Args:
-        place, family: of those that are about one node's health check.
+        place, family: the node and family, for checks of one node.
     """
 
     place: Place | None = None
@@ -221,11 +229,11 @@ class HealthScenarioCheck(ScenarioCheck):
 
     @property
     def through_pods(self) -> bool:
-        """Nodes answer, not pods."""
+        """Return False: the check probes nodes, not pods."""
         return False
 
 
 NOT_TOLD = "a document without serviceProxyHealthy"
 TWICE = "pods counted once for each family"
-"""What was seen where every count is twice the truth; whether the services have two families, the facts tell."""
+"""Evidence: every count is twice the correct one. Facts say whether the Services have two families."""
 EACH_TARGET = "pods counted once for each port that the service leads to, and each family"

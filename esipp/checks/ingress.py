@@ -1,4 +1,4 @@
-"""How a Service's load balancer is announced, as facts that excuses need. Pure."""
+"""Facts about the load balancer status of Services, for known differences. Pure."""
 
 from collections.abc import Mapping
 
@@ -6,22 +6,22 @@ from esipp.checks.check import Check
 from esipp.checks.profile import Class, LoadBalancer
 
 INGRESS = "load-balancer.ingress"
-"""The fact that sums up all Services; with a dot and a Service's name it is that Service's own (``ingress_facts``)."""
+"""The fact about all Services; with a dot and a name, the fact about one Service (``ingress_facts``)."""
 
 PROXIED_INGRESSES = ("Proxy", "hostname")
-"""Ways to announce a load balancer that is, or may be, a proxy."""
+"""Forms of status of a load balancer that is, or may be, a proxy."""
 
 TOLD = "load-balancer.class.told"
-"""The fact that says forwarder or proxy, as ``--provider`` does; there is none where nobody said so."""
+"""The fact that ``--provider`` says forwarder or proxy; absent without ``--provider``."""
 
 AT_SERVICE, OF_SERVICE = "service.ingress", "service.load-balancer"
-"""Facts that ``facts_at`` adds for one Service: how it is announced; and ``proxy`` where it may be behind one."""
+"""Facts that ``facts_at`` adds for one Service: its form of status, and ``proxy`` if a proxy may serve it."""
 
 PROXY = Class.PROXY.value
 
 
 def ingress_facts(ingresses: Mapping[str, str]) -> dict[str, str]:
-    """How each Service of the cluster's own load balancer is announced, where that is not plainly an address.
+    """Return the form of status of each Service of the cluster's own load balancer, unless it is a plain address.
 
     Args:
         ingresses: VIP, Proxy, hostname or none, by the Service's name.
@@ -30,16 +30,16 @@ def ingress_facts(ingresses: Mapping[str, str]) -> dict[str, str]:
 
 
 def class_facts(told: LoadBalancer | None) -> dict[str, str]:
-    """What a user says of the load balancer's class, as a fact."""
+    """Return the class of load balancer that the user names, as a fact."""
     return {TOLD: told.kind.value} if told else {}
 
 
 def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
-    """The facts as they are for one Service of the cluster's own load balancer.
+    """Return the facts for one Service of the cluster's own load balancer.
 
     Args:
-        service: its name; empty where no VIP of such a Service is dialled, which adds nothing.
-        facts: those of the run.
+        service: its name; empty if the check dials no such VIP, which adds nothing.
+        facts: the facts of the run.
     """
     way = facts.get(f"{INGRESS}.{service}", "")
     if not service:
@@ -49,5 +49,5 @@ def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def service_of(check: Check) -> str:
-    """The Service of the cluster's own load balancer that a check is about, be it that of a path's claim it repeats."""
+    """Return the Service of the cluster's own load balancer that a check, or the path check it repeats, dials."""
     return check.own_service or str(getattr(getattr(check, "path_check", None), "own_service", ""))

@@ -1,4 +1,4 @@
-"""Words of the inter-operation trials. Frozen, typed, without any I/O."""
+"""Types of interoperability checks: kinds of Services, and checks of scenarios. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,12 +11,12 @@ from esipp.checks.trials import ScenarioCheck
 
 @dataclass(frozen=True, kw_only=True)
 class InteroperabilityCheck(ScenarioCheck):
-    """A check about what a trial saw: neighbours, many, names.
+    """A check of one scenario: isolation (``neighbours``), scale (``many``) or DNS (``names``).
 
     Args:
-        place, family: of those that are about one node.
-        kind: of trial ``many``, the kind of service.
-        client: of trial ``names``, who asks.
+        place, family: the node and family, for checks of one node.
+        kind: the kind of Service, for scale.
+        client: the pod that resolves the name, for DNS.
     """
 
     place: Place | None = None
@@ -26,18 +26,18 @@ class InteroperabilityCheck(ScenarioCheck):
 
     @property
     def profile(self) -> Profile:
-        """The type of the Services of its kind; names are resolved to ClusterIPs."""
+        """Return the type of the Services; names resolve to ClusterIPs."""
         if self.kind is not None:
             return Profile(self.kind.shape.type)
         return Profile.CLUSTER_IP if self.trial == "names" else Profile.LOAD_BALANCER
 
 
 NOT_REWRITTEN = "the client's own address, of every service"
-"""What was seen where a node rewrites nothing on the way to its own pod."""
+"""Evidence: a node does not rewrite the source on the way to its own pod."""
 
 
 class Kind(StrEnum):
-    """The kinds of service of which many are there at once."""
+    """The kinds of Services that exist in large numbers."""
 
     BALANCER_LOCAL = "loadbalancer-local"
     NODE_PORT_LOCAL = "nodeport-local"
@@ -46,19 +46,19 @@ class Kind(StrEnum):
 
     @property
     def shape(self) -> Service:
-        """The service, as far as whoever reads an answer of it must know."""
+        """Return the Service with the fields that judges of its answers need."""
         kind = ServiceType.LOAD_BALANCER if self is Kind.BALANCER_LOCAL else ServiceType.NODE_PORT
         policy = TrafficPolicy.CLUSTER if self is Kind.NODE_PORT_CLUSTER else TrafficPolicy.LOCAL
         return Service(kind, None if self is Kind.NODE_PORT_UNSET else policy)
 
     @property
     def is_local(self) -> bool:
-        """Whether a node without an endpoint must be silent."""
+        """Return whether a node without local endpoints must not answer."""
         return self in (Kind.BALANCER_LOCAL, Kind.NODE_PORT_LOCAL)
 
 
 MANY_SERVICES = 200
-"""How many services there are at once."""
+"""The number of Services that exist at once."""
 
 DIALLED = (Role.ENDPOINT_NODE, Role.BARE_NODE)
-"""Whose nodePorts are dialled of many services."""
+"""The nodes on which clients dial the nodePorts of many Services."""

@@ -1,9 +1,9 @@
-"""Known differences as claims: where each says that it is seen, and whether a run saw it there. Pure, no I/O.
+"""Known differences as claims about clusters, and whether a run confirms them. Pure, no I/O.
 
-A claim that is no longer seen where it is made has expired: a defect was mended, a data plane does as others do, or it
-never was so; and it would hide the next failure. Claims about the cluster at large (its service proxy, its network
-add-on, its load balancer, its version) must be seen by every run on such a cluster that asked one of their checks.
-Those about chance, or about nobody in particular, need not.
+A claim expires when runs on matching clusters no longer see the difference: the defect is fixed, or the claim was
+wrong. An expired claim would hide the next failure. A claim about the whole cluster (service proxy, network add-on,
+load balancer, version) must show in every run on such a cluster with one of its checks. A claim about chance, or
+without facts, need not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,29 +19,29 @@ from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference, titles
 
 OF_A_WINDOW = ("load-balancer.steered",)
-"""Facts about what happened in one window, and not about the cluster."""
+"""Facts about one measurement, and not about the cluster."""
 
 ABOUT = "known differences"
-"""What notes of a run about these are about."""
+"""The subject of a run's notes about known differences."""
 
 MOST_NAMED = 10
-"""Patterns of ids that a note names."""
+"""The largest number of id patterns in a note."""
 
 ASKED = (Status.PASS, Status.RECORDED, Status.FAIL, Status.FLAKY, Status.KNOWN)
-"""Verdicts of checks that were really asked."""
+"""Verdicts of checks that really ran."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A known difference, whichever checks have it.
+    """A known difference, independent of its checks.
 
     Args:
-        when, before: the facts under which it is to be expected, and the Kubernetes from which on it is not.
-        reason, references: why.
-        nature: whether it is allowed, or a defect.
+        when, before: the facts under which it holds, and the version from which it no longer does.
+        reason, references: why the data plane differs.
+        nature: whether it is allowed, a defect or a finding.
         in_packets: whether only packets show it.
-        by_chance: whether it takes an unlucky moment to see it.
-        evidence, hides: what must have been seen, and what it can still hide.
+        by_chance: whether a run may miss it although it holds.
+        evidence, hides: the required evidence, and what it can still hide.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -56,25 +56,30 @@ class Claim:
 
     @property
     def binds(self) -> bool:
-        """Whether it must be seen where its facts hold; a Service that may be behind a proxy need not be."""
+        """Return whether it must show where its facts hold; a claim about one Service's proxy need not."""
         about = {name for name, _ in self.when}
         return bool(self.when) and not self.by_chance and not about & {*OF_A_WINDOW, AT_SERVICE, OF_SERVICE}
 
     @property
     def where(self) -> str:
-        """On which clusters, in words."""
+        """Return the clusters on which it holds, in words."""
         facts = ", ".join(f"{name} {value}" for name, value in self.when) or "any"
         return facts + (f", {older_than(self.before)}" if self.before else "")
 
     def holds(self, facts: Mapping[str, str]) -> bool:
-        """Whether it is to be expected on a cluster of these facts."""
+        """Return whether it holds on a cluster with these facts."""
         return holds(self.when, self.before, facts)
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What one run says of a claim that is made for its cluster: of how many checks with it that were asked, and of how
-    many it was the reason. ``unshown`` are the checks that were as required all the same.
+    """The result of one run for a claim about its cluster.
+
+    Args:
+        claim: the claim.
+        asked: the number of its checks that ran.
+        seen: the number of checks for which it was the reason.
+        unshown: the checks that passed without it.
     """
 
     claim: Claim
@@ -84,37 +89,37 @@ class Sight:
 
     @property
     def expired(self) -> bool:
-        """Whether it had to be seen, and was not."""
+        """Return whether the claim had to show and did not."""
         return self.claim.binds and self.asked > 0 and self.seen == 0
 
     @property
     def sentence(self) -> str:
-        """What is to be told where it has expired."""
+        """Return the note about an expired claim."""
         claim = self.claim
         return (
-            f"'{claim.reason}' ({titles(claim.references)}) is claimed where {claim.where}, and was seen on none of "
-            f"{counted(self.asked, 'check')}: was it mended?"
+            f"known difference '{claim.reason}' ({titles(claim.references)}), claimed for {claim.where}, showed in "
+            f"none of {counted(self.asked, 'check')}. Is it fixed?"
         )
 
     @property
     def of_checks(self) -> str:
-        """What is to be told where some checks showed it and others, which have it as well, did not; or nothing.
+        """Return the note about checks that passed without the difference while others showed it; else empty.
 
-        These checks keep an excuse that they do not need: their next failure would be known.
+        These checks have a known difference that they do not need, which would excuse their next failure.
         """
         if not self.claim.binds or not self.seen or not self.unshown:
             return ""
         named = patterns(self.unshown)
         return (
-            f"'{self.claim.reason}' ({titles(self.claim.references)}) was seen on {self.seen} of "
+            f"known difference '{self.claim.reason}' ({titles(self.claim.references)}) showed in {self.seen} of "
             f"{counted(self.asked, 'check')}; "
-            f"as required all the same: {', '.join(named[:MOST_NAMED])}"
+            f"passed without it: {', '.join(named[:MOST_NAMED])}"
             + (f", and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
         )
 
 
 def claims_of(check: Check) -> tuple[Claim, ...]:
-    """The known differences of a check: its own, or those of the path's claim that it repeats in another window."""
+    """Return the known differences of a check, including those of the path check that it repeats."""
     own: list[Override | Difference] = []
     for holder in (check, getattr(check, "path_check", None)):
         own += [*getattr(holder, "overrides", ()), *getattr(holder, "differences", ())]
@@ -131,14 +136,14 @@ def _claim(known: Override | Difference) -> Claim:
 
 @cache
 def all_claims() -> Mapping[Claim, frozenset[str]]:
-    """Every known difference of all suites, and the ids of the checks that have it."""
+    """Return every known difference of all suites, with the ids of its checks."""
     from esipp.checks.catalog import all_checks
 
     return by_claim(all_checks())
 
 
 def by_claim(checks: Iterable[Check]) -> Mapping[Claim, frozenset[str]]:
-    """The known differences of checks, and the ids of those that have each."""
+    """Return the known differences of these checks, with the ids of their checks."""
     found: dict[Claim, set[str]] = {}
     for check in checks:
         for claim in claims_of(check):
@@ -153,27 +158,27 @@ def sights(
     *,
     packets: bool = True,
 ) -> list[Sight]:
-    """What a run says of every claim that is made for its cluster.
+    """Return the result of a run for every claim about its cluster.
 
     Args:
-        claims: with the ids of their checks.
-        facts: the run's, by name.
-        verdicts: the run's, by id.
-        packets: whether it captured packets; without them nobody asked what only they show.
+        claims: the claims, with the ids of their checks.
+        facts: the facts of the run, by name.
+        verdicts: the verdicts of the run, by id.
+        packets: whether the run captured packets; without them, claims that only packets show are skipped.
     """
     found = []
     for claim, ids in claims.items():
         there = [name for name in sorted(ids) if claim.holds(_facts_of(name, claim, facts))]
         if (there or claim.holds(facts)) and (packets or not claim.in_packets):
             told = [verdicts[name] for name in there if name in verdicts and verdicts[name].status in ASKED]
-            seen = sum(1 for each in told if _is_it(each, claim))
+            seen = sum(1 for each in told if _shows(each, claim))
             unshown = tuple(each.check_id for each in told if each.status is Status.PASS)
             found.append(Sight(claim, len(told), seen, unshown))
     return found
 
 
 def _facts_of(check: str, claim: Claim, facts: Mapping[str, str]) -> Mapping[str, str]:
-    """The facts as they are for a check; only those that are about one Service differ from check to check."""
+    """Return the facts for a check; only those about its Service differ between checks."""
     if not any(name in (AT_SERVICE, OF_SERVICE) for name, _ in claim.when):
         return facts
     return facts_at(_services().get(check, ""), facts)
@@ -181,12 +186,12 @@ def _facts_of(check: str, claim: Claim, facts: Mapping[str, str]) -> Mapping[str
 
 @cache
 def _services() -> Mapping[str, str]:
-    """The Service of the cluster's own load balancer that each check is about, of those that are about one."""
+    """Return the Service of the cluster's own load balancer for each check with one."""
     from esipp.checks.catalog import all_checks
 
     return {check.id: service_of(check) for check in all_checks() if service_of(check)}
 
 
-def _is_it(verdict: Verdict, claim: Claim) -> bool:
-    """By its reason: a reference may have been completed since a run that is kept."""
+def _shows(verdict: Verdict, claim: Claim) -> bool:
+    """Return whether the claim is the verdict's reason. References do not count: they may differ in older runs."""
     return verdict.status is Status.KNOWN and verdict.reason == claim.reason

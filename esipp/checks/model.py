@@ -1,7 +1,7 @@
-"""The words of the suite as types: who dials which Service at what entry. Frozen, typed, without any I/O.
+"""Types of paths: clients, entries, Services, and the addresses that backends see. No I/O.
 
-Names follow docs/glossary.md and the Kubernetes API. What a check requires of a path is in path.py, what is observed
-there in observation.py.
+Names follow docs/glossary.md and the Kubernetes API. path.py has the checks of paths, observation.py their
+observations and verdicts.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from esipp.checks.check import ANYTHING
 
 
 class AddressClass(StrEnum):
-    """Whose address a backend sees as the source, or how the client was not answered.
+    """The class of the source address that a backend sees, or the way in which a client gets no answer.
 
-    ``hairpin`` is an address of the backend's own node, seen by a backend that reached itself through a service.
+    ``hairpin`` is an address of the backend's own node, if the backend reached itself through a Service.
     """
 
     CLIENT = "client"
@@ -29,7 +29,7 @@ class AddressClass(StrEnum):
 
 NO_ANSWER = frozenset({AddressClass.DROPPED, AddressClass.REFUSED})
 OF_NODES = frozenset({AddressClass.NODE, AddressClass.HAIRPIN})
-"""Which addresses these are, only our agents can tell: Node objects do not know all."""
+"""Classes of node addresses. Only the agents know all of them, because Node objects do not list all."""
 
 
 class Family(StrEnum):
@@ -48,7 +48,7 @@ class Protocol(StrEnum):
 
 
 class Vantage(StrEnum):
-    """Where a client stands."""
+    """Where a client runs."""
 
     OUTSIDE = "outside"
     POD = "pod"
@@ -56,11 +56,11 @@ class Vantage(StrEnum):
 
 
 class Role(StrEnum):
-    """What a node is to the testbed.
+    """The role of a node in the testbed.
 
-    ``endpoint-node`` has a ready local backend; ``bare-node`` has none and is dialled; ``other-node`` has none either
-    and is where in-cluster clients stand, so that a client dials its own node only where a check means it to.
-    ``control-plane`` is a control plane's node that plays none of these; not every cluster shows one.
+    ``endpoint-node`` has a ready local backend. ``bare-node`` has no local endpoints, and clients dial it.
+    ``other-node`` has none either, and in-cluster clients run on it, so that a client dials its own node only where a
+    check intends that. ``control-plane`` is a control plane node without another role; not every cluster shows one.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -71,7 +71,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Client:
-    """Who dials. ``role`` is the node it stands on, None for a client outside the cluster."""
+    """A client. ``role`` is the role of its node, None for a client outside the cluster."""
 
     name: str
     vantage: Vantage
@@ -79,7 +79,7 @@ class Client:
 
 
 class EntryKind(StrEnum):
-    """What kind of address is dialled."""
+    """The kind of the dialled address."""
 
     POD_IP = "pod-ip"
     CLUSTER_IP = "clusterip"
@@ -92,14 +92,14 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """What is dialled; ``role`` names the node whose address it is: a nodePort's, an externalIP's, a listener's."""
+    """The dialled address. ``role`` is the node of a nodePort, an externalIP or a listener."""
 
     kind: EntryKind
     role: Role | None = None
 
     @property
     def slug(self) -> str:
-        """The entry as it stands in a row's id."""
+        """Return the entry as a part of check ids."""
         if self.role is None:
             return self.kind.value
         plain = self.kind in (EntryKind.NODE_PORT, EntryKind.NODE_LISTENER)
@@ -122,7 +122,7 @@ class TrafficPolicy(StrEnum):
 
 
 class Backends(StrEnum):
-    """Which pods are behind a service; all stand on the endpoint node, but for the one on a control-plane node."""
+    """The pods behind a Service. All run on the endpoint node, except the one on a control plane node."""
 
     POD = "pod"
     HOST_NETWORK = "host-network"
@@ -132,11 +132,11 @@ class Backends(StrEnum):
 
 
 class Balancer(StrEnum):
-    """Which load balancer a service asks for, by ``spec.loadBalancerClass``.
+    """The load balancer that a Service requests in ``spec.loadBalancerClass``.
 
-    ``default`` is the cluster's own; all others are the reference load balancer in one of its modes. What the pod
-    must see differs: a forwarder leaves the client's address, a proxy shows its own and may tell the client's in an
-    X-Forwarded-For or PROXY protocol header.
+    ``default`` is the cluster's own. All others are the reference load balancer in one of its modes. A forwarder keeps
+    the client's address. A proxy shows its own address, and may send the client's in an X-Forwarded-For or PROXY
+    protocol header.
     """
 
     DEFAULT = "default"
@@ -149,7 +149,7 @@ class Balancer(StrEnum):
 
 
 class OldForm(StrEnum):
-    """What the annotations say that were the policy before 1.7, alpha and beta alike; today nobody reads them."""
+    """The value of the alpha and beta annotations for the policy before 1.7, which have no effect today."""
 
     ONLY_LOCAL = "OnlyLocal"
     GLOBAL = "Global"
@@ -165,12 +165,12 @@ class Port(Enum):
 
     @property
     def label(self) -> str:
-        """The port as it stands in a row's id, and in the Service."""
+        """Return the port's name in check ids and in the Service."""
         return str(self.value[0])
 
 
 class Claim(StrEnum):
-    """What a client claims about itself in a header that nobody should believe."""
+    """The header in which a client forges its address."""
 
     NOTHING = "nothing"
     FORWARDED_FOR = "x-forwarded-for"
@@ -180,21 +180,21 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True)
 class Service:
-    """A Service the testbed has to create; equal shapes are one object, shared by all checks that need it.
+    """A Service of the testbed. Equal shapes are one object, which all checks that need it share.
 
     Args:
         type: ``spec.type``.
-        policy: ``spec.externalTrafficPolicy``, None where it is left unset.
-        internal: ``spec.internalTrafficPolicy``, None where it is left unset.
-        backends: the pods its selector finds.
-        families: ``spec.ipFamilies`` of a single-stack service; None takes every family the cluster has.
+        policy: ``spec.externalTrafficPolicy``, None if unset.
+        internal: ``spec.internalTrafficPolicy``, None if unset.
+        backends: the pods that its selector matches.
+        families: ``spec.ipFamilies`` of a single-stack service; None for all families of the cluster.
         balancer: the load balancer, for type LoadBalancer.
-        several_ports: whether it has all ports of ``Port``; else it has the main one only.
+        several_ports: whether it has all ports of ``Port`` or only the main one.
         publish_not_ready: ``spec.publishNotReadyAddresses``.
         affinity: ``spec.sessionAffinity: ClientIP``.
         external_ips: whether ``spec.externalIPs`` are the InternalIPs of the endpoint node and of the bare node.
-        ranges: clients whose addresses are the only ``spec.loadBalancerSourceRanges``.
-        old_form: what the annotations say that were the policy once.
+        ranges: the clients in ``spec.loadBalancerSourceRanges``, by their addresses.
+        old_form: the value of the pre-1.7 annotations for the policy.
     """
 
     type: ServiceType
@@ -212,12 +212,12 @@ class Service:
 
     @property
     def is_external(self) -> bool:
-        """Whether traffic from outside the cluster is meant to reach it, so that it has an external policy."""
+        """Return whether it accepts traffic from outside the cluster, and so has an external policy."""
         return self.type is not ServiceType.CLUSTER_IP or self.external_ips
 
     @property
     def slug(self) -> str:
-        """The service as it stands in a row's id: ``nodeport.local``, ``clusterip.itp-local``."""
+        """Return the Service as a part of check ids: ``nodeport.local``, ``clusterip.itp-local``."""
         parts = ["external-ips" if self.external_ips else self.type.value.lower()]
         if self.balancer is not Balancer.DEFAULT:
             parts.append(self.balancer.value)
@@ -231,21 +231,21 @@ class Service:
             parts.append(f"only-{self.families.value.lower()}")
         if self.old_form:
             parts.append(f"annotated-{self.old_form.value.lower()}")
-        told = {
+        traits = {
             "several-ports": self.several_ports,
             "publish-not-ready": self.publish_not_ready,
             "affinity": self.affinity,
             "source-ranges": bool(self.ranges),
         }
-        return ".".join([*parts, *(name for name, given in told.items() if given)])
+        return ".".join([*parts, *(name for name, given in traits.items() if given)])
 
 
 @dataclass(frozen=True)
 class Path:
-    """One way to dial: who, which service, at what entry. The unit of observation; several checks may share one.
+    """A client, a Service and an entry: the unit of observation, which several checks may share.
 
-    ``service`` is None where no Service is between: a pod's own address, or the reference listener on a node.
-    ``claim`` is what the client says of itself in a header; ``one_socket`` sends all datagrams from one source port.
+    ``service`` is None without a Service: for a pod's own address, or the control listener on a node. ``claim`` is the
+    header with a forged address. ``one_socket`` sends all datagrams from one source port.
     """
 
     client: Client
@@ -259,7 +259,7 @@ class Path:
 
     @cached_property
     def key(self) -> str:
-        """Stable text form, the stem of check ids: ``nodeport.local.tcp.ipv4.outside-1-to-endpoint-node``."""
+        """Return the stable text form, the stem of ids: ``nodeport.local.tcp.ipv4.outside-1-to-endpoint-node``."""
         what = self.service.slug if self.service else self.entry.kind.value
         extra = f".port-{self.port.label}" if self.port is not Port.MAIN else ""
         extra += f".claims-{self.claim.value}" if self.claim is not Claim.NOTHING else ""
@@ -269,14 +269,14 @@ class Path:
 
     @property
     def on_host_network(self) -> bool:
-        """Whether one of its ends stands on a node's own network, or is an address that only an agent can tell."""
+        """Return whether one end is on the host network, or is an address that only an agent knows."""
         ends = self.entry.kind in (EntryKind.NODE_LISTENER, EntryKind.SECOND_ADDRESS)
         served = self.service is not None and self.service.backends is Backends.HOST_NETWORK
         return self.client.vantage is Vantage.NODE or ends or served
 
     @property
     def balanced(self) -> frozenset[str]:
-        """What the cluster's own load balancer must carry on this way, in small words (checks.py); else none."""
+        """Return what the cluster's own load balancer must carry, in lower case (see ``Check.balanced``)."""
         of = self.service
         if of is None or of.type is not ServiceType.LOAD_BALANCER or of.balancer is not Balancer.DEFAULT:
             return frozenset()
@@ -286,7 +286,7 @@ class Path:
 
     @property
     def object_name(self) -> str:
-        """The Service object in the cluster; a load balancer is asked for one protocol only, as many carry no mix."""
+        """Return the name of the Service. Load balancers get one protocol each, because many do not support several."""
         assert self.service is not None
         apart = f"-{self.protocol.value.lower()}" if self.service.type is ServiceType.LOAD_BALANCER else ""
         return self.service.slug.replace(".", "-") + apart
@@ -304,7 +304,7 @@ BACKENDS = {
 
 
 def backends_of(service: Service | None) -> frozenset[str]:
-    """The pods that may answer for a service; without a service it is the one whose own address is dialled."""
+    """Return the pods that may answer for a Service; without a Service, the pod with the dialled address."""
     return BACKENDS[service.backends if service else Backends.POD]
 
 

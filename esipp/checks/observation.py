@@ -1,4 +1,4 @@
-"""What was seen of a path, by two witnesses, and what the judge says of a check: frozen, typed, without any I/O."""
+"""Observations of paths by two witnesses, and verdicts on checks. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from esipp.checks.reference import Reference, read_reference
 
 
 class Outcome(StrEnum):
-    """How a probe ended, in the prober's words (images/echoserver/README.md)."""
+    """The outcome of a probe, as the prober reports it (images/echoserver/README.md)."""
 
     ANSWERED = "answered"
     REFUSED = "refused"
@@ -26,14 +26,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Observation:
-    """One probe on one path, or ``count`` of them that all showed the same, as the prober and the echo server told it.
+    """One probe of one path, or ``count`` probes with the same result, as prober and echo server report it.
 
-    ``source`` is the client's own view of its address and port, ``seen`` the backend's, ``local`` the backend's own
-    side. Of several probes, ``source``, ``seen`` and times are the first's, and ``ports`` are all pairs of source
-    ports, the client's and the one the backend saw; ``moments`` are then when each began and ended, in the same order,
-    where that was kept. ``connected`` is when the connection was accepted, None where it
-    never was. Times are the prober's monotonic seconds. ``tag`` is an SCTP INIT's initiate tag.
-    ``connection`` counts the connections of a lasting job, from 0; ``addresses`` are what a name resolved to.
+    ``source`` is the client's view of its address and port, ``seen`` the backend's view, ``local`` the backend's own
+    end. For several probes, ``source``, ``seen`` and times are those of the first. ``ports`` has all pairs of source
+    ports, at the client and at the backend. ``moments`` has the start and end of each probe in the same order, if they
+    were recorded. ``connected`` is the time at which the connection was accepted, or None. Times are the prober's
+    monotonic seconds. ``tag`` is an SCTP INIT's initiate tag. ``connection`` numbers the established connections of a
+    job, from 0. ``addresses`` are the results of a name lookup.
     """
 
     path: str
@@ -59,37 +59,37 @@ class Observation:
 
     @property
     def spans(self) -> tuple[tuple[float, float], ...]:
-        """When each probe began and ended, in the order of ``port_pairs``; none where only the first's is known."""
+        """Return start and end of each probe, in the order of ``port_pairs``; empty if only the first is known."""
         if self.moments or self.count > 1:
             return self.moments
         return ((self.started, self.ended),)
 
     @property
     def backend(self) -> str | None:
-        """The pod that answered, by its own word."""
+        """Return the pod that answered, as it reports itself."""
         return str(self.echo["pod"]) if self.echo and self.echo.get("pod") else None
 
     @property
     def node(self) -> str | None:
-        """The node of the pod that answered, by its own word."""
+        """Return the node of the pod that answered, as the pod reports it."""
         return str(self.echo["node"]) if self.echo and self.echo.get("node") else None
 
     @property
     def local(self) -> tuple[str, int] | None:
-        """The address and port at which the backend was reached, by its own word."""
+        """Return the address and port at which the client reached the backend, as the backend reports it."""
         if not self.echo or not self.echo.get("local_address"):
             return None
         return str(self.echo["local_address"]), int(self.echo.get("local_port") or 0)
 
     @property
     def port_pairs(self) -> tuple[tuple[int, int | None], ...]:
-        """The source port of each probe, the client's own and the one the backend saw."""
+        """Return the source port of each probe, at the client and at the backend."""
         if self.ports or self.source is None:
             return self.ports
         return ((self.source[1], self.seen[1] if self.seen else None),)
 
     def as_json(self) -> dict[str, Any]:
-        """The observation as the ledger keeps it, with a connection or addresses only where they tell something."""
+        """Return the observation as the ledger keeps it; connection, addresses and moments only if present."""
         told: dict[str, Any] = {
             "path": self.path,
             "seq": self.seq,
@@ -121,16 +121,16 @@ class Observation:
 
 @dataclass(frozen=True)
 class Witness:
-    """What packets tell of one sampled connection.
+    """The evidence of packets about one sampled connection.
 
     Args:
-        path, seq: the observation it belongs to.
-        seen: whether the connection was found among the packets at all.
-        words: the connection in the packet view: who sent what to whom, on which node and interface.
-        delivered: the source with which its request went to a backend; None where it went to none.
-        change: where the source changed, as ``node esipp-worker, between eth0 and veth1: A became B``; else empty.
-        contradiction: where packets and the echo server cannot both be right, in words; else empty.
-        doubt: why its packets were not told apart from another connection's, in words; else empty.
+        path, seq: the observation of the connection.
+        seen: whether the packets include the connection.
+        words: the connection in packets: sender, receiver, node and interface.
+        delivered: the source with which its request reached a backend, or None.
+        change: where the source changed: ``node esipp-worker, between eth0 and veth1: A became B``; else empty.
+        contradiction: why packets and echo server cannot both be right; else empty.
+        doubt: why its packets could not be distinguished from another connection's; else empty.
     """
 
     path: str
@@ -143,7 +143,7 @@ class Witness:
     doubt: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The witness as the ledger keeps it."""
+        """Return the evidence as the ledger keeps it."""
         return {
             "path": self.path,
             "seq": self.seq,
@@ -158,15 +158,15 @@ class Witness:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judge's word on one check.
+    """The verdict on one check.
 
-    ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed, and
-    ``shown`` are the address classes among them. ``left_out`` marks an unsupported check that the cluster itself would
-    have supported. ``ports`` tells whether source ports were kept, ``change`` where packets saw the source change,
-    ``witnesses`` on whose word it rests, ``likely`` where to look first if it is not fine. ``sees`` is what the check
-    can and cannot see: its power, and the resolution that was reached. ``nature`` is what a known difference is (a
-    ``Nature``'s value), ``missing`` the features for want of which a check was not asked. ``instrument`` marks a check
-    about our own reference load balancer, which counts neither for nor against the cluster.
+    ``expected`` and ``observed`` are texts for people. ``tally`` counts observations by result, and ``shown`` has the
+    address classes among them. ``left_out`` marks an unsupported check that the cluster itself would support.
+    ``ports`` says whether source ports were kept, ``change`` where packets saw the source change, ``witnesses`` which
+    evidence the verdict rests on, ``likely`` where to look first after a failure. ``sees`` is the power of the check
+    and the resolution of its measurement. ``nature`` is the nature of a known difference (a value of ``Nature``),
+    ``missing`` has the missing features of an unsupported check. ``instrument`` marks a check of the reference load
+    balancer, which counts neither for nor against the cluster.
     """
 
     check_id: str
@@ -189,7 +189,7 @@ class Verdict:
     instrument: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The verdict as the ledger keeps it."""
+        """Return the verdict as the ledger keeps it."""
         return {
             "id": self.check_id,
             "level": self.level.value,
@@ -213,10 +213,10 @@ class Verdict:
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> "Verdict":
-        """The verdict as the ledger has it. Older ledgers have one text, ``reference``, instead of ``references``.
+        """Return the verdict from a ledger. Older ledgers have one text, ``reference``, instead of ``references``.
 
         Raises:
-            KeyError, ValueError, TypeError: it is none.
+            KeyError, ValueError, TypeError: the object is not a verdict.
         """
         kept = {
             name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("check_id", "shown", "references")

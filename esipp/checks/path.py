@@ -1,4 +1,4 @@
-"""A check of a path: whose address a backend must see there, and what proves it. Frozen, no I/O."""
+"""``PathCheck``: the address that a backend must see on a path, with controls and known differences. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from esipp.checks.reference import Reference
 
 
 class Spread(StrEnum):
-    """Which of several backends answered: all connections by ``one``, or ``several`` of them."""
+    """How many backends must answer: ``one`` all connections, or ``several``."""
 
     ANY = "any"
     ONE = "one"
@@ -19,10 +19,10 @@ class Spread(StrEnum):
 
 @dataclass(frozen=True)
 class Control:
-    """What must hold in the same window before a check is believed (docs/architecture.md, law 4).
+    """What must hold at the same time for a check to be valid (docs/architecture.md, law 4).
 
-    ``accept`` are the classes of source that prove it; empty means: any answer from our own echo server. ``unjudged``
-    marks a path by way of a Service that is no check's own, so that no check judges what is lost there.
+    ``accept`` are the address classes that prove it; empty accepts any answer from the echo server. ``unjudged`` marks
+    a path through a Service that no check is about, so no check judges its losses.
     """
 
     path: Path
@@ -33,11 +33,11 @@ class Control:
 
 
 class Proof(StrEnum):
-    """What the source of a connection must be shown to be before a known difference covers it.
+    """What a known difference requires of the source address of a connection.
 
-    ``class``: of a class that it accepts. ``own-node``: an address of the client's own node. ``fact``: the very address
-    that a fact names (``Override.names``). ``balancer``: an address of the Service's load balancer, by
-    loadbalancers/ingress.py; classes that it accepts are fine beside these.
+    ``class``: a class that the difference accepts. ``own-node``: an address of the client's own node. ``fact``: exactly
+    the address in a fact (``Override.names``). ``balancer``: an address of the Service's load balancer
+    (loadbalancers/ingress.py), or a class that the difference accepts.
     """
 
     CLASS = "class"
@@ -48,15 +48,24 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True)
 class Override:
-    """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the check is ``known``.
+    """A known difference of a path check: if all facts in ``when`` hold, ``accept`` gives the verdict ``known``.
 
-    ``before`` limits it to versions older than that (``1.34``: Kubernetes; ``cilium.version 1.19``). ``proof`` is what
-    must be shown of a source, ``names`` the fact that names its address, with the family behind a dot. ``forwarded``
-    excuses that packets reach a backend whose answer the client cannot use. ``resets`` covers connections that were
-    reset while the routes of their Service changed. ``hangs`` covers those on which nothing was said, ``collides``
-    those without an answer: both only where another connection had their address and port at that time
-    (collisions.py). ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds, ``evidence``
-    what must have been seen, ``hides`` what it can still hide (docs/excuses.md).
+    Args:
+        when: the facts under which it holds.
+        accept: the additional address classes.
+        reason: why the data plane differs.
+        references: the documents that it rests on.
+        before: limits it to older versions (``1.34`` of Kubernetes, ``cilium.version 1.19``).
+        proof: what it requires of the source address.
+        names: the fact with the address; the family follows after a dot.
+        forwarded: also covers packets that reach a backend although the client gets no answer.
+        resets: covers connections that were reset while the routes of their Service changed.
+        hangs: covers connections without any data, if another one had the same address and port at that time.
+        collides: covers connections without an answer, under the same condition.
+        by_chance: whether a run may miss it although it holds.
+        nature: whether it is allowed, a defect or a finding.
+        evidence: the required evidence.
+        hides: what it can still hide (docs/excuses.md).
     """
 
     when: tuple[tuple[str, str], ...]
@@ -77,17 +86,17 @@ class Override:
 
     @property
     def of_single_connections(self) -> bool:
-        """Whether it covers single connections by what happened to them, and not all of a path."""
+        """Return whether it covers single connections, and not a whole path."""
         return self.resets or self.hangs or self.collides
 
 
 @dataclass(frozen=True, kw_only=True)
 class PathCheck(Check):
-    """A check of a path: whose address must a backend see there.
+    """A check of the address that a backend sees on a path.
 
-    ``accept`` are the address classes that fulfil it; it is fulfilled only if every single observation falls in one.
-    ``told`` is for proxies: the header in which the client's own address must come out of band. ``spread`` says which
-    backends may answer. ``controls`` must hold or the check is inconclusive.
+    It passes only if every observation has a class in ``accept``. ``told`` is the header in which a proxy must send
+    the client's address. ``spread`` says which backends may answer. ``controls`` must hold, or the check is
+    inconclusive.
     """
 
     path: Path
@@ -99,18 +108,18 @@ class PathCheck(Check):
 
     @property
     def expected(self) -> str:
-        """The accepted classes."""
+        """Return the accepted classes."""
         return "|".join(sorted(self.accept))
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Every path that has to be observed to judge this check: its own and its controls'."""
+        """Return every path that the verdict needs: its own and those of its controls."""
         return (self.path, *(control.path for control in self.controls))
 
     @property
     def on_host_network(self) -> bool:
-        """Where a client, a listener or a backend stands there; or an address may be seen that only agents know of, or
-        is to be told from these.
+        """Return whether a client, listener or backend is on the host network, or the verdict needs node addresses
+        that only the agents know.
         """
         controls = (control.accept for control in self.controls)
         seen = self.accept.union(*controls, *(override.accept for override in self.overrides))
@@ -119,32 +128,32 @@ class PathCheck(Check):
 
     @property
     def balanced(self) -> frozenset[str]:
-        """Its path's."""
+        """Return what the load balancer must carry for its path."""
         return self.path.balanced
 
     @property
     def own_service(self) -> str:
-        """Its path's Service object, where such a VIP is dialled."""
+        """Return the Service of its path, if the client dials such a VIP."""
         return self.path.object_name if self.path.balanced else ""
 
     @property
     def source_at_vips(self) -> frozenset[str]:
-        """Its path's family, where a client outside dials such a VIP."""
+        """Return the family of its path, if a client outside dials such a VIP."""
         own = self.path.balanced and self.path.client.vantage is Vantage.OUTSIDE
         return frozenset({self.path.family.value.lower()}) if own else frozenset()
 
     @property
     def profile(self) -> Profile:
-        """The type of its Service; without one, a pod's own address, it is what ClusterIP rests on."""
+        """Return the type of its Service; without a Service it is ClusterIP, which needs direct pod traffic."""
         return Profile(self.path.service.type) if self.path.service else Profile.CLUSTER_IP
 
     @property
     def is_negative(self) -> bool:
-        """Whether the check claims that nothing answers."""
+        """Return whether the check requires that nothing answers."""
         return bool(self.accept) and self.accept <= NO_ANSWER
 
     def as_json(self) -> dict[str, Any]:
-        """The check as one JSON object."""
+        """Return the check as a JSON object."""
         service = self.path.service
         return super().as_json() | {
             "path": self.path.key,
@@ -162,6 +171,6 @@ class PathCheck(Check):
 
 
 def paths_of(check: Check) -> tuple[Path, ...]:
-    """Every path that a check names: its Service must be on the testbed."""
+    """Return every path of a check; the testbed must have the Service of each."""
     paths: tuple[Path, ...] = getattr(check, "paths", ())
     return paths

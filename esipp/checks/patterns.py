@@ -1,4 +1,4 @@
-"""Ids of checks in short: those that differ in one part are one pattern with braces. Pure."""
+"""Compact patterns for ids of checks, with braces for the parts that differ. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ _Parts = tuple[tuple[str, ...], ...]
 
 
 def patterns(ids: Sequence[str]) -> list[str]:
-    """Ids with braces, as few as stand for exactly them: those that differ in one part only are told as one."""
+    """Return as few patterns as possible that match exactly these ids; braces list the values of one part."""
     apart = [one.replace("-to-", _TO).split(".") for one in ids]
     order = list(dict.fromkeys(part for parts in apart for part in parts))
     found: list[_Parts] = [tuple((part,) for part in parts) for parts in apart]

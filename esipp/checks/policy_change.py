@@ -1,4 +1,4 @@
-"""Checks about traffic while policies flip, as data, and the words they are made of."""
+"""Types of isolation and policy change checks: traffic while Services change externalTrafficPolicy. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from esipp.checks.path import PathCheck
 
 
 class Flipping(StrEnum):
-    """The Services whose own policy flips while they are dialled."""
+    """The Services that change their own policy while clients dial them."""
 
     NODE_PORT = "nodeport"
     DEFAULT = "loadbalancer"
@@ -18,17 +18,17 @@ class Flipping(StrEnum):
 
     @property
     def balancer(self) -> Balancer | None:
-        """The load balancer it asks for."""
+        """Return the load balancer that it requests."""
         return {Flipping.DEFAULT: Balancer.DEFAULT, Flipping.ECMP: Balancer.ECMP}.get(self)
 
     @property
     def object_name(self) -> str:
-        """The Service object in the cluster."""
+        """Return the name of the Service."""
         return f"flips-{self.value}"
 
 
 class At(StrEnum):
-    """Where it is dialled: the nodePort of one of two nodes, or the VIP."""
+    """The dialled entry: the nodePort on one of two nodes, or the VIP."""
 
     ENDPOINT_NODE = "endpoint-node"
     BARE_NODE = "bare-node"
@@ -36,16 +36,16 @@ class At(StrEnum):
 
     @property
     def role(self) -> Role | None:
-        """The node that is dialled; None for a VIP, which may lead to any."""
+        """Return the dialled node; None for a VIP, which may lead to any node."""
         return None if self is At.VIP else Role(self.value)
 
 
 PLACES = (Role.ENDPOINT_NODE, Role.BARE_NODE, Role.OTHER_NODE)
-"""The nodes whose health checks are asked."""
+"""The nodes with probed health checks."""
 
 
 class FlipClaim(StrEnum):
-    """What a check claims of one Service that flips, at one entry and in one family."""
+    """A claim about one Service that changes its policy, at one entry and in one family."""
 
     SETTLES = "settles"
     REWRITES = "rewrites"
@@ -61,66 +61,68 @@ class FlipClaim(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyChangeCheck(Check):
-    """A check that is judged from what flowed while policies flipped."""
+    """A check that is judged from traffic during policy changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IsolationCheck(PolicyChangeCheck):
-    """What the source IP suite claims of a path, while policies of neighbours over the same pods flip.
+    """A path check of the source IP suite, repeated while other Services over the same pods change policy.
 
-    ``cell`` is that claim: its path, its classes, its controls and known differences.
+    ``path_check`` is that check, with its path, classes, controls and known differences.
     """
 
     path_check: PathCheck
 
     @property
     def expected(self) -> str:
-        """The accepted classes."""
+        """Return the accepted classes."""
         return self.path_check.expected
 
     @property
     def profile(self) -> Profile:
-        """Its path's."""
+        """Return the value of the path check."""
         return self.path_check.profile
 
     @property
     def balanced(self) -> frozenset[str]:
-        """Its path's."""
+        """Return the value of the path check."""
         return self.path_check.balanced
 
     @property
     def source_at_vips(self) -> frozenset[str]:
-        """Its path's."""
+        """Return the value of the path check."""
         return self.path_check.source_at_vips
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Every path that has to be observed: its own and its controls'."""
+        """Return every path that the verdict needs: its own and those of its controls."""
         return self.path_check.paths
 
     @property
     def asked(self) -> str:
-        """How it is asked."""
+        """Return how the check probes."""
         return (
-            "new connections at a fixed rate from every client at once, for as long as the policies of a LoadBalancer "
-            "and a NodePort service over the same pods flip between Local and Cluster; every single answer counts"
+            "every client opens new connections at a fixed rate while a LoadBalancer and a NodePort Service over the "
+            "same pods change between Local and Cluster; every answer counts"
         )
 
     @property
     def fails_if(self) -> str:
-        """What trips it."""
-        return "a change of one service disturbs another one over the same pods: its rules, its endpoints, its source"
+        """Return the fault that the check detects."""
+        return (
+            "a change of one Service affects another one over the same pods: its rules, endpoints or source addresses"
+        )
 
     def as_json(self) -> dict[str, Any]:
-        """The check as one JSON object."""
+        """Return the check as a JSON object."""
         return super().as_json() | {"path": self.path_check.path.key, "expect": self.expected}
 
 
 @dataclass(frozen=True, kw_only=True)
 class IsolationHealthCheck(PolicyChangeCheck):
-    """What the health check of a steady Local service says on one node, while policies of its neighbours flip.
+    """A health check of an unchanged Local Service on one node, while other Services change policy.
 
-    ``path`` is one of the Service's, which puts it on the testbed.
+    ``path`` is a path of the Service, which puts it on the testbed.
     """
 
     path: Path
@@ -129,34 +131,34 @@ class IsolationHealthCheck(PolicyChangeCheck):
 
     @property
     def through_pods(self) -> bool:
-        """Nodes answer, not pods."""
+        """Return False: the check probes nodes, not pods."""
         return False
 
     @property
     def expected(self) -> str:
-        """The status."""
+        """Return the expected status."""
         return "200" if self.place is Role.ENDPOINT_NODE else "503"
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The Service must be there."""
+        """Return the path, so that the testbed has the Service."""
         return (self.path,)
 
     @property
     def fails_if(self) -> str:
-        """What trips it."""
-        return "the health checks of all services are rebuilt when one of them goes, or a neighbour's takes its place"
+        """Return the fault that the check detects."""
+        return "a node restarts all health checks when one Service goes, or confuses the health checks of two Services"
 
     def as_json(self) -> dict[str, Any]:
-        """The check as one JSON object."""
+        """Return the check as a JSON object."""
         return super().as_json() | {"expect": self.expected}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlippedCheck(PolicyChangeCheck):
-    """One claim about a Service while its own policy flips; ``at`` is None where it is about all nodes.
+    """A claim about a Service while its own policy changes; ``at`` is None for a claim about all nodes.
 
-    ``must`` says in a few words what must be seen, ``tripped_by`` names the data plane that trips it.
+    ``must`` says in a few words what the check expects, ``tripped_by`` names the fault that it detects.
     """
 
     service: Flipping
@@ -169,43 +171,43 @@ class FlippedCheck(PolicyChangeCheck):
 
     @property
     def expected(self) -> str:
-        """What must be seen."""
+        """Return what the check expects."""
         return self.must
 
     @property
     def balanced(self) -> frozenset[str]:
-        """A VIP over TCP; which policy it has changes."""
+        """Return what the load balancer must carry: a VIP over TCP, with changing policy."""
         own = self.service.balancer is Balancer.DEFAULT and self.at is At.VIP
         return frozenset({ANYTHING, "tcp", self.family.value.lower()}) if own else frozenset()
 
     @property
     def own_service(self) -> str:
-        """The Service that flips, where its VIP is dialled."""
+        """Return the Service that changes, if the check dials its VIP."""
         return self.service.object_name if self.balanced else ""
 
     @property
     def source_at_vips(self) -> frozenset[str]:
-        """All claims about a VIP rest on whose address answers show."""
+        """Return the family of the VIP: all claims about a VIP depend on the source address."""
         return frozenset({self.family.value.lower()}) if self.balanced else frozenset()
 
     @property
     def profile(self) -> Profile:
-        """The type of the Service that flips."""
+        """Return the type of the Service."""
         return Profile.NODE_PORT if self.service is Flipping.NODE_PORT else Profile.LOAD_BALANCER
 
     @property
     def asked(self) -> str:
-        """How it is asked."""
+        """Return how the check probes."""
         return (
-            "externalTrafficPolicy goes Local, Cluster, Local three times, each flip when the one before was followed, "
-            "while a client outside makes new connections at a fixed rate; all on one clock with our patches"
+            "externalTrafficPolicy changes from Local to Cluster and back three times, each time after nodes followed "
+            "the previous change, while a client outside opens new connections at a fixed rate; all times use one clock"
         )
 
     @property
     def fails_if(self) -> str:
-        """What trips it."""
+        """Return the fault that the check detects."""
         return self.tripped_by
 
     def as_json(self) -> dict[str, Any]:
-        """The check as one JSON object."""
+        """Return the check as a JSON object."""
         return super().as_json() | {"expect": self.must}

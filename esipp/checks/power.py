@@ -1,4 +1,4 @@
-"""What samples can and cannot show, in numbers: of one check, and of all checks of a run. Pure."""
+"""Statistical power of samples: for one check, and for all checks of a run. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,29 +7,29 @@ from esipp.base.plural import counted
 
 CONFIDENCE = 0.95
 ONE_PERCENT = 0.01
-"""The share of wrong connections by which a check's power is told."""
+"""The share of wrong connections for which reports state the power of a check."""
 
 LEAST_SHARE, MOST_SHARE = 0.001, 0.99
-"""Shares beyond these are told as less or more: nothing that was sampled is impossible, and nothing is certain."""
+"""Limits beyond which reports say less or more: a sample makes nothing impossible and nothing certain."""
 
 
 def most_unseen(samples: int) -> float:
-    """The largest share of wrong connections that fits ``samples`` right ones, at 95 % confidence."""
+    """Return the largest share of wrong connections that ``samples`` correct ones allow, at 95 % confidence."""
     return float(1 - (1 - CONFIDENCE) ** (1 / samples))
 
 
 def missed(samples: int, share: float = ONE_PERCENT) -> float:
-    """The chance that ``samples`` connections meet no wrong one, where ``share`` of all are wrong at random."""
+    """Return the probability that ``samples`` connections include no wrong one, if ``share`` of all are wrong."""
     return float((1 - share) ** samples)
 
 
 def each_alpha(tests: int, alpha: float = 1 - CONFIDENCE) -> float:
-    """The level of each of ``tests`` statistical tests, by which all of them together have level ``alpha`` (Šidák)."""
+    """Return the level of each of ``tests`` statistical tests that together have level ``alpha`` (Šidák)."""
     return float(1 - (1 - alpha) ** (1 / max(1, tests)))
 
 
 def say_share(share: float) -> str:
-    """A share as people write it: ``1.5 %``, ``13 %``, ``less than 0.1 %``."""
+    """Return a share as text: ``1.5 %``, ``13 %``, ``less than 0.1 %``."""
     if share < LEAST_SHARE:
         return f"less than {100 * LEAST_SHARE:g} %"
     if share > MOST_SHARE:
@@ -38,10 +38,10 @@ def say_share(share: float) -> str:
 
 
 def say_run(samples: Iterable[int]) -> str:
-    """What a run can miss, in two sentences; empty where no path held.
+    """Return what a run can miss, in two sentences; empty if no path held.
 
     Args:
-        samples: of each path that held, how many connections dialled it, each from a source port of its own.
+        samples: the number of connections of each path that held, each from its own source port.
     """
     counts = Counter(each for each in samples if each > 0)
     if not counts:

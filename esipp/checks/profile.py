@@ -1,7 +1,7 @@
-"""A load balancer's profile as types: what it does with packets, whom it asks how often, how long it takes. No I/O.
+"""Types of load balancer profiles: data path, health checks, timing, limits. No I/O.
 
-Everything that is no name carries where it is from (``Told``). Bounds are computed here and stand in no file: their
-grade is ``derived``.
+Every value except names has its sources (``Told``). Bounds are computed here and are not in files; their grade is
+``derived``.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Grade(StrEnum):
-    """How sure a figure is: written by whoever makes the thing, told by others, or computed by us."""
+    """The grade of a value: documented by its vendor, reported by others, or derived by this suite."""
 
     DOCUMENTED = "documented"
     REPORTED = "reported"
@@ -23,7 +23,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """Where a figure is from: a document, a file of a project, an issue."""
+    """The source of a value: a document, a file of a project, an issue."""
 
     id: str
     grade: Grade
@@ -33,27 +33,27 @@ class Source:
 
 @dataclass(frozen=True)
 class Told(Generic[T]):
-    """A figure and where it is from."""
+    """A value and its sources."""
 
     value: T
     sources: tuple[Source, ...]
 
     @property
     def grade(self) -> Grade:
-        """Documented where any of its sources is a document."""
+        """Return ``documented`` if any source is a document, else ``reported``."""
         documented = any(source.grade is Grade.DOCUMENTED for source in self.sources)
         return Grade.DOCUMENTED if documented else Grade.REPORTED
 
 
 class Class(StrEnum):
-    """The tutorial's two ways: a packet forwarder, or a proxy that opens a connection of its own."""
+    """The two classes in the Kubernetes tutorial: a packet forwarder, or a proxy with its own connections."""
 
     FORWARDER = "forwarder"
     PROXY = "proxy"
 
 
 class Destination(StrEnum):
-    """Whose address a packet has as its destination when it arrives at a node."""
+    """The destination address of packets that arrive at a node."""
 
     VIP = "vip"
     NODE = "node"
@@ -61,7 +61,7 @@ class Destination(StrEnum):
 
 
 class Target(StrEnum):
-    """What a health check dials."""
+    """The target of a health check."""
 
     HEALTH_CHECK_NODE_PORT = "health-check-node-port"
     KUBE_PROXY = "kube-proxy"
@@ -71,7 +71,7 @@ class Target(StrEnum):
 
 
 class Asks(StrEnum):
-    """How a health check asks."""
+    """The protocol of a health check."""
 
     HTTP = "http"
     TCP = "tcp"
@@ -79,7 +79,7 @@ class Asks(StrEnum):
 
 
 class Steering(StrEnum):
-    """What decides which nodes get traffic: checks, a list that is written by an API, or who announces the VIP."""
+    """What selects the nodes for traffic: health checks, a membership list, or the node that announces the VIP."""
 
     HEALTH_CHECKS = "health-checks"
     MEMBERSHIP = "membership"
@@ -87,10 +87,10 @@ class Steering(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What becomes of a check that a limit hits.
+    """The effect of a limit on a check.
 
-    ``unsupported``: it cannot be asked. ``fails``: the product does not keep it. ``differs``: it is a known difference,
-    or recorded only. ``undecided``: what it needs does not come to be.
+    ``unsupported``: the check cannot run. ``fails``: the product does not meet it. ``differs``: a known difference, or
+    recorded only. ``undecided``: its precondition does not occur.
     """
 
     UNSUPPORTED = "unsupported"
@@ -101,10 +101,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """How nodes are asked under one policy; seconds, and results in a row.
+    """The health checks of nodes under one policy: seconds, and numbers of consecutive results.
 
-    ``no_traffic_period`` goes where nobody is served; ``first_failure`` marks that one clear failure is enough,
-    whatever the threshold; ``off_by_default`` that there are none unless somebody asks for them.
+    ``no_traffic_period`` applies to nodes without traffic. ``first_failure``: one clear failure is enough, whatever the
+    threshold. ``off_by_default``: there are no health checks unless a user requests them.
     """
 
     protocol: Told[Asks]
@@ -120,38 +120,38 @@ class HealthCheck:
 
     @property
     def there(self) -> bool:
-        """Whether nodes are asked at all, if only when somebody wants it."""
+        """Return whether there are health checks, at least on request."""
         return self.protocol.value is not Asks.NONE
 
     @property
     def on(self) -> bool:
-        """Whether nodes are asked without anybody's asking for it."""
+        """Return whether there are health checks by default."""
         return self.there and not (self.off_by_default and self.off_by_default.value)
 
     @property
     def bound(self) -> float | None:
-        """(N+1) x period: the design's worst case after a node lost its last endpoint, if nodes are asked at all."""
+        """Return (N+1) x period: the design's worst case after a node lost its last endpoint; None without checks."""
         if not self.there or self.period is None or self.unhealthy is None:
             return None
         return (self.unhealthy.value + 1) * self.period.value
 
     @property
     def idle_bound(self) -> float | None:
-        """The same of a node that is not served: it may be asked less often."""
+        """Return the same bound for a node without traffic, which may be probed less often."""
         if not self.there or self.no_traffic_period is None or self.unhealthy is None:
             return None
         return (self.unhealthy.value + 1) * self.no_traffic_period.value
 
     @property
     def silent_bound(self) -> float | None:
-        """The same of a node that does not answer at all: each failed check lasts for its time-out."""
+        """Return the same bound for a node that does not answer: each failed check takes its timeout."""
         if self.bound is None or self.timeout is None or self.unhealthy is None:
             return None
         return self.bound + self.unhealthy.value * self.timeout.value
 
     @property
     def rise(self) -> float | None:
-        """Healthy x period: until a node counts as healthy, at most, where it answers from some moment on."""
+        """Return healthy x period: the longest time until an answering node counts as healthy."""
         if not self.there or self.period is None or self.healthy is None:
             return None
         return self.healthy.value * self.period.value
@@ -159,9 +159,9 @@ class HealthCheck:
 
 @dataclass(frozen=True)
 class Datapath:
-    """What it does with packets: its class, whose address the pod must see, which destination the node sees.
+    """The data path: class, address that the pod must see under each policy, and destination that the node sees.
 
-    ``out_of_band`` are the headers in which the true client comes, where it comes in one.
+    ``out_of_band`` are the headers with the client's address, if there are any.
     """
 
     kind: Told[Class]
@@ -173,7 +173,7 @@ class Datapath:
 
 @dataclass(frozen=True)
 class Status:
-    """How a VIP is announced: ``form`` is ``ip``, ``hostname`` or ``none``; ``ip_mode`` None where none is set."""
+    """The load balancer status: ``form`` is ``ip``, ``hostname`` or ``none``; ``ip_mode`` is None if unset."""
 
     form: Told[str]
     ip_mode: Told[str] | None = None
@@ -181,10 +181,10 @@ class Status:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds: ``usual`` from a Service to its first answer, from and to; then what waiting may take at most.
+    """Times in seconds. ``usual`` is the range from the creation of a Service to its first answer.
 
-    ``created`` until the VIP is there, ``answering`` from then to the first answer, ``removed`` until it is gone;
-    ``idle`` after which a silent connection is forgotten.
+    The others are upper limits: ``created`` until the VIP exists, ``answering`` from then to the first answer,
+    ``removed`` until the VIP is gone, ``idle`` until the load balancer forgets an idle connection.
     """
 
     usual: Told[tuple[float, float]] | None = None
@@ -196,7 +196,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Trap:
-    """What a test that knows nothing of it would get wrong."""
+    """A property that leads to wrong results in tests that do not know it."""
 
     kind: str
     text: str
@@ -205,7 +205,7 @@ class Trap:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What a Service must carry for some purpose (``internal``, ``proxy-protocol`` …)."""
+    """An annotation that a Service needs for a purpose (``internal``, ``proxy-protocol`` …)."""
 
     purpose: str
     key: str
@@ -215,10 +215,10 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Limit:
-    """What becomes of checks about the cluster's own load balancer; an empty field hits all of them.
+    """A limit of the cluster's own load balancer, and its effect on checks; an empty field matches all checks.
 
-    ``policies`` are ``Local``, ``Cluster``, ``unset``; ``clients`` are vantages; ``what`` is that of the convergence
-    suite's checks, which no limit with another field hits.
+    ``policies`` are ``Local``, ``Cluster``, ``unset``; ``clients`` are vantages; ``what`` is a claim of the convergence
+    suite, which limits with other fields do not match.
     """
 
     outcome: Outcome
@@ -233,12 +233,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class Marks:
-    """By what it is found: names of platforms, and patterns (Python's) of what it leaves on a cluster's objects.
+    """Marks for detection: platforms, and patterns (Python's) of traces on a cluster's objects.
 
-    ``default`` is what a Service gets on these platforms where nothing says otherwise. ``annotations`` are keys, or
-    ``key=value``; of ``needs`` each must be there too, or one of several with " or " between them. ``objects`` are
-    collections of the API (``group/version/plural``) in which something is where it is at work: where they can be read
-    and are empty, it is not.
+    ``default``: Services on these platforms get this load balancer by default. ``annotations`` are keys, or
+    ``key=value``. Every mark in ``needs`` must be present too, or one of several with " or " between them. ``objects``
+    are API collections (``group/version/plural``): readable and empty collections exclude this load balancer.
     """
 
     platforms: frozenset[str] = frozenset()
@@ -256,16 +255,16 @@ class Marks:
 
 @dataclass(frozen=True)
 class LoadBalancer:
-    """A profile.
+    """The profile of a load balancer.
 
     Args:
-        name: by which ``--provider`` asks for it.
-        title: what it is, in a line.
-        system: whose it is: the design's systems (GCE, AWS, Azure, OpenStack), or others.
-        noun: how one is called in a sentence: ``an NLB``.
-        like: the profile that it varies, if any.
-        spreads: whether it uses all healthy nodes at once, and not one at a time; None where that is not known.
-        own_bound: seconds until it has steered away from a node, where that does not follow from N and period.
+        name: its name for ``--provider``.
+        title: a description in one line.
+        system: the system: one of the design (GCE, AWS, Azure, OpenStack), or another.
+        noun: the noun in sentences: ``an NLB``.
+        like: the profile that it is based on, if any.
+        spreads: whether it uses all healthy nodes at once, and not one at a time; None if unknown.
+        own_bound: seconds until it stops sending traffic to a node, if that does not follow from N and period.
     """
 
     name: str
@@ -292,23 +291,23 @@ class LoadBalancer:
 
     @property
     def bound(self) -> float | None:
-        """Seconds until it has steered away from a node that says 503, at most; None where nothing bounds it."""
+        """Return the longest time in seconds until a node that answers 503 gets no traffic; None without a bound."""
         if self.own_bound is not None:
             return self.own_bound.value
         return self.local.bound if self.local.on else None
 
     @property
     def kind(self) -> Class:
-        """Forwarder or proxy."""
+        """Return forwarder or proxy."""
         return self.datapath.kind.value
 
     @property
     def rise(self) -> float | None:
-        """Seconds until a node that got a pod gets traffic, at most: by its checks, and by its place in a list."""
+        """Return the longest time in seconds until a node with a new pod gets traffic, by checks and membership."""
         waits = [self.local.rise if self.local.on else None, self.membership.value if self.membership else None]
         known = [each for each in waits if each is not None]
         return sum(known) if known else None
 
 
 ABOUT = "load-balancer"
-"""What the notes in the ledger are about."""
+"""The subject of notes about load balancers in the ledger."""

@@ -1,4 +1,4 @@
-"""References: the public documents that a check, a known difference or a version rests on. No I/O."""
+"""References: public documents on which checks, known differences and versions rest. No I/O."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ class Reference:
         return self.url if self.url.startswith("https://") else ""
 
     def as_json(self) -> dict[str, str]:
-        """The reference as JSON output and ledgers have it."""
+        """Return the reference as a JSON object."""
         return {"title": self.title, "url": self.url}
 
 
 def read_reference(told: str | Mapping[str, Any]) -> Reference:
-    """The reference that ``as_json`` wrote, or the text that an older ledger has.
+    """Return the reference that ``as_json`` wrote, or that an older ledger has as text.
 
     Raises:
         KeyError: a part is missing.
@@ -43,27 +43,27 @@ def read_reference(told: str | Mapping[str, Any]) -> Reference:
 
 
 def titles(references: Iterable[Reference]) -> str:
-    """The titles in one line of plain text."""
+    """Return the titles in one line of plain text."""
     return "; ".join(each.title for each in references)
 
 
 def with_urls(references: Iterable[Reference]) -> str:
-    """The titles in one line of plain text, each with its address where it has one."""
+    """Return the titles in one line of plain text, each with its URL if there is one."""
     return "; ".join(f"{each.title} <{each.url}>" if each.url else each.title for each in references)
 
 
 # ---------------------------------------------------------------------------------------------------- where they are
 def docs(page: str, title: str) -> Reference:
-    """A page of the Kubernetes documentation, with its anchor."""
+    """Return a page of the Kubernetes documentation; ``page`` includes its anchor."""
     return Reference(f"Kubernetes documentation, {title}", f"{KUBERNETES_DOCS}/{page}")
 
 
 def issue(repository: str, number: int, title: str) -> Reference:
-    """An issue on GitHub. GitHub leads from there to a pull request of that number."""
+    """Return an issue on GitHub, which redirects to a pull request of the same number."""
     return Reference(f"{repository}#{number}: {title}", f"{GITHUB}/{repository}/issues/{number}")
 
 
 def kep(number: int, title: str, folder: str = "") -> Reference:
-    """A Kubernetes Enhancement Proposal: its folder, or its issue, which has the same number."""
+    """Return a Kubernetes Enhancement Proposal: its folder, or the issue with the same number."""
     where = f"tree/master/keps/{folder}" if folder else f"issues/{number}"
     return Reference(f"KEP-{number}: {title}", f"{GITHUB}/kubernetes/enhancements/{where}")

@@ -1,4 +1,4 @@
-"""``--require FEATURE``: features that the cluster must have, so that a run of it is refused where one is missing."""
+"""``--require FEATURE``: features that the cluster must have; without one, the run is refused."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,28 +10,28 @@ from esipp.base.errors import PreflightError
 from esipp.checks.check import HOST_NETWORK, Check, Feature, Level
 
 MOST_SIMILAR = 5
-"""Names that are told of those that are like one that there is not."""
+"""The largest number of similar names in a hint about an unknown feature."""
 
 PACKETS = "packets"
-"""The feature that stands for the second witness: no check needs it, and all that are paths rest on less without it."""
+"""The feature of packet capture, the second witness. No check needs it, but path checks have less evidence without."""
 
-NOT_LOOKED_FOR = "nothing in this run looked for it"
+NOT_LOOKED_FOR = "this run did not check for it"
 
 
 def add_require(add: Any) -> None:
-    """``--require``, for argparse and pytest alike."""
+    """Add ``--require`` to argparse or pytest."""
     add(
         "--require",
         action="append",
         default=[],
         metavar="FEATURE|FILE",
-        help="end with exit code 4 where the cluster lacks this feature, instead of leaving out what needs it; a file "
-        "has one a line; repeatable ('esipp list --features' names them)",
+        help="exit with code 4 if the cluster lacks this feature, instead of skipping checks that need it; a file has "
+        "one feature per line; repeatable ('esipp list --features' lists them)",
     )
 
 
 def counts(checks: Iterable[Check]) -> dict[str, Counter[Level]]:
-    """Every feature that a check needs, by name, with how many checks of each level need it; and the second witness."""
+    """Return every feature that a check needs, with the number of checks of each level; and packet capture."""
     found: dict[str, Counter[Level]] = {PACKETS: Counter()}
     for check in checks:
         for name in check.features | ({HOST_NETWORK} if check.on_host_network else set()):
@@ -40,14 +40,14 @@ def counts(checks: Iterable[Check]) -> dict[str, Counter[Level]]:
 
 
 def read_required(words: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
-    """The features that these words name, each once, in their order.
+    """Return the features that these words name, each once, in their order.
 
     Args:
-        words: features, or files that have one a line; what follows a # in a file is a comment.
+        words: features, or files with one feature per line; a # in a file begins a comment.
         known: all features of the suite.
 
     Raises:
-        PreflightError: there is no such feature, and no such file.
+        PreflightError: there is neither such a feature nor such a file.
     """
     names: list[str] = []
     for word in words:
@@ -57,24 +57,26 @@ def read_required(words: Iterable[str], known: Sequence[str]) -> tuple[str, ...]
             similar = get_close_matches(name, known, MOST_SIMILAR) or [each for each in known if name in each]
             hint = f"similar ones: {', '.join(similar[:MOST_SIMILAR])}; " if similar else ""
             raise PreflightError(
-                f"--require {name}: there is no such feature.", f"{hint}'esipp list --features' names all."
+                f"--require {name}: there is no such feature.", f"{hint}'esipp list --features' lists all."
             )
     return tuple(dict.fromkeys(names))
 
 
 def _of_file(word: str) -> list[str]:
-    """The lines of a file; of what is no file, the word itself."""
+    """Return the lines of a file, or the word itself if there is no such file."""
     try:
         lines = Path(word).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return [word]
     except (OSError, UnicodeDecodeError) as broken:
-        raise PreflightError(f"--require {word}: the file cannot be read: {broken}.", "one feature a line.") from None
+        raise PreflightError(
+            f"--require {word}: cannot read the file: {broken}.", "use one feature per line."
+        ) from None
     return [name for line in lines if (name := line.partition("#")[0].strip())]
 
 
 def lacking(required: Iterable[str], features: Mapping[str, Feature]) -> dict[str, str]:
-    """Those that are known to be missing, each with why."""
+    """Return the features that are known to be missing, each with the reason."""
     return {name: features[name].why for name in required if name in features and not features[name].present}
 
 
@@ -82,16 +84,16 @@ def check_required(required: Iterable[str], features: Mapping[str, Feature]) -> 
     """Refuse a cluster that lacks a required feature.
 
     Raises:
-        PreflightError: it does; all that are missing are named.
+        PreflightError: it does; the message names all missing features.
     """
     if missing := lacking(required, features):
         raise refusal(missing)
 
 
 def refusal(missing: Mapping[str, str]) -> PreflightError:
-    """The error that tells which required features are missing, and why."""
-    told = "; ".join(f"{name}, but: {why}" for name, why in missing.items())
+    """Return the error with the missing features and the reasons."""
+    lacks = "; ".join(f"{name}, but: {why}" for name, why in missing.items())
     return PreflightError(
-        f"This run requires {told}.",
-        "give the cluster what it lacks, or leave out --require: the run then says what it did not ask.",
+        f"This run requires {lacks}.",
+        "add the missing features to the cluster, or omit --require: the report then lists the skipped checks.",
     )

@@ -1,27 +1,27 @@
-"""Whether a time keeps a bound, and whether it was measured well enough to say so. Pure."""
+"""Comparison of measured times with bounds, including the precision of the measurement. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 FIELD_LIMIT = 30.0
-"""Seconds that the field gives a service proxy to follow a change: upstream's own tests wait so long for endpoints
+"""Seconds in which a service proxy must follow a change. Kubernetes' own tests wait that long for endpoints
 (KubeProxyEndpointLagTimeout). Core checks use no shorter limit."""
 
 PROMPT = 5.0
-"""Seconds in which a service proxy that keeps up has followed a change. kube-proxy waits one second between two syncs
-(minSyncPeriod), and a sync of a small cluster takes a fraction of a second: on the kind lanes 0.1 to 1.2 s were seen.
-The rest is for the API server, for the controller of EndpointSlices and for larger clusters."""
+"""Seconds in which a service proxy without backlog follows a change. kube-proxy waits one second between two syncs
+(minSyncPeriod), and a sync of a small cluster takes a fraction of a second: the kind lanes show 0.1 to 1.2 s. The rest
+is for the API server, for the EndpointSlice controller and for larger clusters."""
 
 FINE = 1 / 15
-"""The share of a bound that a measurement may be unsure of. Of 3 s these are two of our probes."""
+"""The largest uncertainty of a measurement, as a share of the bound. For 3 s, it is two probe intervals."""
 
 WAITS = 10
-"""How often what follows a change waits for a processor: watch, sync, commands, timers of a load balancer. Where a
-control of a single step is late by a second, ten seconds may be the machine's."""
+"""How often the steps after a change wait for a processor: watch, sync, commands, timers of a load balancer. If a
+control with one step is late by a second, the machine may cause ten seconds."""
 
 
 class Held(StrEnum):
-    """Whether a time keeps its bound."""
+    """The result of a comparison of a time with its bound."""
 
     WITHIN = "within"
     OVER = "over"
@@ -30,11 +30,11 @@ class Held(StrEnum):
 
 @dataclass(frozen=True)
 class Blur:
-    """How well a time is known.
+    """The uncertainty of a measured time.
 
     Args:
-        gap: our longest time between two probes around it, in seconds.
-        slow: how much longer than usual the controls of the same client took meanwhile, in seconds.
+        gap: the longest interval between two probes around it, in seconds.
+        slow: the delay of the same client's controls at that time, in seconds more than usual.
     """
 
     gap: float = 0.0
@@ -42,26 +42,26 @@ class Blur:
 
     @property
     def seconds(self) -> float:
-        """By how much a time may be longer than it was seen to be."""
+        """Return by how much the time may exceed its measurement."""
         return self.gap + self.slow
 
     @property
     def words(self) -> str:
-        """The resolution that was reached."""
+        """Return the uncertainty in words."""
         said = f"our longest time between two probes was {self.gap:.2f} s"
         return f"{said}, controls with no service in the way took {self.slow:.2f} s longer than usual"
 
 
 def needed(bound: float) -> float:
-    """The resolution in seconds that is needed to hold a time against a bound."""
+    """Return the required resolution, in seconds, for a comparison with a bound."""
     return bound * FINE
 
 
 def hold(seconds: float, bound: float, blur: Blur) -> Held:
-    """Hold a time against a bound; nothing of ours is ever added to the bound.
+    """Compare a time with its bound. The uncertainty of the measurement never extends the bound.
 
-    A time near its bound decides only if it was measured well enough. One far below or far above it always does: below
-    with all our doubt added, above with all our doubt taken away.
+    A time near its bound decides only if the measurement was precise enough. A time far from it always decides: below
+    the bound even with all uncertainty added, or above it even with all uncertainty subtracted.
     """
     if seconds + blur.seconds <= bound:
         return Held.WITHIN
@@ -73,5 +73,5 @@ def hold(seconds: float, bound: float, blur: Blur) -> Held:
 
 
 def say_unknown(bound: float, blur: Blur) -> str:
-    """Why a time was not held against its bound: the resolution reached, and the one needed."""
+    """Return why a time was not compared with its bound: the reached and the required resolution."""
     return f"not measured well enough: {blur.words}; {needed(bound):.2f} s are needed to judge {bound:.2f} s"

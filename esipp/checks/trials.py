@@ -1,6 +1,6 @@
-"""Trials: something is done on the cluster, step by step, and looked at. What all suites that do so have in common.
+"""``ScenarioCheck``, the base of checks that are judged from a scenario. No I/O.
 
-No I/O: how trials are performed side by side is in fixtures/trials.py.
+fixtures/trials.py runs scenarios in parallel.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from esipp.checks.check import Check, Difference
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioCheck(Check):
-    """A check that is judged from what a trial saw.
+    """A check that is judged from the evidence of a scenario.
 
     Args:
-        trial: the trial that must be performed.
-        claim: what of it the check is about; the suite's judge has one function for each.
-        must: what must be seen, in a few words.
-        tripped_by: the broken data plane or API server that trips it.
+        trial: the scenario.
+        claim: the claim about the scenario; the suite's judge has one function for each.
+        must: what the check expects, in a few words.
+        tripped_by: the fault that the check detects.
     """
 
     trial: str
@@ -28,14 +28,14 @@ class ScenarioCheck(Check):
 
     @property
     def expected(self) -> str:
-        """What must be seen."""
+        """Return what the check expects."""
         return self.must
 
     @property
     def fails_if(self) -> str:
-        """The broken data plane or API server that trips it."""
+        """Return the fault that the check detects."""
         return self.tripped_by
 
     def as_json(self) -> dict[str, Any]:
-        """The check as one JSON object."""
+        """Return the check as a JSON object."""
         return super().as_json() | {"expect": self.must}

@@ -1,4 +1,4 @@
-"""The documents that say with which Kubernetes a field or a behaviour came."""
+"""References for the Kubernetes version that introduced a field or a behaviour."""
 
 from esipp.checks.reference import docs, issue, kep
 

@@ -1,8 +1,9 @@
-"""From which Kubernetes on a check can be asked. Pure, no I/O.
+"""The first Kubernetes version that supports each check. Pure, no I/O.
 
-It follows from what the check uses: its services' fields, its paths, its trial. The rules are data, and the only place
-where this is said; a check may say a later version itself (``Check.since``). A version is the first in which every
-cluster has it unless somebody switched it off: that a gate is on by default as beta is enough, alpha is not.
+It follows from what the check uses: fields of its Services, its paths, its scenario. The rules here are data and the
+only source. A check may require a later version itself (``Check.since``). The version is the first one in which every
+cluster has a feature unless its administrator disables it: a beta gate that is on by default counts, an alpha gate
+does not.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -49,26 +50,26 @@ from esipp.checks.version_references import (
     TUTORIAL_NODE_PORT,
 )
 
-AnyRow = TypeVar("AnyRow", bound=Check)
+AnyCheck = TypeVar("AnyCheck", bound=Check)
 
 
 @dataclass(frozen=True)
 class Need:
-    """A version, and what came with it."""
+    """A version, and the reference for its new feature."""
 
     since: str
     because: Reference | None
 
     @cached_property
     def number(self) -> tuple[int, int]:
-        """The version, to compare.
+        """Return the version as comparable numbers.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not a version.
         """
         number = read_version(self.since)
         if number is None or self.since != "{}.{}".format(*number):
-            raise ValueError(f"'{self.since}' is no version such as 1.28")
+            raise ValueError(f"'{self.since}' is not a version such as 1.28")
         return number
 
 
@@ -92,8 +93,8 @@ def _is_local(path: Path, *types: ServiceType) -> bool:
     return service is not None and service.policy is TrafficPolicy.LOCAL and service.type in types
 
 
-def _is_short_cut(path: Path) -> bool:
-    """Whether a host process dials a Local service in a way that its own node cuts short."""
+def _is_short_circuit(path: Path) -> bool:
+    """Return whether a host process dials a Local Service through the short circuit of its own node."""
     own = path.entry.kind is EntryKind.NODE_PORT and path.entry.role is path.client.role
     return (
         path.client.vantage is Vantage.NODE
@@ -103,7 +104,7 @@ def _is_short_cut(path: Path) -> bool:
 
 
 def _is_sent_to_a_proxy(path: Path) -> bool:
-    """Whether a client in the cluster is to reach a proxy by its VIP, and not be served by its own node instead."""
+    """Return whether a client inside the cluster must reach a proxy by its VIP, and not its own node instead."""
     inside = path.client.vantage is not Vantage.OUTSIDE and path.entry.kind is EntryKind.VIP
     return inside and path.service is not None and path.service.balancer in PROXIES
 
@@ -112,7 +113,7 @@ OF_PATHS: tuple[tuple[Callable[[Path], bool], Need], ...] = (
     (lambda p: _is_local(p, ServiceType.NODE_PORT), Need("1.5", TUTORIAL_NODE_PORT)),
     (lambda p: p.family is Family.IPV6, IPV6),
     (lambda p: bool(p.service and p.service.backends is Backends.NOT_READY), GATES),
-    (_is_short_cut, Need("1.15", OWN_TRAFFIC)),
+    (_is_short_circuit, Need("1.15", OWN_TRAFFIC)),
     (lambda p: bool(p.service and p.protocol is Protocol.SCTP), SCTP),
     (lambda p: bool(p.service and p.service.families), FAMILIES),
     (lambda p: bool(p.service and p.service.internal), Need("1.22", KEP_2086)),
@@ -127,25 +128,25 @@ OF_PATHS: tuple[tuple[Callable[[Path], bool], Need], ...] = (
         Need("1.29", EXTERNAL_IPS_POLICY),
     ),
 )
-"""What paths use: of a check's own path, and of its controls'."""
+"""Versions for features of paths: of the check's own path and of its controls."""
 
 OF_FEATURES: tuple[tuple[str, Need], ...] = (
     ("family.ipv6", IPV6),
     ("families.dual", FAMILIES),
     *((f"load-balancer.{each.value}", CLASSES) for each in Balancer if each is not Balancer.DEFAULT),
 )
-"""What a check's other features imply."""
+"""Versions for other features of a check."""
 
 _HEALTH, _CONVERGENCE, _INTEROP = "health_checks", "convergence", "interoperability"
 _CONTINUITY, _COMPATIBILITY = "continuity", "compatibility"
-HEARD = ("prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
-"""Steps in a port's life at which the nodes must name the Service that they answer for, which is in the document."""
+NAMED_BY_NODES = ("prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
+"""Steps in the life cycle of a port for which nodes must name the Service, which needs the document."""
 
 OF_CHECKS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _HEALTH, "about": "document"}, DOCUMENT),
     ({"suite": _HEALTH, "about": "count"}, DOCUMENT),
     ({"suite": _HEALTH, "claim": "count"}, DOCUMENT),
-    *(({"suite": _HEALTH, "trial": "lifecycle", "claim": claim}, DOCUMENT) for claim in HEARD),
+    *(({"suite": _HEALTH, "trial": "lifecycle", "claim": claim}, DOCUMENT) for claim in NAMED_BY_NODES),
     ({"suite": _HEALTH, "about": "proxy"}, Need("1.27", PROXY_HEALTHY)),
     ({"suite": _HEALTH, "about": "weight"}, Need("1.28", HEALTH_WEIGHT)),
     ({"suite": _HEALTH, "situation": "unready-pod"}, GATES),
@@ -160,7 +161,7 @@ OF_CHECKS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _HEALTH, "claim": "kept-on-update"}, Need("1.23", CARRIED_OVER)),
     ({"suite": _HEALTH, "claim": "kept-on-apply"}, Need("1.16", KEP_555)),
     ({"suite": _INTEROP, "trial": "neighbours"}, GATES),
-    # a class of nobody's: else the cluster's own balancer would serve them
+    # a class without implementation: otherwise the cluster's own load balancer would serve them
     ({"suite": _INTEROP, "trial": "neighbours"}, CLASSES),
     ({"suite": _INTEROP, "trial": "many"}, CLASSES),
     ({"suite": _INTEROP, "claim": "document"}, DOCUMENT),
@@ -174,13 +175,13 @@ OF_CHECKS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _COMPATIBILITY, "claim": "health-port.clusterip"}, FIELD_RULES),
     *(({"suite": _COMPATIBILITY, "claim": f"affinity.{claim}"}, AFFINITY) for claim in AFFINITY_CLAIMS),
 )
-"""What the checks of a suite use that are no paths, by what they are about."""
+"""Versions for checks other than path checks, by their traits."""
 
 _TRAITS = ("suite", "about", "trial", "claim", "what", "phase")
 
 
 def needs_kubernetes(check: Check) -> Need | None:
-    """The latest version that a check needs, and for what; None where every one will do that can be spoken to."""
+    """Return the latest version that a check needs; None if all supported versions work."""
     needs = [need for path in paths_of(check) for uses, need in OF_PATHS if uses(path)]
     needs += [need for name, need in OF_FEATURES if name in check.features]
     rules = [(wanted, need) for wanted, need in OF_CHECKS if wanted["suite"] == check.suite]
@@ -192,8 +193,8 @@ def needs_kubernetes(check: Check) -> Need | None:
     return max(needs, key=lambda need: need.number, default=None)
 
 
-def dated(check: AnyRow) -> AnyRow:
-    """The same check with the version that it needs, as a feature and to be told."""
+def dated(check: AnyCheck) -> AnyCheck:
+    """Return the check with its version, as a feature and for reports."""
     need = needs_kubernetes(check)
     if need is None:
         return check
@@ -202,7 +203,7 @@ def dated(check: AnyRow) -> AnyRow:
 
 
 def version_features(git_version: str, checks: Iterable[Check]) -> dict[str, Feature]:
-    """Whether a server has what each version brought that some check needs; one whose version is unread has all."""
+    """Return the version features of a server; a server with an unreadable version has all of them."""
     names = {name for check in checks for name in check.features if name.startswith(KUBERNETES)}
     numbers = {name: read_version(name.removeprefix(KUBERNETES)) or OLDEST for name in names}
     has = read_version(git_version)
@@ -211,26 +212,26 @@ def version_features(git_version: str, checks: Iterable[Check]) -> dict[str, Fea
 
 
 def asked_version(text: str) -> tuple[int, int]:
-    """The version that a user names.
+    """Return the version that a user names.
 
     Raises:
-        PreflightError: it is none, or one to which nothing can be spoken.
+        PreflightError: the text is not a version, or the version is too old.
     """
     version = read_version(text)
     if version is None:
-        raise PreflightError(f"'{text}' is no Kubernetes version.", "it looks like 1.28 or v1.28.3.")
+        raise PreflightError(f"'{text}' is not a Kubernetes version.", "use a version such as 1.28 or v1.28.3.")
     check_age(version)
     return version
 
 
 def check_age(version: tuple[int, int]) -> None:
-    """Make sure that a server is not older than what the suite is about.
+    """Refuse servers that are older than source IP preservation.
 
     Raises:
-        PreflightError: it is.
+        PreflightError: the version is too old.
     """
     if version < OLDEST:
         raise PreflightError(
             "Kubernetes {}.{} cannot preserve the client's source in any form.".format(*version),
-            "that came with 1.4, as alpha annotations.",
+            "Kubernetes 1.4 introduced it, as alpha annotations.",
         )

@@ -1,1 +1,1 @@
-"""Backward compatibility: what the API server makes of Services old and new, and what traffic policies that flip do."""
+"""Backward compatibility: API rules for old and new Services, and traffic while policies change."""

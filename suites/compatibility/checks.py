@@ -1,7 +1,6 @@
-"""The checks: what the API server makes of Services old and new, and what flows while policies flip. Data only."""
+"""All checks of the compatibility suite: the API, and traffic while policies change. Data only."""
 
 from esipp.checks.check import Check
-from suites.compatibility import edits
-from suites.compatibility import isolation as beside
+from suites.compatibility import edits, isolation
 
-CHECKS: tuple[Check, ...] = (*edits.CHECKS, *beside.CHECKS)
+CHECKS: tuple[Check, ...] = (*edits.CHECKS, *isolation.CHECKS)

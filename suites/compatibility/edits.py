@@ -1,4 +1,4 @@
-"""The checks about what the API server makes of Services, and about what old annotations do to traffic. Data only."""
+"""All checks of Service edits: API rules, changes, clients, and old annotations with their traffic. Data only."""
 
 from esipp.checks.check import Check
 from suites.compatibility import changes, clients, old_forms, old_paths, rules

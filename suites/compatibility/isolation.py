@@ -1,7 +1,7 @@
-"""Services with and without the policy side by side, over the same pods, while policies flip: data only.
+"""Checks of isolation and of policy changes: Services over the same pods, while policies change. Data only.
 
-Beside: what the source IP suite claims of steady services holds in every single answer while neighbours flip. Flips:
-what becomes of a service whose own policy flips.
+Isolation checks repeat checks of the source IP suite for unchanged Services, while other Services change policy. Every
+answer counts. Policy change checks are about the Services that change.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,16 +19,16 @@ from esipp.checks.policy_change import (
     PolicyChangeCheck,
 )
 from suites.compatibility.isolation_requirements import (
-    AS_IT_SAYS,
-    BESIDE,
-    BESIDE_HEALTH,
     CILIUM,
     DESIGN_BACKWARD,
     ENTRIES,
     ENTRY_CLAIMS,
     HEALTH_CLAIMS,
     HEALTH_PROMPT,
+    ISOLATED,
+    ISOLATED_HEALTH,
     KEPT_CLAIMS,
+    NEW_POLICY,
     ON_BARE,
     PROXIES,
     SERVICES,
@@ -36,7 +36,7 @@ from suites.compatibility.isolation_requirements import (
 )
 from suites.known_differences.cilium import FLIPS_IN_DSR
 from suites.path_checks import *
-from suites.path_requirements import requirement
+from suites.path_requirements import NODES, requirement
 
 SUITE = "compatibility"
 TCP = Protocol.TCP
@@ -44,9 +44,9 @@ NODE_PORT_UNSET, LB_UNSET = Service(ServiceType.NODE_PORT), Service(ServiceType.
 FROM_INSIDE = (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE)
 
 
-# ----------------------------------------------------------------------------------------------- side by side
+# ------------------------------------------------------------------------------------------------------ isolation
 def from_outside(family: Family) -> Iterator[PathCheck]:
-    """Local keeps the source and leaves bare nodes silent, Cluster and no policy answer everywhere: all at once."""
+    """Yield path checks of clients outside: Local keeps the source at local endpoints, Cluster answers everywhere."""
     for client in OUTSIDE:
         for service in (NODE_PORT_LOCAL, LB_LOCAL):
             yield path_check(Path(client, ENDPOINT_NODE, TCP, family, service), CLIENT_IP, Level.CORE, API_ETP)
@@ -64,7 +64,7 @@ def from_outside(family: Family) -> Iterator[PathCheck]:
 
 
 def from_inside(family: Family) -> Iterator[PathCheck]:
-    """A pod and a host process on another node: ClusterIPs of every kind of service, nodePorts, VIPs."""
+    """Yield path checks of a pod and a host process on another node: ClusterIPs, nodePorts, VIPs."""
     for client in FROM_INSIDE:
         for service in (PLAIN, NODE_PORT_LOCAL, NODE_PORT_CLUSTER, LB_LOCAL):
             path = Path(client, CLUSTER_IP, TCP, family, service)
@@ -76,19 +76,17 @@ def from_inside(family: Family) -> Iterator[PathCheck]:
         yield from answers_and_rewrites(Path(client, VIP, TCP, family, LB_CLUSTER), TUTORIAL_LB)
 
 
-def beside(path_checks: Iterable[PathCheck]) -> Iterator[PolicyChangeCheck]:
-    """The same claims, of a window in which neighbours flip."""
+def isolated(path_checks: Iterable[PathCheck]) -> Iterator[PolicyChangeCheck]:
+    """Yield the same checks for the time in which other Services change policy."""
     for each in path_checks:
-        client = (
-            OUTSIDE_1 if each.path.client in OUTSIDE else each.path.client
-        )  # checks that differ only there are told as one
+        # reports show checks with equal requirements as one
+        client = OUTSIDE_1 if each.path.client in OUTSIDE else each.path.client
         claim = requirement(replace(each.path, client=client), each.accept, each.told, each.spread)
         claim = claim.replace(f" over {TCP.value} and {each.path.family.value}", "")
-        claim = claim[0].lower() + claim[1:]
         ours = replace(
             each,
             id=f"beside.{each.id}",
-            requirement=BESIDE.format(claim=claim),
+            requirement=ISOLATED.format(claim=claim),
             references=(DESIGN_BACKWARD, *each.references),
             suite=SUITE,
         )
@@ -103,15 +101,15 @@ def beside(path_checks: Iterable[PathCheck]) -> Iterator[PolicyChangeCheck]:
         )
 
 
-def beside_health(family: Family) -> Iterator[PolicyChangeCheck]:
-    """The health check of the steady Local load balancer, on every node."""
+def isolated_health(family: Family) -> Iterator[PolicyChangeCheck]:
+    """Yield health checks of the unchanged Local load balancer, on every node."""
     path = Path(OUTSIDE_1, VIP, TCP, family, LB_LOCAL)
     for place in PLACES:
         yield IsolationHealthCheck(
             id=f"beside.health.{family.value.lower()}.{place.value}",
-            requirement=BESIDE_HEALTH.format(
+            requirement=ISOLATED_HEALTH.format(
                 status="200" if place is Role.ENDPOINT_NODE else "503",
-                place=place.value.replace("-", " "),
+                node=NODES[place],
             ),
             level=Level.CORE,
             suite=SUITE,
@@ -124,24 +122,23 @@ def beside_health(family: Family) -> Iterator[PolicyChangeCheck]:
         )
 
 
-# -------------------------------------------------------------------------------------------------- the flips
+# ------------------------------------------------------------------------------------------------- policy changes
 NEEDED = {Flipping.DEFAULT: "load-balancer", Flipping.ECMP: "load-balancer.reference-ecmp"}
 
 
 OF_BARE_NODES = (FlipClaim.OTHERWISE, At.BARE_NODE)
-"""That no answer comes through it unrewritten."""
+"""The claim that a node without local endpoints rewrites the source of every answer."""
 
 
-def flipped(
+def changed(
     service: Flipping, claim: FlipClaim, family: Family, said: Said, at: At | None, *known: Difference, name: str = ""
 ) -> FlippedCheck:
-    """One check about a service whose own policy flips."""
-    entry = ENTRIES[at] if at else ""
+    """Return one check of a Service whose own policy changes."""
     words = {
         "service": SERVICES[service],
-        "entry": entry,
-        "as_it_says": AS_IT_SAYS[at] if at else "",
-        "wrong_node": ON_BARE if at is At.BARE_NODE else "no address of a node that did not take it",
+        "entry": ENTRIES[at].format(service=SERVICES[service]) if at else "",
+        "new_policy": NEW_POLICY[at] if at else "",
+        "wrong_node": ON_BARE if at is At.BARE_NODE else "no address of a node that did not accept the connection",
     }
     where = f"{service.value}.{family.value.lower()}" + (f".{at.value}" if at else "")
     return FlippedCheck(
@@ -163,7 +160,7 @@ def flipped(
 
 
 def at_an_entry(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck]:
-    """What new connections show, at each entry the service has."""
+    """Yield checks of new connections at each entry of the Service."""
     for at in At:
         if at is At.VIP and service.balancer is None:
             continue
@@ -171,33 +168,33 @@ def at_an_entry(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck
         local = (CILIUM,) if at is not At.BARE_NODE else FLIPS_IN_DSR
         for claim, said in ENTRY_CLAIMS.items():
             if claim is FlipClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
-                continue  # under Local the bare node must be silent, and a balancer needs its time to follow
+                continue  # under Local other nodes must not answer, and a load balancer needs time to follow
             if claim is FlipClaim.PROMPT and at is At.VIP:
-                continue  # a balancer follows in its own time, which other checks hold against its bound
+                continue  # a load balancer follows in its own time; other checks compare that with its bound
             known = local if claim is FlipClaim.REWRITES or (claim, at) == OF_BARE_NODES else ()
             name = f"flip.{service.value}.{family.value.lower()}.no-loss-at-endpoint-node"
-            yield flipped(service, claim, family, said, at, *known, *proxies, name=name if "loss" in claim else "")
+            yield changed(service, claim, family, said, at, *known, *proxies, name=name if "loss" in claim else "")
 
 
 def health_ports(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck]:
-    """The port that comes and goes with the policy."""
+    """Yield checks of the health-check node port, which exists under Local only."""
     for claim, said in HEALTH_CLAIMS.items():
         name = f"flip.health-port.{service.value}.{family.value.lower()}.{claim.value}"
-        yield flipped(service, claim, family, said, None, name=name)
+        yield changed(service, claim, family, said, None, name=name)
     name = f"flip.health-port.{service.value}.{family.value.lower()}.prompt"
-    yield flipped(service, FlipClaim.HEALTH_PROMPT, family, HEALTH_PROMPT, None, name=name)
+    yield changed(service, FlipClaim.HEALTH_PROMPT, family, HEALTH_PROMPT, None, name=name)
 
 
 def open_connections(family: Family) -> Iterator[PolicyChangeCheck]:
-    """What was under way goes on as it was."""
+    """Yield checks of established connections, which a policy change must not affect."""
     for at, said in KEPT_CLAIMS.items():
-        yield flipped(Flipping.NODE_PORT, FlipClaim.KEPT, family, said, at)
+        yield changed(Flipping.NODE_PORT, FlipClaim.KEPT, family, said, at)
 
 
 CHECKS: tuple[PolicyChangeCheck, ...] = (
-    *(check for family in FAMILIES for check in beside(from_outside(family))),
-    *(check for family in FAMILIES for check in beside(from_inside(family))),
-    *(check for family in FAMILIES for check in beside_health(family)),
+    *(check for family in FAMILIES for check in isolated(from_outside(family))),
+    *(check for family in FAMILIES for check in isolated(from_inside(family))),
+    *(check for family in FAMILIES for check in isolated_health(family)),
     *(check for service in Flipping for family in FAMILIES for check in at_an_entry(service, family)),
     *(check for service in NEEDED for family in FAMILIES for check in health_ports(service, family)),
     *(check for family in FAMILIES for check in open_connections(family)),

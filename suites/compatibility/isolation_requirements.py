@@ -1,4 +1,4 @@
-"""What the checks about flips say: requirements, what must be seen, what trips it, and why."""
+"""Texts of isolation and policy change checks: requirements, expectations, failures, references."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from suites.references import *
 
 @dataclass(frozen=True)
 class Said:
-    """A check's sentence, its level, what must be seen, what trips it, and why it is required."""
+    """The requirement of a check, its level, what it expects, which fault it detects, and its references."""
 
     requirement: str
     level: Level
@@ -21,123 +21,123 @@ class Said:
 
 
 SERVICES = {
-    Flipping.NODE_PORT: "a NodePort service",
-    Flipping.DEFAULT: "a LoadBalancer service",
-    Flipping.ECMP: "a LoadBalancer service behind a balancer that forwards to several nodes",
+    Flipping.NODE_PORT: "a NodePort Service",
+    Flipping.DEFAULT: "a LoadBalancer Service",
+    Flipping.ECMP: "a LoadBalancer Service (ECMP forwarder)",
 }
 ENTRIES = {
-    At.ENDPOINT_NODE: "the endpoint node's nodePort",
-    At.BARE_NODE: "the bare node's nodePort",
-    At.VIP: "the VIP",
+    At.ENDPOINT_NODE: "the nodePort of {service} on the endpoint node",
+    At.BARE_NODE: "the nodePort of {service} on a node without local endpoints",
+    At.VIP: "the VIP of {service}",
 }
-KEEPS = "Local shows the client's own address"
-AS_IT_SAYS = {
-    At.ENDPOINT_NODE: f"{KEEPS}, Cluster answers",
-    At.BARE_NODE: "Local does not answer, Cluster does",
-    At.VIP: f"{KEEPS}, Cluster answers",
+ANSWERED = "under Local the pod sees the client's own address, under Cluster the client gets an answer"
+NEW_POLICY = {
+    At.ENDPOINT_NODE: ANSWERED,
+    At.BARE_NODE: "under Local the client gets no answer, under Cluster it gets one",
+    At.VIP: ANSWERED,
 }
-ON_BARE = "answers of a node without the pod come with its own address or not at all"
+ON_BARE = "and the node either rewrites the source to its own address or does not answer"
 
 ENTRY_CLAIMS: dict[FlipClaim, Said] = {
     FlipClaim.SETTLES: Said(
-        "When externalTrafficPolicy flips, new connections at {entry} of {service} are as the new policy says within "
-        "30 s, and stay so until the next flip: {as_it_says}",
+        "When externalTrafficPolicy changes, new connections to {entry} follow the new policy within 30 s and until "
+        "the next change: {new_policy}",
         Level.CORE,
-        "as the new policy says within 30 s, and so it stays",
-        "the policy of a service is taken when it is created and no more, or by some nodes only; a bare node goes on "
-        "serving after Local has returned; the balancer does not follow",
+        "follows the new policy within 30 s, and stays so",
+        "nodes ignore policy changes of existing Services, or some do; a node without local endpoints still serves "
+        "after the return to Local; the load balancer does not follow",
         (DESIGN_BACKWARD, API_ETP, E2E_LAG),
     ),
     FlipClaim.PROMPT: Said(
-        "When externalTrafficPolicy flips, new connections at {entry} of {service} are as the new policy says from "
-        f"{PROMPT:.0f} s after the API server took the flip on: {{as_it_says}}",
+        f"When externalTrafficPolicy changes, new connections to {{entry}} follow the new policy from {PROMPT:.0f} s "
+        "after the API server accepted the change: {new_policy}",
         Level.EXTENDED,
-        f"as the new policy says within {PROMPT:.0f} s",
-        "a node goes on for seconds as the old policy says, after each flip: rewriting, serving or silent",
+        f"follows the new policy within {PROMPT:.0f} s",
+        "a node follows the old policy for seconds after each change: it rewrites, serves or drops",
         (DESIGN_BACKWARD, API_ETP, PROXIER),
     ),
     FlipClaim.REWRITES: Said(
-        "When externalTrafficPolicy becomes Cluster, the source at {entry} of {service} is rewritten by the node that "
-        "took the connection within 30 s, and every time until the next flip",
+        "When externalTrafficPolicy changes to Cluster, the node that accepts connections to {entry} rewrites their "
+        "source within 30 s, and every time until the next change",
         Level.EXTENDED,
-        "an address of the node that took it, within 30 s",
-        "the rules of Local are left behind beside those of Cluster",
+        "an address of the node that accepted it, within 30 s",
+        "rules of Local remain next to those of Cluster",
         (PROXIER, E2E_LOAD_BALANCERS),
     ),
     FlipClaim.OTHERWISE: Said(
-        "While externalTrafficPolicy of {service} flips, an answer at {entry} is as one of both policies says, and "
-        "never otherwise: no third address, no pod of others, {wrong_node}",
+        "While externalTrafficPolicy changes, every answer at {entry} follows one of the two policies: no third "
+        "address, no other Service's pod, {wrong_node}",
         Level.CORE,
-        "only what one of both policies says",
-        "for a moment rules of both policies hold together: a node hands connections on unrewritten, masquerades them "
-        "by another address, or goes back to the old policy",
+        "only what one of the two policies allows",
+        "rules of both policies apply together for a moment: a node forwards connections without rewriting, "
+        "masquerades them with another address, or returns to the old policy",
         (DESIGN_BACKWARD, API_ETP),
     ),
     FlipClaim.TIME: Said(
-        "How long after a flip new connections at {entry} of {service} are as the new policy says, in both directions",
+        "Records the time from a policy change until new connections to {entry} follow it, in both directions",
         Level.RECORD,
         "recorded",
         "",
         (DESIGN_BACKWARD,),
     ),
     FlipClaim.NO_LOSS: Said(
-        "While externalTrafficPolicy of {service} flips, {entry} loses no new connection: under both policies it has "
-        "a pod to go to",
+        "While externalTrafficPolicy changes, {entry} loses no new connection, because both policies lead to the local "
+        "pod",
         Level.EXTENDED,
         "every connection answered",
-        "the rules of a service are taken away before the new ones are there",
+        "a node removes the old rules of a Service before it adds the new ones",
         (DESIGN_BACKWARD, PROXIER),
     ),
 }
 HEALTH_CLAIMS: dict[FlipClaim, Said] = {
     FlipClaim.HEALTH_CLOSED: Said(
-        "When externalTrafficPolicy of {service} leaves Local, its health-check port is given up: within 30 s nobody "
-        "answers there for it on any node, and so it stays until the return",
+        "When externalTrafficPolicy of {service} changes to Cluster, every node stops answering its health check "
+        "within 30 s, and does not answer until the return to Local",
         Level.CORE,
         "no answer on any node within 30 s",
-        "a node keeps the listener of a service that has no health-check port any more: a balancer that still asks "
-        "takes an old answer for a true one",
+        "a node keeps the listener of a Service that has no health-check node port any more, and misleads load "
+        "balancers that still probe it",
         (API_HEALTH_PORT, E2E_LOAD_BALANCERS),
     ),
     FlipClaim.HEALTH_AGAIN: Said(
-        "When externalTrafficPolicy of {service} returns to Local, it has a health-check port again: 200 on the "
-        "endpoint node and 503 on the others within 30 s, and so it stays until the next flip",
+        "When externalTrafficPolicy of {service} returns to Local, its health check answers 200 on the endpoint node "
+        "and 503 on other nodes within 30 s, and until the next change",
         Level.CORE,
-        "200 where the pod is and 503 elsewhere within 30 s",
-        "no port is allocated on the return, a node does not open it again, or tells what was true before",
+        "200 on the endpoint node and 503 elsewhere within 30 s",
+        "the API server allocates no port on the return, or a node does not reopen it or gives an outdated answer",
         (API_HEALTH_PORT, E2E_LOAD_BALANCERS),
     ),
 }
 HEALTH_PROMPT = Said(
-    "When externalTrafficPolicy of {service} flips, its health-check port is given up or answered on every node within "
-    f"{PROMPT:.0f} s after the API server took the flip",
+    f"Every node opens or closes the health-check node port of {{service}} within {PROMPT:.0f} s after the API server "
+    "accepted a policy change",
     Level.EXTENDED,
-    f"closed or open as the new policy says within {PROMPT:.0f} s",
-    "a node follows seconds later than it should: a balancer goes by what was true before",
+    f"closed or open according to the new policy within {PROMPT:.0f} s",
+    "a node follows seconds late, so load balancers rely on an outdated answer",
     (API_HEALTH_PORT, PROXIER),
 )
 KEPT_CLAIMS: dict[At, Said] = {
     At.ENDPOINT_NODE: Said(
-        "Connections that were made under Local through the endpoint node work on while the policy goes to Cluster "
-        "and back, and the pod goes on seeing the client's own address",
+        "Connections opened under Local through the endpoint node survive a change to Cluster and back, and the pod "
+        "still sees the client's own address",
         Level.EXTENDED,
-        "every exchange answered, by the same source",
-        "a change of the policy flushes connection tracking, or established connections are sent through the new rules",
+        "every exchange answered, with the same source",
+        "a policy change flushes connection tracking, or the new rules apply to established connections",
         (DESIGN_BACKWARD, CONNTRACK),
     ),
     At.BARE_NODE: Said(
-        "Connections that were made under Cluster through the bare node work on after the policy went to Local, and "
-        "the pod goes on seeing that node's address",
+        "Connections opened under Cluster through a node without local endpoints survive a change to Local, and the "
+        "pod still sees that node's address",
         Level.EXTENDED,
-        "every exchange answered, by the same source",
-        "a node that has no endpoint any more drops what is under way, or hands it on unrewritten",
+        "every exchange answered, with the same source",
+        "a node without local endpoints drops established connections, or forwards them without rewriting",
         (DESIGN_BACKWARD, CONNTRACK),
     ),
 }
-BESIDE = "While policies of services over the same pods flip: {claim}"
-BESIDE_HEALTH = (
-    "While policies of services over the same pods flip, the health check of a steady Local service answers {status} "
-    "on the {place}, every time."
+ISOLATED = "{claim} This holds while other Services over the same pods change their policy."
+ISOLATED_HEALTH = (
+    "While other Services over the same pods change their policy, the health check of an unchanged Local Service "
+    "answers {status} on {node}, every time."
 )
 
 CILIUM = Difference(
@@ -145,7 +145,7 @@ CILIUM = Difference(
     "kept",
     "Cilium does not rewrite the source on the way to a backend of the same node",
     (CILIUM_NO_REWRITE,),
-    evidence="Every answer under Cluster that was not rewritten shows the client's own address.",
-    hides="Nothing that the API promises: the answer came back, and the source is the true one.",
+    evidence="Every answer under Cluster without a rewritten source shows the client's own address.",
+    hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
 )
 PROXIES = by_proxy("another-source")

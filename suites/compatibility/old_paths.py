@@ -1,4 +1,4 @@
-"""What the annotations that were the policy once do to traffic today: nothing. Checks of paths, data only."""
+"""Path checks that the pre-1.7 annotations for the policy have no effect on traffic today. Data only."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ UNSET = Service(ServiceType.NODE_PORT)
 
 
 def old_annotations(family: Family) -> Iterator[PathCheck]:
-    """Alpha and beta at once, against the field or without one, at the node where it shows and at the other."""
+    """Yield checks with alpha and beta annotations, without the field or against it, at two kinds of node."""
     path = Path(OUTSIDE_1, ENDPOINT_NODE, Protocol.TCP, family)
     for shape in (UNSET, NODE_PORT_CLUSTER):
         service = replace(shape, old_form=OldForm.ONLY_LOCAL)

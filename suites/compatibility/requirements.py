@@ -1,4 +1,4 @@
-"""What checks about the API are made of: Services, steps, and the one way to make a check."""
+"""Building blocks of API checks: Services, steps, and the functions that make a check."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ LB = {"type": "LoadBalancer", "loadBalancerClass": NOBODY}
 NODE_PORTS, INNER = {"type": "NodePort"}, {"type": "ClusterIP"}
 ANOTHER_CLASS = "esipp.dev/somebody"
 BALANCED_IP = "192.0.2.80"
-"""An address for documentation: nobody's, so that nothing is announced or dialled there."""
+"""A documentation address, so that no load balancer announces it and no client dials it."""
 
 SUPPORTED = 'supported values: "Cluster", "Local"'
 ONLY_WHERE_NEEDED = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
@@ -56,17 +56,17 @@ ABSENT, PRESENT = Is.ABSENT, Is.PRESENT
 
 # ---------------------------------------------------------------------------------------------------------- steps
 def create(name: str = "created", of: str = "", annotations: dict[str, Any] | None = None, **spec: Any) -> Step:
-    """Create a Service."""
+    """Return a step that creates a Service."""
     return Step(name, Verb.CREATE, {"spec": spec, **({"annotations": annotations} if annotations else {})}, of)
 
 
 def merge(name: str, alone: bool = False, **spec: Any) -> Step:
-    """Patch the spec, as JSON merge patch."""
+    """Return a step that patches the spec with a JSON merge patch."""
     return Step(name, Verb.MERGE, {"spec": spec}, alone=alone)
 
 
 def claim(port: Ref, name: str = "claimed", of: str = "heir") -> Step:
-    """Another Service asks for a health-check node port."""
+    """Return a step in which another Service requests a health-check node port."""
     return Step(name, Verb.CREATE, {"spec": {**LB, **LOCAL, "healthCheckNodePort": port}}, of)
 
 
@@ -77,7 +77,7 @@ BALANCED = Step("balanced", Verb.STATUS, [{"ip": BALANCED_IP}])
 
 # ------------------------------------------------------------------------------------------------------------ checks
 def taken(step: str, **fields: Any) -> Taken:
-    """The step is taken, with fields by their constants' names in lower case: ``policy``, ``health_port`` …"""
+    """Return what must hold: the API server accepts the step, and the fields have these values (see ``_PATHS``)."""
     return Taken(step, tuple((_PATHS[name], value) for name, value in fields.items()))
 
 
@@ -102,7 +102,7 @@ _PATHS = {
 
 
 def invalid(step: str, *says: str) -> Refused:
-    """The step is refused by validation, in words that hold these."""
+    """Return what must hold: validation refuses the step, with a message that contains these texts."""
     return Refused(step, says=says)
 
 
@@ -120,11 +120,11 @@ SINCE = (
     ("externalTrafficPolicy", (1, 7), FIELDS_SINCE_1_7),
     ("external-traffic", (1, 8), ANNOTATIONS_REMOVED),
 )
-"""What a check's requests and fields came with; the latest counts."""
+"""The Kubernetes version that introduced each request or field; the latest one counts."""
 
 
 def since(said: str) -> tuple[str, Reference | None]:
-    """From which Kubernetes on requests and fields are known, by their names; and what brought them."""
+    """Return the first Kubernetes version that knows these requests and fields, and its reference."""
     found = [(version, why) for name, version, why in SINCE if name in said]
     if not found:
         return "", None
@@ -143,18 +143,18 @@ def check(
     given: tuple[Taken, ...] = (),
     features: frozenset[str] = frozenset(),
 ) -> ApiCheck:
-    """One check about what comes of a chain."""
+    """Return one check of the answers to a chain of requests."""
     wants = wants if isinstance(wants, tuple) else (wants,)
     must = "; ".join(say_want(want) for want in wants)
     version, why = since("; ".join([*map(say_step, chain.steps), must]))
-    told = any(step.verb is Verb.STATUS for step in chain.steps)
+    writes_status = any(step.verb is Verb.STATUS for step in chain.steps)
     return ApiCheck(
         id=f"api.{name}",
         requirement=requirement,
         level=level,
         suite=SUITE,
         references=references,
-        features=features | ({"rights.services-status"} if told else frozenset()),
+        features=features | ({"rights.services-status"} if writes_status else frozenset()),
         trial=chain.name,
         claim=name,
         must=must,
@@ -177,16 +177,16 @@ def refusal(
     tripped_by: str,
     *references: Reference,
 ) -> tuple[Check, Check]:
-    """Two checks on one refusal: that it is one, of that field; and that its words tell why."""
+    """Return two checks of one refusal: that it names the field, and that its message says why."""
     return (
         check(name, CORE, requirement, chain, invalid(step, field), tripped_by, *references),
         check(
             f"{name}.words",
             EXTENDED,
-            f"{requirement}; and the refusal says why",
+            f"{requirement}, and the message says why",
             chain,
             invalid(step, words),
-            "a refusal that does not tell why",
+            "the message of the refusal does not say why",
             VALIDATION,
         ),
     )

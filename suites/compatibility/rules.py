@@ -1,4 +1,4 @@
-"""The API's rules for the fields that decide where traffic from outside goes: taken, defaulted, refused. Data only."""
+"""Checks of the API rules for fields that direct external traffic: accepted, defaulted, refused. Data only."""
 
 from collections.abc import Iterator
 
@@ -14,96 +14,102 @@ KINDS = {"clusterip": "a ClusterIP", "nodeport": "a NodePort", "loadbalancer": "
 
 
 def chain(name: str, *steps: Step) -> Chain:
-    """A chain of this page."""
+    """Return a chain of requests; its name begins with this module's prefix."""
     return Chain(f"rule-{name}", steps)
 
 
 def where_a_policy_belongs() -> Rows:
-    """Only to Services that traffic from outside the cluster is meant for."""
-    takes = "the field is taken where it means nothing"
+    """Yield checks of which Services may have an externalTrafficPolicy: those that accept external traffic."""
+    takes = "the API server accepts the field where it has no meaning"
     for value, spec in (("local", LOCAL), ("cluster", CLUSTER)):
         made = chain(f"clusterip-{value}", create(**INNER, **spec))
-        said = f"externalTrafficPolicy {spec['externalTrafficPolicy']} is refused on a ClusterIP Service"
+        said = f"The API server refuses externalTrafficPolicy {spec['externalTrafficPolicy']} on a ClusterIP Service"
         yield from refusal(
             f"policy.clusterip.{value}", said, made, "created", POLICY, ONLY_EXTERNAL, takes, API_ETP, VALIDATION
         )
     made = chain("headless", create(**INNER, clusterIP="None", **LOCAL))
-    said = "externalTrafficPolicy is refused on a headless Service"
+    said = "The API server refuses externalTrafficPolicy on a headless Service"
     yield check("policy.headless", CORE, said, made, invalid("created", POLICY), takes, API_ETP, VALIDATION)
     made = chain("external-ips-local", create(**IPS, **LOCAL))
-    said = (
-        "externalTrafficPolicy Local is taken and kept on a ClusterIP Service with externalIPs, without a health port"
-    )
+    said = "A ClusterIP Service with externalIPs keeps externalTrafficPolicy Local and gets no health-check node port"
     wants = taken("created", policy="Local", health_port=ABSENT)
-    drops = "the policy of externalIPs is dropped or refused"
+    drops = "the API server drops or refuses the policy of a Service with externalIPs"
     yield check("policy.external-ips.local", CORE, said, made, wants, drops, API_ETP, VALIDATION, features=EXTERNAL)
     made = chain("nodeport-local", create(**NODE_PORTS, **LOCAL))
-    said = "externalTrafficPolicy Local is taken and kept on a NodePort Service"
+    said = "A NodePort Service keeps externalTrafficPolicy Local"
     yield check(
-        "policy.nodeport.local", CORE, said, made, taken("created", policy="Local"), "the policy is lost", API_ETP
+        "policy.nodeport.local",
+        CORE,
+        said,
+        made,
+        taken("created", policy="Local"),
+        "the API server loses the policy",
+        API_ETP,
     )
-    defaults = "services without a policy get another one"
+    defaults = "Services without a policy get another default"
     for name, spec in ANY_TYPE.items():
         made = chain(f"{name}-default", create(**spec))
         policy: object = ABSENT if name == "clusterip" else "Cluster"
-        said = f"externalTrafficPolicy of {KINDS[name]} Service that names none"
-        said += " stays unset" if policy is ABSENT else " is Cluster"
+        result = "stays unset" if policy is ABSENT else "defaults to Cluster"
+        said = f"externalTrafficPolicy of {KINDS[name]} Service {result}"
         yield check(f"policy.{name}.default", CORE, said, made, taken("created", policy=policy), defaults, API_ETP)
-        said = f"internalTrafficPolicy of {KINDS[name]} Service that names none is Cluster"
+        said = f"internalTrafficPolicy of {KINDS[name]} Service defaults to Cluster"
         wants = taken("created", internal="Cluster")
         yield check(f"internal-policy.{name}.default", CORE, said, made, wants, defaults, API_ITP, KEP_2086)
     made = chain("external-ips-default", create(**IPS))
-    said = "externalTrafficPolicy of a ClusterIP Service with externalIPs that names none is Cluster"
+    said = "externalTrafficPolicy of a ClusterIP Service with externalIPs defaults to Cluster"
     wants = taken("created", policy="Cluster")
     yield check("policy.external-ips.default", CORE, said, made, wants, defaults, API_ETP, features=EXTERNAL)
     made = chain("nodeport-empty", create(**NODE_PORTS, externalTrafficPolicy=""))
-    said = "An empty externalTrafficPolicy is one that is unset: Cluster"
+    said = "An empty externalTrafficPolicy counts as unset and defaults to Cluster"
     yield check("policy.nodeport.empty", EXTENDED, said, made, taken("created", policy="Cluster"), defaults, VALIDATION)
 
 
 def which_values() -> Rows:
-    """Exactly Cluster and Local, in both policies; the words of the old annotations are none."""
-    takes = "a value is taken that no data plane knows, or an old one is translated"
+    """Yield checks of the values of both policies: exactly Cluster and Local, not those of the old annotations."""
+    takes = "the API server accepts a value that no data plane knows, or translates an old one"
     for value, kind in (("OnlyLocal", LB), ("Global", LB), ("local", NODE_PORTS), ("LOCAL", LB), ("OnlyLocal ", LB)):
         name = {"LOCAL": "upper-case", "OnlyLocal ": "with-a-blank"}.get(value, value.lower())
         made = chain(f"value-{name}", create(**kind, externalTrafficPolicy=value))
-        said = f"externalTrafficPolicy '{value}' is refused: values are exactly Cluster and Local"
+        said = f"The API server refuses externalTrafficPolicy '{value}': only Cluster and Local are valid"
         yield from refusal(f"policy.value.{name}", said, made, "created", POLICY, SUPPORTED, takes, API_ETP, *OLD_FORMS)
     made = chain("value-number", create(**LB, externalTrafficPolicy=1))
-    said = "externalTrafficPolicy that is no text is refused as a bad request"
+    said = "The API server refuses an externalTrafficPolicy that is not a string as a bad request"
     wants = Refused("created", (400,), ("BadRequest",), ("externalTrafficPolicy",))
     yield check("policy.value.number", EXTENDED, said, made, wants, takes, VALIDATION)
     for value, name in (("OnlyLocal", "onlylocal"), ("local", "local")):
         made = chain(f"internal-{name}", create(**INNER, internalTrafficPolicy=value))
-        said = f"internalTrafficPolicy '{value}' is refused: values are exactly Cluster and Local"
+        said = f"The API server refuses internalTrafficPolicy '{value}': only Cluster and Local are valid"
         yield from refusal(
             f"internal-policy.value.{name}", said, made, "created", INTERNAL, SUPPORTED, takes, API_ITP, KEP_2086
         )
     made = chain("internal-empty", create(**INNER, internalTrafficPolicy=""))
-    said = "An empty internalTrafficPolicy is refused: the field is a pointer, and this is a value"
+    said = (
+        "The API server refuses an empty internalTrafficPolicy: the field is a pointer, so an empty value counts as set"
+    )
     yield check("internal-policy.value.empty", EXTENDED, said, made, invalid("created", INTERNAL), takes, VALIDATION)
     for external in (LOCAL, CLUSTER):
         for inner in ("Local", "Cluster"):
             policy = external["externalTrafficPolicy"]
             name = f"{policy.lower()}-and-{inner.lower()}"
             made = chain(f"both-{name}", create(**LB, **external, internalTrafficPolicy=inner))
-            said = f"externalTrafficPolicy {policy} and internalTrafficPolicy {inner} go together, and both are kept"
+            said = f"A Service keeps externalTrafficPolicy {policy} together with internalTrafficPolicy {inner}"
             port = PRESENT if policy == "Local" else ABSENT
             wants = taken("created", policy=policy, internal=inner, health_port=port)
-            mixed = "one policy is taken for the other"
+            mixed = "the API server confuses the two policies"
             yield check(f"policy.both.{name}", CORE, said, made, wants, mixed, API_ETP, API_ITP, KEP_2086)
 
 
 def health_ports() -> Rows:
-    """A health-check node port that is asked for: only where it is needed, only from the range, only if it is free."""
-    takes = "the field is taken where it means nothing"
+    """Yield checks of requested health-check node ports: only where needed, in the range, and free."""
+    takes = "the API server accepts the field where it has no meaning"
     ask = {"healthCheckNodePort": FREE_PORT}
     for name, spec, who in (
         ("clusterip", INNER, "a ClusterIP Service"),
-        ("load-balancer-unset", LB, "a LoadBalancer Service that names no policy"),
+        ("load-balancer-unset", LB, "a LoadBalancer Service without externalTrafficPolicy"),
     ):
         made = chain(f"port-{name}", FREE, create(**spec, **ask))
-        said = f"A health-check node port is refused on {who}"
+        said = f"The API server refuses a health-check node port on {who}"
         yield from refusal(
             f"health-port.{name}",
             said,
@@ -116,7 +122,7 @@ def health_ports() -> Rows:
             VALIDATION,
         )
     made = chain("port-external-ips", FREE, create(**IPS, **LOCAL, **ask))
-    said = "A health-check node port is refused on a ClusterIP Service with externalIPs and Local"
+    said = "The API server refuses a health-check node port on a ClusterIP Service with externalIPs and Local"
     wants = invalid("created", HEALTH_PORT)
     yield check(
         "health-port.external-ips", CORE, said, made, wants, takes, API_HEALTH_PORT, VALIDATION, features=EXTERNAL
@@ -124,44 +130,57 @@ def health_ports() -> Rows:
     for name, spec in (("nodeport", {**NODE_PORTS, **LOCAL}), ("cluster", {**LB, **CLUSTER})):
         made = chain(f"port-words-{name}", FREE, create(**spec, **ask))
         who = "type NodePort" if name == "nodeport" else "Cluster"
-        said = f"The refusal of a health-check node port with {who} says when it may be set"
+        said = f"When the API server refuses a health-check node port with {who}, the message says when it may be set"
         wants = invalid("created", ONLY_WHERE_NEEDED)
-        yield check(f"health-port.{name}.words", EXTENDED, said, made, wants, "it does not tell why", VALIDATION)
+        yield check(
+            f"health-port.{name}.words", EXTENDED, said, made, wants, "the message does not say why", VALIDATION
+        )
     either = {"statuses": (422, 500), "reasons": ("Invalid", "InternalError")}
     for name, port in (("negative", -1), ("too-large", 65536), ("out-of-range", 1)):
         made = chain(f"port-{name}", create(**LB, **LOCAL, healthCheckNodePort=port))
-        said = f"A health-check node port that is {name.replace('-', ' ')} ({port}) is refused"
-        beyond = "a port is handed out that nobody can listen at, or that is not the allocator's"
+        said = f"The API server refuses a health-check node port that is {name.replace('-', ' ')} ({port})"
+        beyond = "the API server allocates a port that is not valid, or not in the node port range"
         wants = Refused("created", **either, says=("HealthCheck",))  # type: ignore[arg-type]
         yield check(f"health-port.{name}", CORE, said, made, wants, beyond, API_HEALTH_PORT, REGISTRY)
         wants = Refused("created", **either, says=("range",))  # type: ignore[arg-type]
-        said += "; and the refusal names the range"
-        yield check(f"health-port.{name}.words", EXTENDED, said, made, wants, "it does not tell why", REGISTRY)
+        said += ", and the message names the range"
+        yield check(f"health-port.{name}.words", EXTENDED, said, made, wants, "the message does not say why", REGISTRY)
     made = chain("port-zero", create(**LB, **LOCAL, healthCheckNodePort=0))
-    said = "A health-check node port of 0 is one that is not asked for: one is allocated"
+    said = "A health-check node port of 0 counts as unset, so the API server allocates one"
     wants = taken("created", health_port=PRESENT)
     yield check(
-        "health-port.zero", EXTENDED, said, made, wants, "the service is left without one", API_HEALTH_PORT, REGISTRY
+        "health-port.zero",
+        EXTENDED,
+        said,
+        made,
+        wants,
+        "the Service gets no health-check node port",
+        API_HEALTH_PORT,
+        REGISTRY,
     )
     had = Ref("created", NODE_PORT)
     made = chain("port-of-nodeport", create(**NODE_PORTS), claim(had))
-    said = "A health-check node port that is another service's nodePort is refused"
+    said = "The API server refuses a health-check node port that is another Service's nodePort"
     wants = Refused("claimed", (422, 500), ("Invalid", "InternalError"), ("HealthCheck",))
-    twice = "two allocators that do not know each other hand one port out twice"
+    twice = "two independent allocators give the same port to two Services"
     yield check("health-port.is-a-nodeport", CORE, said, made, wants, twice, API_HEALTH_PORT, REGISTRY)
-    said = "The refusal of a health-check node port that is a nodePort says that it is allocated, as an internal error"
+    said = (
+        "For a health-check node port that is another Service's nodePort, the error is a failed allocation (internal)"
+    )
     wants = Refused("claimed", (500,), ("InternalError",), ("failed to allocate requested HealthCheck NodePort",))
-    yield check("health-port.is-a-nodeport.words", EXTENDED, said, made, wants, "it does not tell why", REGISTRY)
+    yield check(
+        "health-port.is-a-nodeport.words", EXTENDED, said, made, wants, "the message does not say why", REGISTRY
+    )
     ports = [{"name": "tcp", "port": 80, "nodePort": Ref("created", HEALTH_PORT)}]
     made = chain("nodeport-of-port", create(**LB, **LOCAL), create("claimed", "heir", **NODE_PORTS, ports=ports))
-    said = "A nodePort that is another service's health-check node port is refused"
+    said = "The API server refuses a nodePort that is another Service's health-check node port"
     wants = invalid("claimed", "nodePort")
     yield check("health-port.is-no-nodeport", CORE, said, made, wants, twice, API_NODE_PORT, REGISTRY)
 
 
 def load_balancers_only() -> Rows:
-    """Source ranges, class, and whether nodePorts are allocated: for load balancers only."""
-    takes = "the field is taken where it means nothing"
+    """Yield checks of fields for load balancers only: source ranges, class, and allocation of nodePorts."""
+    takes = "the API server accepts the field where it has no meaning"
     fields = (
         ("source-ranges", {"loadBalancerSourceRanges": ["192.0.2.0/24"]}, RANGES, (API_RANGES,)),
         ("class", {"loadBalancerClass": NOBODY}, CLASS, (API_CLASS, KEP_1959)),
@@ -170,29 +189,39 @@ def load_balancers_only() -> Rows:
     for field, spec, path, because in fields:
         for kind, base in (("nodeport", NODE_PORTS), ("clusterip", INNER)):
             made = chain(f"{field}-{kind}", create(**base, **spec))
-            said = f"{path.removeprefix('spec.')} is refused on {KINDS[kind]} Service"
+            said = f"The API server refuses {path.removeprefix('spec.')} on {KINDS[kind]} Service"
             yield check(f"{field}.{kind}", CORE, said, made, invalid("created", path), takes, *because, VALIDATION)
-        said = f"The refusal of {path.removeprefix('spec.')} on a NodePort Service says where it may be used"
+        name = path.removeprefix("spec.")
+        said = f"When the API server refuses {name} on a NodePort Service, the message says where it may be used"
         made = chain(f"{field}-nodeport", create(**NODE_PORTS, **spec))
         wants = invalid("created", ONLY_BALANCED)
-        yield check(f"{field}.nodeport.words", EXTENDED, said, made, wants, "it does not tell why", VALIDATION)
+        yield check(f"{field}.nodeport.words", EXTENDED, said, made, wants, "the message does not say why", VALIDATION)
     made = chain("ranges", create(**LB, loadBalancerSourceRanges=["192.0.2.0/24", "2001:db8::/32"]))
-    said = "loadBalancerSourceRanges of both families are kept as they are"
+    said = "A load balancer keeps loadBalancerSourceRanges of both families unchanged"
     wants = taken("created", ranges=["192.0.2.0/24", "2001:db8::/32"])
-    yield check("source-ranges.kept", CORE, said, made, wants, "the ranges are lost or changed", API_RANGES)
+    yield check("source-ranges.kept", CORE, said, made, wants, "the API server loses or changes the ranges", API_RANGES)
     for name, value in (("address", "192.0.2.1"), ("prefix", "192.0.2.0/33")):
         made = chain(f"ranges-{name}", create(**LB, loadBalancerSourceRanges=[value]))
-        said = f"A loadBalancerSourceRange that is no CIDR ({value}) is refused"
-        nonsense = "nonsense is taken, and whoever reads it lets everybody in, or nobody"
+        said = f"The API server refuses a loadBalancerSourceRange that is not a CIDR ({value})"
+        nonsense = "the API server accepts an invalid range, and the load balancer admits every client, or none"
         wants = invalid("created", RANGES)
         yield check(f"source-ranges.{name}", CORE, said, made, wants, nonsense, API_RANGES, VALIDATION)
     made = chain("class-nonsense", create(type="LoadBalancer", loadBalancerClass="no/such/class"))
-    said = "A loadBalancerClass that is no label-style identifier is refused"
-    yield check("class.nonsense", CORE, said, made, invalid("created", CLASS), "anything is taken", API_CLASS, KEP_1959)
+    said = "The API server refuses a loadBalancerClass that is not a label-style identifier"
+    yield check(
+        "class.nonsense",
+        CORE,
+        said,
+        made,
+        invalid("created", CLASS),
+        "the API server accepts any text",
+        API_CLASS,
+        KEP_1959,
+    )
     for name, value in (("changed", ANOTHER_CLASS), ("removed", None)):
         made = chain(f"class-{name}", create(**LB), merge("edited", loadBalancerClass=value))
-        said = f"The loadBalancerClass of a load balancer cannot be {name}"
-        changes = "a load balancer is handed over while another one still serves it"
+        said = f"The API server refuses an update after which the loadBalancerClass is {name}"
+        changes = "another implementation takes over a load balancer while the first one still serves it"
         yield from refusal(
             f"class.{name}",
             said,
@@ -208,9 +237,9 @@ def load_balancers_only() -> Rows:
 
 
 def node_ports_of_load_balancers() -> Rows:
-    """allocateLoadBalancerNodePorts: true unless told otherwise; the health-check port does not depend on it."""
+    """Yield checks of allocateLoadBalancerNodePorts: true by default, without effect on the health-check node port."""
     made = chain("allocate-default", create(**LB))
-    said = "allocateLoadBalancerNodePorts is true by default, and nodePorts are allocated"
+    said = "allocateLoadBalancerNodePorts defaults to true, and the API server allocates nodePorts"
     wants = taken("created", allocate=True, node_port=PRESENT)
     yield check(
         "allocate.default",
@@ -223,54 +252,110 @@ def node_ports_of_load_balancers() -> Rows:
         KEP_1864,
     )
     made = chain("allocate-off", create(**LB, **LOCAL, allocateLoadBalancerNodePorts=False))
-    said = "With allocateLoadBalancerNodePorts false no nodePort is allocated"
+    said = "With allocateLoadBalancerNodePorts false, the API server allocates no nodePort"
     wants = taken("created", allocate=False, node_port=ABSENT)
-    yield check("allocate.off", CORE, said, made, wants, "ports are used up for nobody", API_ALLOCATE, KEP_1864)
-    said = "A load balancer with Local has its health-check node port also without nodePorts"
+    yield check(
+        "allocate.off",
+        CORE,
+        said,
+        made,
+        wants,
+        "the API server allocates ports that no load balancer uses",
+        API_ALLOCATE,
+        KEP_1864,
+    )
+    said = "A load balancer with Local gets a health-check node port even without nodePorts"
     wants = taken("created", policy="Local", health_port=PRESENT)
-    no_check = "load balancers without nodePorts cannot tell where the endpoints are"
+    no_check = "load balancers without nodePorts cannot find the nodes with endpoints"
     yield check("allocate.off.health-port", CORE, said, made, wants, no_check, API_ALLOCATE, KEP_1864, API_HEALTH_PORT)
     ports = [{"name": "tcp", "port": 80, "nodePort": FREE_PORT}]
     made = chain("allocate-chosen", FREE, create(**LB, allocateLoadBalancerNodePorts=False, ports=ports))
-    said = "A nodePort that is asked for is given also with allocateLoadBalancerNodePorts false"
+    said = "The API server grants a requested nodePort even with allocateLoadBalancerNodePorts false"
     wants = taken("created", allocate=False, node_port=PRESENT)
-    yield check("allocate.off.chosen", CORE, said, made, wants, "the user's choice is dropped", API_ALLOCATE, KEP_1864)
+    yield check(
+        "allocate.off.chosen", CORE, said, made, wants, "the API server drops the user's choice", API_ALLOCATE, KEP_1864
+    )
     made = chain("allocate-turned-off", create(**LB), merge("off", allocateLoadBalancerNodePorts=False))
-    said = "A load balancer whose allocateLoadBalancerNodePorts is turned off keeps the nodePorts that it has"
+    said = "A load balancer keeps its nodePorts when allocateLoadBalancerNodePorts becomes false"
     wants = taken("off", allocate=False, node_port=Same("created"))
     yield check(
-        "allocate.turned-off", CORE, said, made, wants, "running traffic is cut off", API_ALLOCATE, KEP_1864, REGISTRY
+        "allocate.turned-off",
+        CORE,
+        said,
+        made,
+        wants,
+        "the change interrupts traffic",
+        API_ALLOCATE,
+        KEP_1864,
+        REGISTRY,
     )
     off = create(**LB, allocateLoadBalancerNodePorts=False)
     made = chain("allocate-turned-on", off, merge("on", allocateLoadBalancerNodePorts=True))
-    said = "A load balancer whose allocateLoadBalancerNodePorts is turned on gets nodePorts"
+    said = "A load balancer gets nodePorts when allocateLoadBalancerNodePorts becomes true"
     wants = taken("on", allocate=True, node_port=PRESENT)
-    yield check("allocate.turned-on", CORE, said, made, wants, "it never gets any", API_ALLOCATE, KEP_1864, REGISTRY)
+    yield check(
+        "allocate.turned-on",
+        CORE,
+        said,
+        made,
+        wants,
+        "the API server allocates nodePorts on creation only",
+        API_ALLOCATE,
+        KEP_1864,
+        REGISTRY,
+    )
 
 
 def affinity() -> Rows:
-    """sessionAffinity: by the client's address for three hours, or not at all."""
+    """Yield checks of sessionAffinity: its values, its default and its timeout."""
     made = chain("affinity-client", create(**INNER, sessionAffinity="ClientIP"))
-    said = "sessionAffinity ClientIP lasts 10800 seconds unless told otherwise"
+    said = "The timeout of sessionAffinity ClientIP defaults to 10800 seconds"
     wants = taken("created", affinity="ClientIP", seconds=10800)
-    yield check("affinity.default-seconds", CORE, said, made, wants, "clients move on sooner or later", API_AFFINITY)
+    yield check(
+        "affinity.default-seconds", CORE, said, made, wants, "clients change backends after another time", API_AFFINITY
+    )
     made = chain("affinity-none", create(**INNER))
-    said = "sessionAffinity is None unless told otherwise"
-    yield check("affinity.default", CORE, said, made, taken("created", affinity="None"), "clients stick", API_AFFINITY)
+    said = "sessionAffinity defaults to None"
+    yield check(
+        "affinity.default",
+        CORE,
+        said,
+        made,
+        taken("created", affinity="None"),
+        "clients stay with one backend by default",
+        API_AFFINITY,
+    )
     made = chain("affinity-value", create(**INNER, sessionAffinity="Cookie"))
-    said = "Another sessionAffinity than ClientIP and None is refused"
-    yield check("affinity.value", CORE, said, made, invalid("created", AFFINITY), "nonsense is taken", API_AFFINITY)
+    said = "The API server refuses any sessionAffinity other than ClientIP and None"
+    yield check(
+        "affinity.value",
+        CORE,
+        said,
+        made,
+        invalid("created", AFFINITY),
+        "the API server accepts an invalid value",
+        API_AFFINITY,
+    )
     for name, seconds in (("zero", 0), ("more-than-a-day", 86401)):
         config = {"clientIP": {"timeoutSeconds": seconds}}
         made = chain(f"affinity-{name}", create(**INNER, sessionAffinity="ClientIP", sessionAffinityConfig=config))
-        said = f"A sessionAffinity of {seconds} seconds is refused"
+        said = f"The API server refuses a sessionAffinity timeout of {seconds} seconds"
         wants = invalid("created", "timeoutSeconds")
-        yield check(f"affinity.{name}", CORE, said, made, wants, "nonsense is taken", API_AFFINITY, VALIDATION)
+        yield check(
+            f"affinity.{name}",
+            CORE,
+            said,
+            made,
+            wants,
+            "the API server accepts an invalid value",
+            API_AFFINITY,
+            VALIDATION,
+        )
 
 
 def external_names() -> Rows:
-    """ExternalName is an alias: nothing is proxied, so nothing of this applies."""
-    takes = "a promise is taken that no proxy will ever keep"
+    """Yield checks of ExternalName Services: they are DNS aliases without a proxy, so none of these fields applies."""
+    takes = "the API server accepts a field that no proxy implements"
     for name, spec, path in (
         ("policy", LOCAL, POLICY),
         ("health-port", {"healthCheckNodePort": FREE_PORT}, HEALTH_PORT),
@@ -280,7 +365,7 @@ def external_names() -> Rows:
     ):
         first = (FREE,) if name == "health-port" else ()
         made = chain(f"name-{name}", *first, create(**NAME, **spec))
-        said = f"{path.removeprefix('spec.')} is refused on an ExternalName Service"
+        said = f"The API server refuses {path.removeprefix('spec.')} on an ExternalName Service"
         wants = invalid("created", path)
         yield check(f"external-name.{name}", CORE, said, made, wants, takes, API_EXTERNAL_NAME, VALIDATION)
     made = chain("name", create(**NAME))
@@ -290,16 +375,16 @@ def external_names() -> Rows:
 
 
 def announcements() -> Rows:
-    """status.loadBalancer.ingress: an address is of mode VIP unless told otherwise; only load balancers have one."""
+    """Yield checks of status.loadBalancer.ingress: ipMode defaults to VIP, and only load balancers have an ingress."""
 
-    def told(name: str, **ingress: str) -> Chain:
+    def announced(name: str, **ingress: str) -> Chain:
         return chain(f"ingress-{name}", create(**LB, **LOCAL), Step("told", Verb.STATUS, [ingress]))
 
-    short = "in-cluster traffic takes the short way past a load balancer that must see it, or the long way for nothing"
+    short = "in-cluster traffic bypasses a load balancer that must see it, or takes a detour through one that need not"
     for name, mode in (("default", ""), ("vip", "VIP"), ("proxy", "Proxy")):
-        made = told(name, ip=BALANCED_IP, **({"ipMode": mode} if mode else {}))
-        said = f"ipMode {mode} of an announced address is kept" if mode else "ipMode of an announced address is VIP"
-        said += "" if mode else " unless told otherwise"
+        made = announced(name, ip=BALANCED_IP, **({"ipMode": mode} if mode else {}))
+        kept = f"The API server keeps ipMode {mode} of a load balancer address"
+        said = kept if mode else "ipMode of a load balancer address defaults to VIP"
         yield check(
             f"ip-mode.{name}", CORE, said, made, taken("told", ip_mode=mode or "VIP"), short, API_IP_MODE, KEP_1860
         )
@@ -308,44 +393,63 @@ def announcements() -> Rows:
         ("value", {"ipMode": "Global"}),
     ):
         ingress = ingress if name == "hostname" else {**ingress, "ip": BALANCED_IP}
-        made = told(f"mode-{name}", **ingress)
-        said = "ipMode is refused where no ip is announced" if name == "hostname" else "Another ipMode is refused"
+        made = announced(f"mode-{name}", **ingress)
+        what = "an ipMode without an ip" if name == "hostname" else "any ipMode other than VIP and Proxy"
+        said = f"The API server refuses {what}"
         wants = invalid("told", "ipMode")
-        yield check(f"ip-mode.{name}", CORE, said, made, wants, "nonsense is taken", API_IP_MODE, KEP_1860, VALIDATION)
+        yield check(
+            f"ip-mode.{name}",
+            CORE,
+            said,
+            made,
+            wants,
+            "the API server accepts an invalid value",
+            API_IP_MODE,
+            KEP_1860,
+            VALIDATION,
+        )
     made = chain("ingress-nodeport", create(**NODE_PORTS), BALANCED)
-    said = "An announcement is refused on a Service that is no load balancer"
-    hijack = "whoever may write a status draws any address's traffic to any service"
+    said = "The API server refuses a load balancer status on a Service of another type"
+    hijack = "a user who may write the status attracts traffic for any address"
     yield check("status.nodeport", EXTENDED, said, made, invalid("balanced", INGRESS), hijack, API_STATUS, VALIDATION)
 
 
 def others() -> Rows:
-    """trafficDistribution beside Local; externalIPs and what the server has to say of them; the living annotation."""
+    """Yield checks of trafficDistribution with Local, of externalIPs, and of the source range annotation."""
     made = chain("distribution", create(**LB, **LOCAL, trafficDistribution="PreferClose"))
-    said = "trafficDistribution is taken and kept beside externalTrafficPolicy Local, which is kept as well"
+    said = "A Service keeps trafficDistribution together with externalTrafficPolicy Local"
     wants = taken("created", policy="Local", distribution="PreferClose", health_port=PRESENT)
-    either = "one of them is dropped, or they exclude each other"
+    either = "the API server drops one of them, or refuses both together"
     yield check("distribution.beside-local", CORE, said, made, wants, either, API_DISTRIBUTION, KEP_4444, API_ETP)
     made = chain("distribution-value", create(**LB, trafficDistribution="OnlyLocal"))
-    said = "A trafficDistribution that nobody knows is refused"
+    said = "The API server refuses an unknown trafficDistribution"
     wants = invalid("created", "spec.trafficDistribution")
     yield check(
-        "distribution.value", CORE, said, made, wants, "nonsense is taken", API_DISTRIBUTION, KEP_4444, VALIDATION
+        "distribution.value",
+        CORE,
+        said,
+        made,
+        wants,
+        "the API server accepts an invalid value",
+        API_DISTRIBUTION,
+        KEP_4444,
+        VALIDATION,
     )
     made = chain("external-ips-warning", create(**IPS))
-    said = "Whether the server warns that externalIPs are deprecated, as it does since 1.36"
+    said = "Records whether the API server warns that externalIPs are deprecated, as it does since Kubernetes 1.36"
     wants = Warned("created", "externalIPs")
     yield check("external-ips.warning", RECORD, said, made, wants, "nothing", KEP_5707, features=EXTERNAL)
     made = chain("external-ips-loopback", create(type="ClusterIP", externalIPs=["127.0.0.1"]))
-    said = "A loopback address is refused as an externalIP"
+    said = "The API server refuses a loopback address as an externalIP"
     wants = invalid("created", "spec.externalIPs")
-    takes = "a service draws every node's own traffic"
+    takes = "a Service attracts every node's own loopback traffic"
     yield check(
         "external-ips.loopback", EXTENDED, said, made, wants, takes, API_EXTERNAL_IPS, VALIDATION, features=EXTERNAL
     )
     made = chain("external-ips-removed", create(**IPS, **LOCAL), merge("removed", externalIPs=None))
-    said = "Without its externalIPs a ClusterIP Service has no externalTrafficPolicy any more"
+    said = "A ClusterIP Service loses its externalTrafficPolicy when its externalIPs are removed"
     wants = taken("removed", policy=ABSENT, external_ips=ABSENT)
-    stays = "a policy stays that the next update is refused for"
+    stays = "the policy remains, so the API server refuses the next update"
     yield check(
         "external-ips.removed", CORE, said, made, wants, stays, API_ETP, REGISTRY, features=EXTERNAL,
         given=(taken("created", policy="Local"),),
@@ -364,14 +468,14 @@ def others() -> Rows:
         ),
     )
     sentences = {
-        "kept": "The annotation for source ranges is still taken, and is no field",
-        "nodeport": "The annotation for source ranges is refused on a NodePort Service, as the field is",
-        "prefix": "The annotation for source ranges is refused where it is no CIDR, as the field is",
-        "field-wins": "Where the field has source ranges the annotation is not looked at",
+        "kept": "The API server still accepts the source ranges annotation, and leaves the field unset",
+        "nodeport": "The API server refuses the source ranges annotation on a NodePort Service, like the field",
+        "prefix": "The API server refuses a source ranges annotation that is not a CIDR, like the field",
+        "field-wins": "The API server ignores the source ranges annotation when the field is set",
     }
     for name, step, want in ways:
         made = chain(f"ranges-annotation-{name}", step)
-        loses = "the oldest way to say who may come in is lost without a word, or nonsense passes"
+        loses = "the API server drops the annotation silently, or accepts an invalid one"
         yield check(
             f"source-ranges.annotation.{name}", EXTENDED, sentences[name], made, want, loses, RANGES_ANNOTATION,
             VALIDATION,

@@ -1,4 +1,4 @@
-"""Backward compatibility; the checks say what is required, the judge whether it holds."""
+"""Backward compatibility suite: one test for each check; the judge decides its verdict."""
 
 from collections.abc import Callable
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""The checks: for each thing that is done while traffic flows, and each way by which it flows, what must hold."""
+"""Checks of the continuity suite: for each change during steady traffic, and each way into the cluster."""
 
 from collections.abc import Iterator
 
@@ -25,31 +25,31 @@ WAYS = (
 )
 
 BY_HEALTH_CHECKS = {Phase.FLAPS, Phase.FLIPS, Phase.KUBELET}
-"""In these a node says 503, or drops, while a load balancer still sends requests to it: it may lose them for as long as
-its health checks need."""
+"""Phases in which a node answers 503, or drops, while a load balancer still sends requests to it. The load balancer may
+lose requests for as long as its health checks need."""
 
 LAST_POD_GOES = {Phase.ROLLING_UPDATE, Phase.DELETED, Phase.DRAIN, Phase.FLAPS, Phase.KUBELET}
-"""In these the endpoint node has no pod for a while: its nodePort of a Local service must not be answered then."""
+"""Phases in which the endpoint node has no pod for a while, so its nodePort of a Local Service must not answer then."""
 
-OWN_DOING = {Phase.EXCLUDE, Phase.SPEAKER, Phase.KUBELET}
-"""In these the cluster's own load balancer is itself what is disturbed, or may change its nodes."""
+DISTURBS_BALANCER = {Phase.EXCLUDE, Phase.SPEAKER, Phase.KUBELET}
+"""Phases that disturb the cluster's own load balancer itself, or may make it change its nodes."""
 
-MOVES = {*LAST_POD_GOES, Phase.FLIPS}
-"""In these the cluster's own load balancer may change its nodes for a Local service. What that costs is held against
-its bound. Where nobody promises one it is recorded: MetalLB, say, makes no health checks."""
+CHANGES_NODES = {*LAST_POD_GOES, Phase.FLIPS}
+"""Phases in which the cluster's own load balancer may change its nodes for a Local Service. Losses are compared with
+its bound, or recorded if there is none. MetalLB, for example, has no health checks."""
 
 
 def about_losses(phase: Phase, way: Way) -> What:
-    """What is promised of losses."""
+    """Return which claim about losses holds."""
     if way.by == DEFAULT:
-        unsure = phase in OWN_DOING or (way.local and phase in MOVES)
+        unsure = phase in DISTURBS_BALANCER or (way.local and phase in CHANGES_NODES)
         return What.LOSSES if unsure else What.NO_LOSS
     if way == Way(NODEPORT, LOCAL):
         return What.LOSSES if phase in LAST_POD_GOES else What.NO_LOSS
     return What.GAP if way.local and phase in BY_HEALTH_CHECKS else What.NO_LOSS
 
 
-def asked(phase: Phase, way: Way) -> Iterator[What]:
+def claims(phase: Phase, way: Way) -> Iterator[What]:
     yield about_losses(phase, way)
     yield What.SOURCE
     if phase is Phase.FLIPS and way.local:
@@ -61,7 +61,7 @@ def asked(phase: Phase, way: Way) -> Iterator[What]:
 
 
 def level(phase: Phase, way: Way, what: What) -> Level:
-    """Extended where it is only asked with leave to disturb others: else no usual run would be whole."""
+    """Return the level. Checks of disruptions are extended, because core ones would make every usual run PARTIAL."""
     if what is What.LOSSES:
         bounded = way.by == DEFAULT and phase is not Phase.SPEAKER
         return Level.EXTENDED if bounded else Level.RECORD
@@ -74,26 +74,26 @@ def level(phase: Phase, way: Way, what: What) -> Level:
 STATELESS = Difference(
     when=(),
     seen=REHASHED,
-    reason="a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to "
-    "another node, which resets them",
+    reason="an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, "
+    "which resets them",
     references=(RFC_2992,),
     by_chance=True,
-    evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
-    "reset.",
-    hides="A node that resets connections while routes change.",
+    evidence="Only connections that were open while the load balancer changed its routes were lost, and all of them "
+    "were reset.",
+    hides="A node that resets connections while routes change, for another reason.",
 )
 
 
 MOVED_VIP = Difference(
     when=(),
     seen=MOVED,
-    reason="the cluster's own load balancer moved the VIP to another node because of what was done; that node knows "
-    "nothing of connections that are open",
+    reason="the cluster's own load balancer moved the VIP to another node because of the change; that node does not "
+    "know established connections",
     references=(METALLB_LAYER_2,),
     by_chance=True,
-    evidence="Another node took new connections right after the break, something was done to one of the two nodes, and "
-    "the break came within the load balancer's bound after that, or within 10 s.",
-    hides="A VIP that wanders without a reason within that time.",
+    evidence="Another node accepted new connections right after the break, something changed on one of the two nodes, "
+    "and the break came within the load balancer's bound after that, or within 10 s.",
+    hides="A VIP that changes its node for another reason within that time.",
 )
 
 UNTOUCHED = Difference(
@@ -101,16 +101,17 @@ UNTOUCHED = Difference(
     seen=UNREWRITTEN,
     reason="Cilium does not rewrite the source on the way to a backend of the same node",
     references=(CILIUM_NO_REWRITE,),
-    evidence="All other sources that were seen under Cluster are the client's own.",
-    hides="Nothing that the API promises: the answer came back, and the source is the true one.",
+    evidence="All other sources under Cluster are the client's own address.",
+    hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
 )
 
 
 def differences(phase: Phase, way: Way, what: What) -> Iterator[Difference]:
-    """What may be seen instead, and why."""
+    """Yield the known differences of a check."""
     if way.by == ECMP and what in (What.NO_LOSS, What.LASTING):
         yield STATELESS
-    if way.by == DEFAULT and what is What.LASTING and phase in ((MOVES if way.local else set()) | OWN_DOING):
+    unsettled = DISTURBS_BALANCER | (CHANGES_NODES if way.local else set())
+    if way.by == DEFAULT and what is What.LASTING and phase in unsettled:
         yield MOVED_VIP
     if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:
         yield from by_proxy(PROXIED)
@@ -144,6 +145,6 @@ CHECKS = [
     for phase in Phase
     for way in WAYS
     for family in Family
-    for what in asked(phase, way)
+    for what in claims(phase, way)
 ]
 """Continuity; the checks say what is required, the timeline of all requests whether it holds."""

@@ -1,4 +1,4 @@
-"""What the checks of this suite say, and why."""
+"""Texts of the continuity suite: requirements and references."""
 
 from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Phase, Way, What
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
@@ -6,20 +6,21 @@ from suites.references import *
 
 SUITE = "continuity"
 
+SERVES_ON = "still serves for longer than (N+1) x health check period after deletion"
+
 MEANWHILE = {
-    Phase.QUIET: "While nothing is done",
-    Phase.ROLLING_UPDATE: "While a Deployment of pods that serve on for longer than (N+1) x health check period is "
-    "updated, a pod at a time",
-    Phase.DELETED: "While a pod that serves on for longer than (N+1) x health check period is deleted with grace",
-    Phase.FLAPS: "While one of the pods becomes unready and ready again by its probe, three times",
-    Phase.FLIPS: "While the policy of the Local services is set to Cluster and back",
+    Phase.QUIET: "While nothing changes",
+    Phase.ROLLING_UPDATE: f"During a rolling update, one pod at a time, in which each pod {SERVES_ON}",
+    Phase.DELETED: f"During the graceful deletion of a pod that {SERVES_ON}",
+    Phase.FLAPS: "While the readiness probe of one pod fails and succeeds again, three times",
+    Phase.FLIPS: "While the policy of the Local Services changes to Cluster and back",
     Phase.CORDON: "While the endpoint node is cordoned",
-    Phase.DRAIN: "While the endpoint node is drained of pods that serve on for longer than (N+1) x health check period",
+    Phase.DRAIN: f"During a drain of the endpoint node, in which each pod {SERVES_ON}",
     Phase.EXCLUDE: "While the endpoint node has the label that excludes it from external load balancers",
-    Phase.KUBE_PROXY: "While kube-proxy is restarted on the endpoint node",
-    Phase.SPEAKER: "While the speaker of the cluster's own load balancer is restarted",
-    Phase.API_SERVER: "While the API server is away for 30 s",
-    Phase.KUBELET: "While the kubelet of the endpoint node is stopped, until its pods are no endpoints any more",
+    Phase.KUBE_PROXY: "During a restart of kube-proxy on the endpoint node",
+    Phase.SPEAKER: "During a restart of the speaker of the cluster's own load balancer",
+    Phase.API_SERVER: "During an outage of the API server for 30 s",
+    Phase.KUBELET: "While the kubelet of the endpoint node is stopped, until its pods are no longer endpoints",
 }
 
 PHASE_REFERENCES = {
@@ -44,69 +45,71 @@ BALANCERS = {
 }
 
 
-def by_way(way: Way) -> str:
-    """Where requests go."""
+def destination(way: Way) -> str:
+    """Return where requests go."""
     if way.by == NODEPORT:
-        node = "the endpoint node" if way.local else "the bare node"
-        return f"the nodePort of a {way.policy.value} service at {node}"
-    return f"{BALANCERS[way.by]} for a {way.policy.value} service"
+        node = "the endpoint node" if way.local else "a node without local endpoints"
+        return f"the nodePort of a {way.policy.value} Service on {node}"
+    return f"{BALANCERS[way.by]} for a {way.policy.value} Service"
 
 
 def requirement(phase: Phase, way: Way, what: What) -> str:
-    """The check's sentence."""
-    meanwhile, through = MEANWHILE[phase], by_way(way)
+    """Return the requirement of a check."""
+    meanwhile, through = MEANWHILE[phase], destination(way)
     if what is What.NO_LOSS:
-        return f"{meanwhile}, not a single request through {through} is lost."
+        return f"{meanwhile}, {through} loses no request."
     if what is What.GAP:
         return (
-            f"{meanwhile}, requests through {through} are missed for (N+1) x health check period at most in a row, "
-            "with N and the period that the load balancer tells."
+            f"{meanwhile}, {through} has no gap longer than (N+1) x health check period, with N and period as the load "
+            "balancer reports them."
         )
     if what is What.LOSSES and by_bound(phase, way):
         return (
-            f"{meanwhile}, requests through {through} are missed for no longer in a row than the bound that --bound or "
-            "its profile gives: (N+1) x health check period. Recorded where neither gives one."
+            f"{meanwhile}, {through} has no gap longer than its bound, (N+1) x health check period, from --bound or "
+            "the profile. Recorded if neither gives one."
         )
     if what is What.LOSSES:
-        return f"{meanwhile}, how many requests through {through} are lost or late, and the longest gap."
+        return f"{meanwhile}: records lost and late requests through {through}, and the longest gap."
     if what is What.PROMPT:
         return (
-            f"{meanwhile}, every single answer through {through} shows {whose(way)} from {PROMPT:.0f} s after the API "
-            "server took the return to Local."
+            f"{meanwhile}, every answer through {through} shows {expected_source(way)} from {PROMPT:.0f} s after the "
+            "API server accepted the return to Local."
         )
     if what is What.LASTING:
         return (
-            f"{meanwhile}, no open connection through {through} breaks, but for those whose own pod was told to end "
-            "and has served on for as long as it was to."
+            f"{meanwhile}, no established connection through {through} breaks, except after its own pod was deleted "
+            "and has served for its remaining time."
         )
     if what is What.TERMINATING:
-        return f"{meanwhile}, {through} is answered by the pod that ends while the node's health check says 503."
+        return f"{meanwhile}, the terminating pod answers {through} while the node's health check says 503."
     if what is What.PLACE:
-        at = " of that node" if way.by == NODEPORT and way.local else ""
-        flips = ", where the policy is Local," if at and phase is Phase.FLIPS else ""
-        return f"{meanwhile}, every answer through {through} is{flips} by a pod{at} that is ready or serves its last."
+        pod = "a local pod" if way.by == NODEPORT and way.local else "a pod"
+        pod += " (under Local)" if way.by == NODEPORT and way.local and phase is Phase.FLIPS else ""
+        serving = f"{pod} that is ready, or terminating and still serving"
+        return f"{meanwhile}, every answer through {through} comes from {serving}."
     if phase is Phase.FLIPS and way.local:
         return (
-            f"{meanwhile}, every single answer through {through} shows the source of one of the two policies. Before "
-            f"that it shows {whose(way)}, and again once sources are stable, {FIELD_LIMIT:.0f} s later at the latest."
+            f"{meanwhile}, every answer through {through} shows the source of one of the two policies. Before the "
+            f"change it shows {expected_source(way)}, and again once sources are stable, at the latest "
+            f"{FIELD_LIMIT:.0f} s later."
         )
-    return f"{meanwhile}, every single answer through {through} shows that the pod saw {whose(way)}."
+    return f"{meanwhile}, every answer through {through} shows that the pod saw {expected_source(way)}."
 
 
 def by_bound(phase: Phase, way: Way) -> bool:
-    """Whether what is lost is held against the load balancer's bound: a restart of its own agent is no matter of it."""
+    """Return whether the load balancer's bound limits losses; it does not for a restart of its own agent."""
     return way.by not in (NODEPORT, *CHECKED) and phase is not Phase.SPEAKER
 
 
-def whose(way: Way) -> str:
-    """Whose address the pod must see."""
+def expected_source(way: Way) -> str:
+    """Return the address that the pod must see."""
     if not way.local:
         return "a node's address"
     return "the proxy's own address" if way.by in PROXIES else "the client's own address"
 
 
 def references(phase: Phase, way: Way, what: What) -> tuple[Reference, ...]:
-    """Why it is required."""
+    """Return the references of a check."""
     about: dict[What, tuple[Reference, ...]] = {
         What.NO_LOSS: (DESIGN_BLACKHOLE,) if way.local else (API_ETP,),
         What.GAP: (DESIGN_BOUND,),

@@ -1,1 +1,1 @@
-"""Load balancers that follow the pods."""
+"""Convergence: load balancers and nodes follow endpoint changes."""

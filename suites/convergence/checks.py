@@ -1,4 +1,4 @@
-"""The checks: for each load balancer, what must hold while the pods behind it move."""
+"""Checks of the convergence suite: each load balancer, and the nodes, while endpoints change."""
 
 from esipp.checks.check import HEALTH_VIEW, Difference, Level, Nature
 from esipp.checks.endpoint_change import AFTER_503, PROXIED, PROXIES, REHASHED, WEIGHED, EndpointChangeCheck, What
@@ -17,51 +17,51 @@ OWN_VIEWS = (What.VIEW_LOCAL, What.VIEW_CLUSTER)
 VIEWS = (*OWN_VIEWS, What.FREED)
 
 CORE_OF_OWN = frozenset({What.BLACK_HOLE})
-"""What is core of the cluster's own load balancer, and extended of our own ones: the design's central figure. Where no
-profile and no user says how fast it has to be, it is recorded (``Judge.unpromised``)."""
+"""Claims that are core for the cluster's own load balancer and extended for the reference ones. The check is recorded
+if neither a profile nor the user gives a bound (``Judge.unpromised``)."""
 
 
 STATELESS = Difference(
     when=(),
     seen=REHASHED,
-    reason="a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to "
-    "another node, which resets them",
+    reason="an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, "
+    "which resets them",
     references=(RFC_2992,),
     by_chance=True,
-    evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
-    "reset.",
-    hides="A node that resets connections while routes change.",
+    evidence="Only connections that were open while the load balancer changed its routes were lost, and all of them "
+    "were reset.",
+    hides="A node that resets connections while routes change, for another reason.",
 )
 
 
 WEIGHING = Difference(
     when=(),
     seen=WEIGHED,
-    reason="the load balancer weighs nodes by the weights that their health checks told: the split fits these, and "
+    reason="the load balancer uses the weights that the nodes' health checks report: the distribution fits these, and "
     "not an equal one",
     references=(HEALTH_WEIGHT,),
-    evidence="The nodes' health checks told unequal weights meanwhile; the split fits these and not an equal one.",
-    hides="A skewed balancer whose skew happens to be that of the weights.",
+    evidence="The nodes' health checks reported unequal weights; the distribution fits these and not an equal one.",
+    hides="A load balancer with a skew that equals the weights by chance.",
 )
 
 
 OTHER_FAMILYS_503 = Difference(
     when=(("service-proxy", "kube-proxy"), ("families.services", "IPv4, IPv6")),
     seen=AFTER_503,
-    reason="kube-proxy's proxiers of the two families share one health-check port, and whichever had it first answers "
-    "for both: the node said 503, one family's nodePort had stopped, and the other's still led to the pod",
+    reason="kube-proxy's proxiers of both families share one health-check node port, and the first one answers for "
+    "both: the node said 503 and stopped serving the nodePort of one family, while the other still led to the pod",
     references=(SHARED_HEALTH_PORT, SHARED_HEALTH_PORT_FIX),
     before="kube-proxy-version 1.36",
     nature=Nature.DEFECT,
     by_chance=True,
-    evidence="At the moment of each such answer the node's nodePort of its family was answered by the same pod, and "
-    "that of the other family was asked and silent; at most 3 s after the 503.",
-    hides="A service proxy that is late in one family, for up to 3 s, for another reason.",
+    evidence="At the moment of each such answer, the same pod answered the node's nodePort of that family, and the "
+    "nodePort of the other family was probed and silent; at most 3 s after the 503.",
+    hides="A service proxy that is late by up to 3 s in one family, for another reason.",
 )
 
 
 def differences(balancer: Balancer, what: What) -> tuple[Difference, ...]:
-    """What may be seen instead."""
+    """Return the known differences of a check."""
     if what is What.BALANCE:
         return (WEIGHING,)
     if what is What.PLACE:
@@ -80,7 +80,7 @@ def check(
     sentence: str,
     *references: Reference,
 ) -> EndpointChangeCheck:
-    """One check; its features follow from whom it is about."""
+    """Return one check; its features follow from its load balancer, claim and family."""
     reference = balancer is not Balancer.DEFAULT
     needed = {"vantage.outside", f"load-balancer.{balancer.value}" if reference else "load-balancer"}
     needed |= {HEALTH_VIEW} if what in OWN_VIEWS and not reference else set()

@@ -1,4 +1,4 @@
-"""What the checks of this suite say, and why."""
+"""Texts of the convergence suite: requirements, references and levels."""
 
 from esipp.checks.check import Level
 from esipp.checks.endpoint_change import What
@@ -7,91 +7,91 @@ from suites.references import *
 
 SUITE = "convergence"
 
-WHILE = "While pods of a Local service become ready, unready, end, are killed and move to other nodes"
-FIRST = " (nodePorts: in the service's first family)"
+WHILE = "While endpoints of a Local Service change (ready, unready, deleted, killed, on other nodes)"
+FIRST_FAMILY = " (in the Service's first family)"
 
 REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
     What.STEERS: (
-        f"{WHILE}, the load balancer steers in the end: to every node that gets its first pod, where it uses all of "
-        "them at once or that node is the only one, and away from every node that loses its last one. While no pod "
-        "moves it loses no more requests than a control straight to the nodes does.",
+        f"{WHILE}, the load balancer eventually follows. It sends traffic to every node that gains its first endpoint, "
+        "if it uses all nodes at once or that node is the only one. It stops sending traffic to every node that loses "
+        "its last endpoint. Without endpoint changes it loses no more requests than a control straight to the nodes.",
         DESIGN_TIMES, DESIGN_BLACKHOLE,
     ),
     What.PLACE: (
-        f"{WHILE}, no request through the VIP is answered by a pod that is neither ready nor serving while it ends.",
+        f"{WHILE}, every answer through the VIP comes from a pod that is ready, or terminating and still serving.",
         API_ETP, DESIGN_BLACKHOLE,
     ),
     What.SOURCE: (
-        f"{WHILE}, every single answer of a request through the VIP shows that the pod saw the client's own address.",
+        f"{WHILE}, the pod sees the client's own address in every request through the VIP that gets an answer.",
         API_ETP, TUTORIAL_LB,
     ),
     What.BLACK_HOLE: (
-        "When a node loses its last pod, requests through the VIP are lost for (N+1) x health check period at most "
-        "after the node's own 503 (how long the node took to say that is its proxy's lag, and has a check of its own). "
-        "The bound is --bound, or by N and period of the profile; the load balancer's own word stands beside it.",
+        "When a node loses its last endpoint, requests through the VIP are lost for at most (N+1) x health check "
+        "period after the node first answers 503. The lag of the node itself has a check of its own. The bound comes "
+        "from --bound, or from N and period of the profile; the report also shows what the load balancer reports.",
         DESIGN_BOUND,
     ),
     What.NO_LOSS: (
-        "When the last pod of a node is deleted and serves on until the load balancer has steered away, no request "
-        "through the VIP is lost: the node says 503 and still serves.",
+        "When the last pod of a node is deleted and still serves until the load balancer has left the node, no request "
+        "through the VIP is lost: the node answers 503 and still serves.",
         KEP_1669, DESIGN_BLACKHOLE,
     ),
     What.BALANCE: (
-        "New connections through the VIP of a Local service are split equally between nodes, not pods: one node has "
-        "two pods and the other has one.",
+        "The load balancer distributes new connections to a Local Service equally between nodes, not pods, when one "
+        "node has two pods and the other has one.",
         DESIGN_BALANCE,
     ),
     What.TIMES_UP: (
-        "How long it takes from a pod being ready on a bare node to the first request through that node.",
+        "Records the time from the first ready pod on a node to the first request through that node.",
         DESIGN_TIMES,
     ),
     What.TIMES_DOWN: (
-        "How long it takes from a node's last pod being gone or unready to the last request through that node, lost "
-        "ones included.",
+        "Records the time from the end or unreadiness of a node's last pod to the last request through that node, "
+        "including lost requests.",
         DESIGN_TIMES,
     ),
     What.HEALTH: (
-        f"{WHILE}, the health check of their node follows each time: 200 with the first pod, 503 after the last.",
+        f"{WHILE}, the health check of each node follows every change: 200 with the first pod, 503 after the last.",
         DESIGN_TIMES, SERVICE_HEALTH,
     ),
     What.PATH: (
-        f"{WHILE}, the nodePort of their node follows each time: it answers with the first pod, and no more after the "
-        f"last{FIRST}.",
+        f"{WHILE}, the nodePort of each node follows every change: it answers with the first pod, and stops after the "
+        f"last{FIRST_FAMILY}.",
         DESIGN_BLACKHOLE, API_ETP,
     ),
     What.HEALTH_PROMPT: (
-        f"{WHILE}, the health check of their node follows within {PROMPT:.0f} s of the EndpointSlice each time.",
+        f"{WHILE}, the health check of each node follows every EndpointSlice within {PROMPT:.0f} s.",
         SYNC_PERIOD, DESIGN_TIMES,
     ),
     What.PATH_PROMPT: (
-        f"{WHILE}, the nodePort of their node follows within {PROMPT:.0f} s of the EndpointSlice each time{FIRST}.",
+        f"{WHILE}, the nodePort of each node follows every EndpointSlice within {PROMPT:.0f} s{FIRST_FAMILY}.",
         SYNC_PERIOD, DESIGN_BLACKHOLE,
     ),
     What.VIEW_LOCAL: (
-        "For a Local service the load balancer takes exactly the nodes with ready pods for healthy.",
+        "For a Local Service, the load balancer reports exactly the nodes with ready pods as healthy.",
         AZURE, DESIGN_TIMES,
     ),
     What.VIEW_CLUSTER: (
-        "For a Cluster service over the same pods the load balancer takes all its nodes for healthy.",
+        "For a Cluster Service over the same pods, the load balancer reports all its nodes as healthy.",
         AZURE,
     ),
     What.FREED: (
-        "When that Cluster service is deleted, the load balancer lets go of its VIPs.",
+        "When that Cluster Service is deleted, the load balancer releases its VIPs.",
         CLOUD_PROVIDER,
     ),
 }  # fmt: skip
 
 PLACE_AT_NODES = (
-    f"{WHILE}, no request at a nodePort is answered by a pod of another node, or by one that is neither ready nor "
-    "serving while it ends: a bare node drops, it does not forward.",
+    f"{WHILE}, every answer of a nodePort comes from a local pod that is ready, or terminating and still serving. "
+    "Nodes without local endpoints drop requests and do not forward them.",
     DESIGN_BLACKHOLE, API_ETP,
 )  # fmt: skip
 SOURCE_AT_NODES = (
-    f"{WHILE}, every single answer of a request at a nodePort shows that the pod saw the client's own address.",
+    f"{WHILE}, the pod sees the client's own address in every request to a nodePort that gets an answer.",
     API_ETP,
 )
 SOURCE_BEHIND_PROXY = (
-    f"{WHILE}, every single answer of a request through the VIP shows that the pod saw the proxy's own address.",
+    f"{WHILE}, the pod sees the proxy's own address in every request through the VIP that gets an answer.",
     API_IP_MODE,
     KEP_1860,
 )

@@ -1,4 +1,4 @@
-"""Load balancers follow the pods; the checks say what is required, the timelines of all moves whether it holds."""
+"""Convergence suite: one test for each check; the judge decides its verdict."""
 
 from collections.abc import Callable
 from operator import attrgetter

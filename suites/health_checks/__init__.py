@@ -1,1 +1,1 @@
-"""Health checks that tell the truth: the health-check node port as a contract."""
+"""Health checks: the answers of nodes on the health-check node port, and the life cycle of that port."""

@@ -1,4 +1,4 @@
-"""Checks of health checks: what every node must answer to every client, also while pods come and go."""
+"""Checks of health checks: the answer of each node to each client, also while pods come and go."""
 
 from collections.abc import Iterator
 
@@ -14,8 +14,8 @@ FAMILIES = tuple(Family)
 CLIENTS = (OUTSIDE_1, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE)
 NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
 DIALLED = (Place.ENDPOINT_NODE, Place.BARE_NODE)
-HEARD = {"prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion"}
-"""Steps of the life cycle that are also looked at on the nodes, by a client outside."""
+LISTENING = {"prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion"}
+"""Steps of a port's life cycle that a client outside also probes on the nodes."""
 
 NEEDED = {
     Place.OTHER_NODE: {"nodes.three"},
@@ -26,7 +26,7 @@ NEEDED = {
 
 
 def needs(place: Place | None, family: Family | None, client: Client | None = None) -> frozenset[str]:
-    """What a cluster must have to be asked so."""
+    """Return the features that a cluster needs for these probes."""
     features = set(NEEDED.get(place, ())) if place else set()
     features |= {f"family.{family.value.lower()}"} if family else set()
     features |= {"vantage.outside"} if client and client.vantage is Vantage.OUTSIDE else set()
@@ -36,12 +36,12 @@ def needs(place: Place | None, family: Family | None, client: Client | None = No
 def check(
     question: Question, about: About, level: Level, requirement: str, *references: Reference
 ) -> HealthAnswerCheck:
-    """One check about the answers to a question."""
+    """Return one check of the answers to a question."""
     features = needs(question.place, question.family, question.client)
     if question.second_address:
         features |= {f"nodes.second-address.{question.family.value.lower()}"}
         features |= {"node-ports.all-addresses"}
-    differences = OTHER_WORDS if about is About.PROXY else ()
+    differences = NO_PROXY_HEALTH if about is About.PROXY else ()
     if about in (About.COUNT, About.WEIGHT) and question.local_pods:
         differences = (COUNTED_TWICE if question.targets == 1 else COUNTED_BY_TARGET,)
     return HealthAnswerCheck(
@@ -57,8 +57,8 @@ def check(
     )
 
 
-def who_asks() -> Iterator[Check]:
-    """200 where a pod is, 503 elsewhere: from outside, from a pod, from a node, on every node."""
+def statuses() -> Iterator[Check]:
+    """Yield checks of the status: 200 with a local pod and 503 without, on every node, for each kind of client."""
     for situation in Situation:
         for place in NODES:
             for client in CLIENTS:
@@ -76,8 +76,8 @@ def who_asks() -> Iterator[Check]:
         yield check(question, About.STATUS, Level.RECORD, AT_VIP, DESIGN_CHECK_PATH)
 
 
-def what_is_said() -> Iterator[Check]:
-    """The document, the headers, and any path and method: kube-proxy's contract, which load balancers read."""
+def documents() -> Iterator[Check]:
+    """Yield checks of document, headers, paths and methods: kube-proxy's contract with load balancers."""
     for situation in Situation:
         for place in NODES:
             for family in FAMILIES:
@@ -91,8 +91,8 @@ def what_is_said() -> Iterator[Check]:
                 yield check(question, About.STATUS, Level.EXTENDED, ANY_WAY, SERVICE_HEALTH)
 
 
-def what_is_true() -> Iterator[Check]:
-    """200 means that this node serves, 503 that it does not: asked and dialled by the same client at the same time."""
+def truths() -> Iterator[Check]:
+    """Yield checks that the status matches the nodePort: the same client probes both at the same time."""
     for situation in (Situation.ONE_POD, Situation.SEVERAL_PODS, Situation.NO_PODS, Situation.UNREADY_POD):
         for place in NODES:
             for family in FAMILIES:
@@ -110,7 +110,7 @@ def trial(
     client: Client | None = None,
     also: frozenset[str] = frozenset(),
 ) -> HealthScenarioCheck:
-    """One check about what a trial saw."""
+    """Return one check of a scenario."""
     where = f".{family.value.lower()}" if family else ""
     where += f".{place.value}" if place else ""
     return HealthScenarioCheck(
@@ -130,8 +130,8 @@ def trial(
     )
 
 
-def while_pods_move() -> Iterator[Check]:
-    """Pods of other services come and go; pods of this one are placed at random; the last one leaves slowly."""
+def while_endpoints_change() -> Iterator[Check]:
+    """Yield checks of scenarios: changes of other Services, random placement, slow termination, cordoned nodes."""
     for family in FAMILIES:
         for place in NODES:
             yield trial("stable", "never-wrong", Level.CORE, STABLE, place, family, OUTSIDE_1)
@@ -143,15 +143,15 @@ def while_pods_move() -> Iterator[Check]:
             place = Place.ENDPOINT_NODE
             yield trial("terminating", claim, level, said, place, family, OUTSIDE_1, frozenset({"nodes.three"}))
         for place in DIALLED:
-            # extended, because it is only asked where disturbing others is allowed: else no usual run would be whole
+            # extended: without --allow-disruptive a core check would make every usual run PARTIAL
             also = frozenset({"disruptive"})
             yield trial("cordoned", "status", Level.EXTENDED, CORDONED, place, family, OUTSIDE_1, also)
 
 
 def life_cycle() -> Iterator[Check]:
-    """Who gets a health-check node port, for how long, and what becomes of it."""
+    """Yield checks of the life cycle of health-check node ports: allocation, use, release."""
     for claim, (level, said) in LIFE_CYCLE.items():
-        yield trial("lifecycle", claim, level, said, client=OUTSIDE_1 if claim in HEARD else None)
+        yield trial("lifecycle", claim, level, said, client=OUTSIDE_1 if claim in LISTENING else None)
 
 
-CHECKS: tuple[Check, ...] = (*who_asks(), *what_is_said(), *what_is_true(), *while_pods_move(), *life_cycle())
+CHECKS: tuple[Check, ...] = (*statuses(), *documents(), *truths(), *while_endpoints_change(), *life_cycle())

@@ -1,4 +1,4 @@
-"""Health checks that tell the truth; the checks say what is required, the judge whether it holds."""
+"""Health check suite: one test for each check; the judge decides its verdict."""
 
 from collections.abc import Callable
 from operator import attrgetter

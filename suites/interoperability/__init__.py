@@ -1,1 +1,1 @@
-"""Inter-operation: the same Services from inside the cluster, Services beside each other, and names."""
+"""Interoperability: clients inside the cluster, isolation of Services, many Services, and DNS names."""

@@ -1,6 +1,4 @@
-"""The checks of inter-operation: what clients inside the cluster reach from nodes without an endpoint, while clients
-outside do not; services beside each other; names. Data only.
-"""
+"""All checks of the interoperability suite: clients inside the cluster, isolation, scale and DNS. Data only."""
 
 from esipp.checks.check import Check
 from suites.interoperability import inside, trials

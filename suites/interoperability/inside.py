@@ -1,9 +1,9 @@
-"""From nodes without an endpoint, pods and host processes still reach the service; outside traffic there is dropped.
+"""Path checks of clients on nodes without local endpoints: they reach the Service where outside traffic is dropped.
 
-The source IP suite's clients stand on the endpoint node and on a third one. These stand on the bare node, the one that
-outside clients dial: where their traffic is dropped, that of the node's own pods and processes is served, at the same
-time and for the same service. A data plane that takes Local for Cluster fails the silent checks, one that drops all on
-nodes without endpoints fails the others.
+The in-cluster clients of the source IP suite run on the endpoint node and on a third node. The clients here run on the
+node that outside clients dial. The node drops outside traffic and serves its own pods and processes, at the same time
+and for the same Service. A data plane that treats Local like Cluster fails the silent checks. One that drops all
+traffic on nodes without endpoints fails the others.
 """
 
 from collections.abc import Iterator
@@ -22,19 +22,19 @@ BEHIND_A_PROXY = replace(LB_LOCAL, balancer=Balancer.PROXY, several_ports=True)
 
 
 def service_addresses(protocol: Protocol, family: Family) -> Rows:
-    """ClusterIP and VIP of a Local service: inside the cluster every endpoint serves, and pods keep their address."""
+    """Yield checks of ClusterIP and VIP of a Local Service: inside, all endpoints serve and pods keep their address."""
     for client in ON_BARE_NODE:
         path = Path(client, CLUSTER_IP, protocol, family, LB_LOCAL)
         yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, DESIGN_INTEROP)
         path = Path(client, VIP, protocol, family, LB_LOCAL)
         yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
-        if protocol is Protocol.TCP:  # a proxy
+        if protocol is Protocol.TCP:  # the reference proxy carries TCP only
             path = Path(client, VIP, protocol, family, BEHIND_A_PROXY)
             yield path_check(path, BALANCER_IP, Level.EXTENDED, API_IP_MODE, KEP_1860, TUTORIAL_PROXY)
 
 
 def external_ips(protocol: Protocol, family: Family) -> Rows:
-    """externalIPs that are the endpoint node's address, and their own node's."""
+    """Yield checks of externalIPs that are the address of the endpoint node, or of the client's own node."""
     for client in ON_BARE_NODE:
         for entry in (EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE):
             path = Path(client, entry, protocol, family, EXTERNAL_IPS_LOCAL)
@@ -42,9 +42,9 @@ def external_ips(protocol: Protocol, family: Family) -> Rows:
 
 
 def node_ports(protocol: Protocol, family: Family) -> Rows:
-    """Their own nodePort (kube-proxy's short circuit), the endpoint node's, and that of another bare node.
+    """Yield checks of nodePorts on three nodes: their own (kube-proxy's short circuit), the endpoint node, another.
 
-    To the last they come from elsewhere, as anybody does.
+    The other node has no endpoint and treats them like any client from elsewhere.
     """
     for client in ON_BARE_NODE:
         path = Path(client, BARE_NODE, protocol, family, NODE_PORT_LOCAL)
@@ -56,7 +56,7 @@ def node_ports(protocol: Protocol, family: Family) -> Rows:
 
 
 def under_cluster(protocol: Protocol, family: Family) -> Rows:
-    """The same node and its pods under Cluster: answered everywhere, also where Local is silent, and rewritten."""
+    """Yield checks of the same clients under Cluster: every node answers and rewrites the source."""
     for client in ON_BARE_NODE:
         yield from answers_and_rewrites(Path(client, VIP, protocol, family, LB_CLUSTER), TUTORIAL_LB)
         yield from answers_and_rewrites(
@@ -65,7 +65,7 @@ def under_cluster(protocol: Protocol, family: Family) -> Rows:
 
 
 def outside_meanwhile(protocol: Protocol, family: Family) -> Rows:
-    """The counterpart: of these very services, at the same nodes and at the same time, outside clients get nothing."""
+    """Yield the counterpart: at the same nodes and the same time, the same Services do not answer clients outside."""
     for entry, service, inside in (
         (BARE_NODE, NODE_PORT_LOCAL, POD_ON_BARE_NODE),
         (OTHER_NODE, NODE_PORT_LOCAL, POD_ON_OTHER_NODE),
@@ -76,17 +76,19 @@ def outside_meanwhile(protocol: Protocol, family: Family) -> Rows:
         check = silent_at_bare_node(
             Path(OUTSIDE_1, entry, protocol, family, service), API_ETP, DESIGN_BLACKHOLE, DESIGN_INTEROP, needs=needs
         )
-        yield _while_it_is_served(check, inside)
+        yield _while_a_pod_is_served(check, inside)
 
 
 def host_network_only(protocol: Protocol, family: Family) -> Rows:
-    """A service whose only backend is on the host network of another node."""
+    """Yield checks of a Service with its only backend on the host network of another node."""
     direct = Entry(EntryKind.NODE_LISTENER, Role.ENDPOINT_NODE)
     for client in ON_BARE_NODE:
         controls = ()
         if client.vantage is Vantage.POD:
             way = Path(client, direct, protocol, family)
-            controls = (Control(way, CLIENT_OR_NODE_IP, "shows whether the add-on masquerades pods towards nodes"),)
+            controls = (
+                Control(way, CLIENT_OR_NODE_IP, "shows whether the network add-on masquerades pod traffic to nodes"),
+            )
         path = Path(client, CLUSTER_IP, protocol, family, LB_HOST_NETWORK)
         yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, DESIGN_INTEROP, controls=controls)
         path = Path(client, VIP, protocol, family, LB_HOST_NETWORK)
@@ -96,9 +98,9 @@ def host_network_only(protocol: Protocol, family: Family) -> Rows:
 
 
 def control_plane_only(protocol: Protocol, family: Family) -> Rows:
-    """A service whose only backend is on a control plane's node: a node as any other to the policy.
+    """Yield checks of a Service with its only backend on a control plane node, where the policy applies as elsewhere.
 
-    Load balancers often leave these nodes out, and may: what the VIP gives outside is recorded.
+    Load balancers may leave out these nodes, and often do, so the check of the VIP from outside is informational.
     """
     service = LB_CONTROL_PLANE
     for client in ON_BARE_NODE:
@@ -107,12 +109,12 @@ def control_plane_only(protocol: Protocol, family: Family) -> Rows:
         path = Path(client, VIP, protocol, family, service)
         yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
     yield path_check(Path(OUTSIDE_1, CONTROL_PLANE, protocol, family, service), CLIENT_IP, Level.CORE, API_ETP)
-    path = Path(OUTSIDE_1, ENDPOINT_NODE, protocol, family, service)  # the endpoint node of others: bare to this one
+    path = Path(
+        OUTSIDE_1, ENDPOINT_NODE, protocol, family, service
+    )  # it has endpoints of other Services, none of this one
     controls = (
-        same_client(path, NODE_PORT_CLUSTER, "the same node must answer this client for a Cluster service"),
-        same_client(
-            path, service, "the same service must answer this client on the control plane's node", CONTROL_PLANE
-        ),
+        same_client(path, NODE_PORT_CLUSTER, "the same node must answer this client for a Cluster Service"),
+        same_client(path, service, "the same Service must answer this client on the control plane node", CONTROL_PLANE),
     )
     yield path_check(path, NO_ANSWER, Level.CORE, API_ETP, DESIGN_BLACKHOLE, controls=controls)
     yield path_check(
@@ -120,17 +122,19 @@ def control_plane_only(protocol: Protocol, family: Family) -> Rows:
     )
 
 
-def _while_it_is_served(check: PathCheck, inside: Client) -> PathCheck:
-    """The same check, if meanwhile a pod on the node reaches the service: by its ClusterIP, as on every data plane."""
+def _while_a_pod_is_served(check: PathCheck, inside: Client) -> PathCheck:
+    """Return the same check with a control: a pod on the node reaches the Service by its ClusterIP meanwhile."""
     path = Path(inside, CLUSTER_IP, check.path.protocol, check.path.family, check.path.service)
-    served = Control(path, frozenset(), "a pod on the same node must reach the service meanwhile, by its ClusterIP")
-    said = check.requirement[0].lower() + check.requirement[1:]
-    requirement = f"While a pod on that node reaches the service by its ClusterIP, {said}"
+    served = Control(
+        path, frozenset(), "a pod on the same node must reach the Service by its ClusterIP at the same time"
+    )
+    sentence = check.requirement.removesuffix(".")
+    requirement = f"{sentence}, while a pod on that node reaches the Service by its ClusterIP."
     return replace(check, requirement=requirement, controls=(*check.controls, served))
 
 
 def _ours(check: PathCheck) -> PathCheck:
-    """A check of this suite; its path may be another suite's as well, which is probed once for both."""
+    """Return the check for this suite; a path that another suite uses too is probed once for both."""
     return replace(check, id=f"interop.{check.id}", suite=SUITE)
 
 

@@ -1,4 +1,4 @@
-"""Texts of this suite: requirements, references, and what trips each check."""
+"""Texts of the interoperability scenarios: requirements, expectations, failures, references."""
 
 from dataclasses import dataclass
 
@@ -17,16 +17,16 @@ FAMILIES = tuple(Family)
 NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
 
 PLACES = {
-    Place.ENDPOINT_NODE: "the endpoint's node",
-    Place.BARE_NODE: "the bare node",
-    Place.OTHER_NODE: "another node without the pod",
-    Place.CONTROL_PLANE: "the control plane's node",
+    Place.ENDPOINT_NODE: "the endpoint node",
+    Place.BARE_NODE: "a node without local endpoints",
+    Place.OTHER_NODE: "another node without local endpoints",
+    Place.CONTROL_PLANE: "a control plane node",
 }
 KINDS = {
-    Kind.BALANCER_LOCAL: "LoadBalancer with Local",
-    Kind.NODE_PORT_LOCAL: "NodePort with Local",
-    Kind.NODE_PORT_CLUSTER: "NodePort with Cluster",
-    Kind.NODE_PORT_UNSET: "NodePort without a policy",
+    Kind.BALANCER_LOCAL: "LoadBalancer Service with Local",
+    Kind.NODE_PORT_LOCAL: "NodePort Service with Local",
+    Kind.NODE_PORT_CLUSTER: "NodePort Service with Cluster",
+    Kind.NODE_PORT_UNSET: "NodePort Service without a policy",
 }
 
 _DIFFERENT = {
@@ -34,12 +34,12 @@ _DIFFERENT = {
     ("rewritten", Place.ENDPOINT_NODE): (OF_MANY_SERVICES,),
     ("rewritten", Place.BARE_NODE): (AT_BARE_NODES_IN_DSR,),
 }
-"""Known differences of checks, by what they claim and where."""
+"""Known differences, by claim and node."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """A check's sentence, what must be seen, what trips it, and why it is required."""
+    """The requirement of a check, what it expects, which fault it detects, and its references."""
 
     requirement: str
     must: str
@@ -58,7 +58,7 @@ def trial(
     kind: Kind | None = None,
     client: Client | None = None,
 ) -> InteroperabilityCheck:
-    """One check about what a trial saw; its id follows from what it is about."""
+    """Return one check of a scenario; its id follows from its subject."""
     where = {Place.OTHER_NODE: {"nodes.three"}, Place.CONTROL_PLANE: {"nodes.control-plane"}}
     features = set(needs) | (where.get(place, set()) if place else set())
     features |= {f"family.{family.value.lower()}"} if family else set()
@@ -91,170 +91,170 @@ def trial(
     )
 
 
-# ------------------------------------------------------------------------------------------------------ neighbours
+# ------------------------------------------------------------------------------------------------------- isolation
 _MEANWHILE = (
-    "while on the same nodes the pods of another Local service become unready and ready, and that service becomes "
-    "Cluster, is deleted and made again with its old health-check port, and deleted"
+    "Meanwhile another Local Service on the same nodes changes: its pods become unready and ready, its policy becomes "
+    "Cluster, and it is deleted, recreated with its old health-check node port, and deleted"
 )
 NEIGHBOURS = {
     ("status", True): Said(
-        f"The health check of a service whose pod is here says 200, {_MEANWHILE}",
+        f"The health check of a Service with a local pod says 200. {_MEANWHILE}",
         "200 every time",
-        "the health check of one service follows another's endpoints, or listeners are closed and opened together",
+        "the health check of one Service follows the endpoints of another, or a node restarts all its listeners",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
     ("status", False): Said(
-        f"The health check of a service whose pod is elsewhere says 503, {_MEANWHILE}",
+        f"The health check of a Service without a local pod says 503. {_MEANWHILE}",
         "503 every time",
-        "the health check of one service follows another's endpoints, or listeners are closed and opened together",
+        "the health check of one Service follows the endpoints of another, or a node restarts all its listeners",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
     ("document", True): Said(
-        f"The health check's document names its own service and counts its own pods, {_MEANWHILE}",
-        "this service, localEndpoints 1",
-        "documents of two services are mixed up, or a freed port is answered by the service that has another",
+        f"The health check's document names its own Service and counts only its local pod. {_MEANWHILE}",
+        "this Service, localEndpoints 1",
+        "a node mixes up the documents of two Services, or answers on a freed port for the wrong Service",
         (SERVICE_HEALTH,),
     ),
     ("document", False): Said(
-        f"The health check's document names its own service and counts its own pods, none here, {_MEANWHILE}",
-        "this service, localEndpoints 0",
-        "documents of two services are mixed up, or endpoints of one are counted for the other",
+        f"Without a local pod, the health check's document names its own Service and counts no endpoint. {_MEANWHILE}",
+        "this Service, localEndpoints 0",
+        "a node mixes up the documents of two Services, or counts endpoints of one for the other",
         (SERVICE_HEALTH,),
     ),
     ("served", True): Said(
-        "The nodePort of a service whose pod is here is answered by that pod, with the client's own address, "
+        "The local pod of a Service answers every connection to the node's nodePort and sees the client's own address. "
         f"{_MEANWHILE}",
-        "every connection by its own pod, from the client's address",
-        "connections are lost, reach the other service's pods, or are rewritten while rules of another service change",
+        "its own pod answers every connection and sees the client's address",
+        "while rules of another Service change, a node drops connections, rewrites them, or uses other pods",
         (API_ETP, DESIGN_BACKWARD),
     ),
     ("served", False): Said(
-        f"The nodePort of a service whose pod is elsewhere is not answered to clients outside, {_MEANWHILE}",
+        f"The nodePort of a Service without a local pod does not answer clients outside. {_MEANWHILE}",
         "no answer",
-        "the endpoints or the policy of one service open another one's nodePort",
+        "the endpoints or the policy of one Service open the nodePort of another",
         (API_ETP, DESIGN_BACKWARD),
     ),
 }
 KEPT = Said(
-    "A service keeps its health-check node port, its nodePort, its ClusterIPs and all else while another one's policy "
-    "flips and it is deleted and made again",
+    "A Service keeps its health-check node port, nodePort, ClusterIPs and all other fields while another Service's "
+    "policy changes and that Service is deleted and recreated",
     "unchanged",
-    "ports are given to another service, or a controller writes to services that are none of its business",
+    "the API server gives its ports to another Service, or a controller writes to the wrong Service",
     (API_HEALTH_PORT, API_NODE_PORT),
 )
 
-# ------------------------------------------------------------------------------------------------------------ many
-_MANY = f"of {MANY_SERVICES} services that were made at once, over one pod,"
+# ----------------------------------------------------------------------------------------------------------- scale
+_MANY = f"After {MANY_SERVICES} Services are created at once for one pod,"
 MANY = {
     "preserved": Said(
-        f"At {{node}}, {_MANY} every {{kind}} answers at its nodePort, by the pod, with the client's own address",
-        "the client's address, of every service",
-        "rules of some services are missing, mixed up or late where there are many",
+        f"{_MANY} every {{kind}} answers on its nodePort on {{node}}, and the pod sees the client's own address",
+        "the client's address, for every Service",
+        "with many Services, rules of some are missing, mixed up or late",
         (API_ETP, TUTORIAL),
     ),
     "silent": Said(
-        f"At {{node}}, {_MANY} no {{kind}} answers a client outside, while every one with Cluster does",
-        "no answer, of any service",
-        "rules of some Local services are those of Cluster where there are many",
+        f"{_MANY} no {{kind}} answers a client outside on {{node}}, while every Service with Cluster does",
+        "no answer, from any Service",
+        "with many Services, some Local Services get the rules of Cluster",
         (API_ETP,),
     ),
     "answers": Said(
-        f"At {{node}}, {_MANY} every {{kind}} answers at its nodePort",
-        "an answer, of every service",
-        "rules of some services are missing or late where there are many",
+        f"{_MANY} every {{kind}} answers on its nodePort on {{node}}",
+        "an answer, from every Service",
+        "with many Services, rules of some are missing or late",
         (API_ETP, TUTORIAL),
     ),
     "rewritten": Said(
-        f"At {{node}}, {_MANY} every {{kind}} shows a node's address",
-        "a node's address, of every service",
-        "rules of some Cluster services are those of Local where there are many",
+        f"{_MANY} every {{kind}} shows the pod a node's address for connections to {{node}}",
+        "a node's address, for every Service",
+        "with many Services, some Cluster Services get the rules of Local",
         (TUTORIAL, PROXIER),
     ),
     "status": Said(
-        f"At {{node}}, {_MANY} the health check of every {{kind}} says {{status}}",
-        "{status}, of every service",
-        "health checks of some services are not opened, or get no endpoints, where there are many",
+        f"{_MANY} the health check of every {{kind}} says {{status}} on {{node}}",
+        "{status}, from every Service",
+        "with many Services, some health checks do not listen, or do not get their endpoints",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
     "document": Said(
-        f"At {{node}}, {_MANY} the health check of every {{kind}} names its own service and counts its own pods",
-        "its own name and localEndpoints {pods}, of every service",
-        "documents of services are mixed up where there are many",
+        f"{_MANY} the health check of every {{kind}} on {{node}} names its own Service and counts its own pods",
+        "its own name and localEndpoints {pods}, from every Service",
+        "with many Services, a node mixes up their documents",
         (SERVICE_HEALTH,),
     ),
     "distinct": Said(
-        f"{_MANY.capitalize()} each has its ports on the nodes to itself",
+        f"{_MANY} each has unique ports on the nodes",
         "every port once",
-        "ports are given twice where many are allocated at once",
+        "the API server allocates some ports twice when many are created at once",
         (API_NODE_PORT, API_HEALTH_PORT),
     ),
     "gone": Said(
-        f"{MANY_SERVICES} services are deleted at once: soon no node listens for their health checks any more",
-        "refused, of every service",
-        "listeners of some services stay open where many are closed at once",
+        f"After {MANY_SERVICES} Services are deleted at once, every node soon closes their health-check node ports",
+        "refused, for every Service",
+        "nodes keep some listeners when many are closed at once",
         (API_HEALTH_PORT,),
     ),
     "programmed": Said(
-        f"How long it takes from the first of {MANY_SERVICES} services being created until the last are programmed",
+        f"Records the time from the creation of the first of {MANY_SERVICES} Services until nodes serve the last one",
         "recorded",
         "nothing: it is recorded",
         (DESIGN_INTEROP,),
     ),
 }
 
-# ----------------------------------------------------------------------------------------------------------- names
-_NAME = "In {client}, the name of a service in its namespace and the cluster domain"
+# ------------------------------------------------------------------------------------------------------------- DNS
+_NAME = "For {client}, the fully qualified name of"
 NAMES = {
     "clusterip": Said(
-        f"{_NAME} resolves to exactly its ClusterIP of that family",
+        f"{_NAME} a Service resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
-        "DNS answers with stale, foreign or no addresses, or is not reached from some nodes",
+        "DNS returns outdated, wrong or no addresses, or some nodes do not reach it",
         (
             DNS,
             DNS_SPECIFICATION,
         ),
     ),
     "headless": Said(
-        f"{_NAME} resolves to exactly the addresses of its ready pods where it is headless",
+        f"{_NAME} a headless Service resolves to exactly the addresses of its ready pods",
         "exactly its ready pods' addresses",
-        "DNS lists pods that are not ready, or misses some that are",
+        "DNS returns pods that are not ready, or omits ready ones",
         (DNS, DNS_SPECIFICATION, API_HEADLESS),
     ),
     "published": Said(
-        f"{_NAME} resolves to the addresses of all its pods where it is headless and publishes unready ones",
+        f"{_NAME} a headless Service with publishNotReadyAddresses resolves to the addresses of all its pods",
         "exactly all its pods' addresses",
-        "DNS misses pods that are not ready where they are to be published",
+        "DNS omits pods that are not ready despite publishNotReadyAddresses",
         (DNS, DNS_SPECIFICATION, API_NOT_READY),
     ),
     "balancer": Said(
-        f"{_NAME} resolves to its ClusterIP, and not to its VIP, where it is a Local LoadBalancer: pods by-pass the "
-        "load balancer, and the policy",
+        f"{_NAME} a LoadBalancer Service with Local resolves to its ClusterIP and not to its VIP, so pods bypass load "
+        "balancer and policy",
         "exactly its ClusterIP",
-        "DNS answers with the load balancer's address inside the cluster",
+        "DNS returns the load balancer's address inside the cluster",
         (DNS, DNS_SPECIFICATION, DESIGN_INTEROP),
     ),
     "namespace": Said(
-        "In {client}, the name of a service and its namespace resolves to exactly its ClusterIP of that family",
+        "For {client}, the name of a Service with its namespace resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
-        "the search domains of pods lack that of services",
+        "the search domains of pods lack the one for Services",
         (
             DNS,
             DNS_SPECIFICATION,
         ),
     ),
     "short": Said(
-        "In {client}, of its namespace, the name of a service alone resolves to exactly its ClusterIP of that family",
+        "For {client} in the same namespace, the name of a Service resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
-        "the search domains of pods lack that of their namespace",
+        "the search domains of pods lack the one for their namespace",
         (
             DNS,
             DNS_SPECIFICATION,
         ),
     ),
     "dialled": Said(
-        "When {client} dials a service by its name, it is seen with its own address",
+        "When {client} dials a Service by its DNS name, the backend sees the pod's own address",
         "the pod's own address",
-        "a node-local DNS or proxy puts another address in between, or the pod is masqueraded on its way",
+        "a node-local DNS or proxy changes the address, or a node masquerades the pod",
         (DNS, DNS_SPECIFICATION, TUTORIAL),
     ),
 }

@@ -1,4 +1,4 @@
-"""Inter-operation; the checks say what is required, the judge whether it holds."""
+"""Interoperability suite: one test for each check; the judge decides its verdict."""
 
 from collections.abc import Callable
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""Checks about services beside each other, about many of them at once, and about their names. Data only."""
+"""Checks of scenarios: isolation of two Services, many Services at once, and DNS names. Data only."""
 
 from collections.abc import Iterator
 
@@ -8,10 +8,10 @@ Rows = Iterator[InteroperabilityCheck]
 
 
 def neighbours() -> Rows:
-    """One service is watched on every node while the other one beside it is changed in every way there is.
+    """Yield checks of isolation: one Service on every node, while another one changes in every way.
 
-    The health check suite watches one while pods of others move; here policy, deletion and the return of a port are
-    the other one's changes, and what is watched are also the documents, the data path, and the object itself.
+    In the health check suite, only pods of other Services change. Here the other Service changes its policy, is deleted
+    and reclaims its port. The checks also cover documents, the data path, and the Service object.
     """
     for family in FAMILIES:
         for place in NODES:
@@ -22,7 +22,7 @@ def neighbours() -> Rows:
 
 
 def many() -> Rows:
-    """Many services: a check stands for all of a kind, and names those that are wrong."""
+    """Yield checks of scale: each check covers all Services of a kind, and names those that are wrong."""
 
     def check(claim: str, level: Level, place: Place | None = None, kind: Kind | None = None) -> InteroperabilityCheck:
         return trial("many", claim, level, MANY[claim], "vantage.outside", place=place, kind=kind)
@@ -44,7 +44,7 @@ def many() -> Rows:
 
 
 def names() -> Rows:
-    """What pods on every kind of node resolve, where the cluster has DNS; and who is seen at what they resolved."""
+    """Yield checks of DNS from pods on every kind of node, and of the source address at the resolved address."""
     for family in FAMILIES:
         for claim in ("clusterip", "headless", "published", "balancer", "dialled"):
             needs = ("dns", "load-balancer") if claim == "balancer" else ("dns",)

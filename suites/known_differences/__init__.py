@@ -1,1 +1,1 @@
-"""Where a data plane differs for a known reason: data, beside the checks."""
+"""Known differences of data planes: facts, reasons and evidence, as data."""

@@ -1,4 +1,4 @@
-"""What Cilium does otherwise than kube-proxy, where it is in its place: data, as suites/known_differences/paths.py."""
+"""Known differences of Cilium where it replaces kube-proxy. Data only."""
 
 from dataclasses import replace
 
@@ -21,59 +21,59 @@ from suites.known_differences.where import (
 )
 from suites.references import *
 
-HERE = ("service-proxy", "cilium")
+REPLACES_KUBE_PROXY = ("service-proxy", "cilium")
 NO_REWRITE = Override(
-    (HERE,),
+    (REPLACES_KUBE_PROXY,),
     CLIENT,
     "Cilium does not rewrite the source on the way to a backend of the same node",
     (CILIUM_NO_REWRITE,),
-    evidence="The client is answered, and the backend saw the client's own address.",
-    hides="Nothing that the API promises: the answer came back, and the source is the true one.",
+    evidence="The client gets an answer, and the backend saw the client's own address.",
+    hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
 )
 OF_MANY_SERVICES = checks.Difference(
-    (HERE,),
+    (REPLACES_KUBE_PROXY,),
     NOT_REWRITTEN,
     NO_REWRITE.reason,
     NO_REWRITE.references,
     evidence=NO_REWRITE.evidence,
     hides=NO_REWRITE.hides,
 )
-DSR = (HERE, ("cilium.load-balancer-mode", "dsr"))
-SOURCE_KEPT = "in DSR mode the node that is dialled hands packets on with their source, and the backend's node answers"
-DSR_EVIDENCE = "The client is answered with its own address as the source, and Cilium's ConfigMap says DSR."
-DSR_HIDES = "Nothing that the API promises: the answer came back, and the source is the true one."
+DSR = (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "dsr"))
+SOURCE_KEPT = "in DSR mode, the dialled node forwards packets with their source, and the backend's node answers"
+DSR_EVIDENCE = "The client gets an answer, its own address is the source, and Cilium's ConfigMap says DSR."
+DSR_HIDES = "Nothing that the API promises: the client got its answer, and the source is its own address."
 KEPT_IN_DSR = Override(DSR, CLIENT, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
 ONE_CONNECTION_FOR_TWO = Override(
-    (HERE,),
+    (REPLACES_KUBE_PROXY,),
     frozenset({AddressClass.LOAD_BALANCER}),
-    "Cilium keeps the source port, also where it is that of a connection to the same pod by another service, as a "
-    "proxy's may be: to the pod both are one, and the first hangs; kube-proxy has conntrack choose another port",
+    "Cilium keeps the source port even if a connection to the same pod through another Service has it, as with a "
+    "proxy; the pod cannot distinguish both, and the first one hangs; with kube-proxy, conntrack chooses another port",
     (CILIUM_SEVERAL_VIPS, CILIUM_COLLISIONS, CILIUM_KNOWN_COLLISIONS),
     hangs=True,
     by_chance=True,
     nature=Nature.DEFECT,
-    evidence="Packets show by which port the proxy's connection came, and another Service's connection to that pod had "
-    "the same at that time. Without such packets nothing is excused.",
-    hides="A connection may hang for another reason, and share its port by chance.",
+    evidence="Packets show the source port of the proxy's connection, and a connection of another Service to that pod "
+    "had the same port at that time. Without such packets nothing is excused.",
+    hides="A connection may hang for another reason and share its port by chance.",
 )
 SAME_PORT = Override(
-    (HERE, ("cilium.load-balancer-mode", "snat")),
+    (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat")),
     CLIENT | NODE,
-    "a finding: Cilium's SNAT keeps a client's port though a process of that node has, or just had, a connection from "
-    "it to the same pod; the two are taken for one, and an answer is lost (told by the ports of both)",
+    "a finding: Cilium's SNAT keeps a client's port although a process of that node has, or just had, a connection "
+    "from this port to the same pod; Cilium confuses the two and loses an answer (the ports of both show it)",
     (CILIUM_SEVERAL_VIPS,),
     collides=True,
     by_chance=True,
     nature=Nature.FINDING,
-    evidence="Of each lost connection the port, protocol, family, address and pod were those of another one that was "
-    "open, or whose state Cilium still had (10 s TCP, 60 s UDP). At most one port in ten had such a one by chance.",
-    hides="A connection that is lost for another reason at such a port: at most one in ten of these.",
+    evidence="Each lost connection had the port, protocol, family, address and pod of another one that was open, or "
+    "that Cilium still tracked (10 s TCP, 60 s UDP). By chance, at most one port in ten had such a twin.",
+    hides="A connection lost for another reason on such a port: at most one in ten of these.",
 )
 FLIPS_IN_DSR = tuple(
     checks.Difference(DSR, seen, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
     for seen in ("kept", "unrewritten")
 )
-"""Of a bare node whose service becomes Cluster, in the words of `esipp/flips/judging.py`."""
+"""For a node without local endpoints when the policy becomes Cluster; see esipp/judging/policy_change."""
 
 AT_BARE_NODES_IN_DSR = checks.Difference(
     DSR, NOT_REWRITTEN, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES
@@ -81,34 +81,34 @@ AT_BARE_NODES_IN_DSR = checks.Difference(
 NOT_TURNED_BACK = Override(
     DSR,
     NO_ANSWER,
-    "in DSR mode the answer of a backend on the client's own node is not turned back: it comes from the pod's address "
-    "and not from that of the other node, which was dialled",
+    "in DSR mode, Cilium does not translate the answer of a backend on the client's own node back: it comes from the "
+    "pod's address and not from the address of the dialled node",
     (CILIUM_DSR_REMOTE, CILIUM_DSR_REMOTE_FIX),
     before="cilium.version 1.19",
     forwarded=True,
     nature=Nature.DEFECT,
-    evidence="A client beside the backend dials another node in DSR mode and has no answer, or one from another "
+    evidence="A client on the backend's node dials another node in DSR mode and gets no answer, or one from another "
     "address.",
-    hides="Such a client may have no answer for another reason.",
+    hides="Such a client may get no answer for another reason.",
 )
 AT_THE_CLIENT = Override(
-    (HERE,),
+    (REPLACES_KUBE_PROXY,),
     CLIENT,
-    "Cilium chooses the backend on the client's own node, of host processes at their sockets whichever node's address "
-    "they dial, and rewrites nothing then; what clients inside meet at nodePorts the API leaves open",
+    "Cilium selects the backend on the client's own node, for host processes at the socket and for any node's address, "
+    "and then rewrites nothing; the API leaves open how nodePorts behave for clients inside",
     (CILIUM_AT_THE_CLIENT, CILIUM_SOCKETS),
-    evidence="A client inside the cluster is answered, and the backend saw the client's own address.",
-    hides="A bare node may answer clients inside the cluster in another way, with their own address.",
+    evidence="A client inside the cluster gets an answer, and the backend saw the client's own address.",
+    hides="A node without local endpoints may serve clients inside the cluster in another way, with their own address.",
 )
-AT_ITS_SOCKETS = replace(AT_THE_CLIENT, when=(HERE, ("cilium.sockets-of-hosts", "balanced")))
+AT_ITS_SOCKETS = replace(AT_THE_CLIENT, when=(REPLACES_KUBE_PROXY, ("cilium.sockets-of-hosts", "balanced")))
 
 
 def _dialled_from_the_backends_node(path: Path) -> bool:
-    """A client beside the backend whose packets go to another node first: a pod's nodePort, a process's externalIP."""
+    """Return whether a client on the backend's node dials another one: a pod a nodePort, a process an externalIP."""
     pod = path.client.vantage is Vantage.POD and path.entry.kind is EntryKind.NODE_PORT
     host = path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.EXTERNAL_IP
-    beside = path.client.role is Role.ENDPOINT_NODE and path.entry.role in BARE
-    return beside and (pod or host) and not local(path)
+    same_node = path.client.role is Role.ENDPOINT_NODE and path.entry.role in BARE
+    return same_node and (pod or host) and not local(path)
 
 
 CILIUMS = (
@@ -148,7 +148,7 @@ CILIUMS = (
         for each in (CLIENT, NODE, CLIENT | NODE)
     ),
     Difference(lambda path: path.entry.role is Role.ENDPOINT_NODE, NODE, NO_REWRITE),
-    # of a VIP that several nodes announce, those without a backend do rewrite
+    # where several nodes announce a VIP, those without a backend do rewrite
     Difference(lambda path: path.entry.kind is EntryKind.VIP, NODE, replace(NO_REWRITE, accept=CLIENT | NODE)),
     Difference(
         lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.NODE_PORT,
@@ -172,43 +172,43 @@ CILIUMS = (
         lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.EXTERNAL_IP,
         CLIENT,
         Override(
-            (HERE, ("cilium.load-balancer-mode", "snat")),
+            (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat")),
             NODE,
-            "Cilium leaves a host process that dials another node's externalIP to that node, which rewrites it as it "
-            "does clients outside",
+            "Cilium sends a host process that dials another node's externalIP to that node, which rewrites the source "
+            "as for clients outside",
             (CILIUM_EXTERNAL_IPS,),
-            evidence="A host process that dials another node's externalIP is answered, and the backend saw a node's "
+            evidence="A host process that dials another node's externalIP gets an answer, and the backend saw a node's "
             "address.",
-            hides="Any node's address: which one rewrote is not judged.",
+            hides="Which node rewrote the source: any node's address is accepted.",
         ),
     ),
     Difference(
         lambda path: hairpin(path) and path.family is Family.IPV6,
         HAIRPIN,
         Override(
-            (HERE,),
+            (REPLACES_KUBE_PROXY,),
             NO_ANSWER,
-            "Cilium before 1.19 has no loopback for IPv6 services: a pod is handed its own packet from its own "
-            "address, which TCP never answers and UDP answers by-passing the service",
+            "Cilium before 1.19 has no loopback for IPv6 Services: a pod receives its own packet from its own address, "
+            "which TCP never answers, and UDP answers bypass the Service",
             (CILIUM_LOOPBACK_IPV6, CILIUM_LOOPBACK_IPV6_FIX),
             before="cilium.version 1.19",
             forwarded=True,
             nature=Nature.DEFECT,
-            evidence="A pod that reaches for its own IPv6 service has no answer, or one from another address.",
-            hides="Such a pod may have no answer for another reason.",
+            evidence="A pod that dials its own IPv6 Service gets no answer, or one from another address.",
+            hides="Such a pod may get no answer for another reason.",
         ),
     ),
     Difference(
         hairpin,
         HAIRPIN,
         Override(
-            (HERE,),
+            (REPLACES_KUBE_PROXY,),
             frozenset({AddressClass.OTHER}),
-            "a pod that reaches itself by a service sees Cilium's own loopback address",
+            "a pod that reaches itself through a Service sees Cilium's loopback address",
             (CILIUM_LOOPBACK, CILIUM_LOOPBACK_IPV6_FIX),
             proof=Proof.FACT,
             names="cilium.loopback",
-            evidence="The source is the very loopback address that Cilium's ConfigMap, or its default, names.",
+            evidence="The source is exactly the loopback address from Cilium's ConfigMap, or its default.",
             hides="Nothing else: no other address is accepted.",
         ),
     ),
@@ -216,14 +216,14 @@ CILIUMS = (
         lambda path: local(path) and path.entry.kind is EntryKind.EXTERNAL_IP and inside(path),
         CLIENT,
         Override(
-            (HERE,),
+            (REPLACES_KUBE_PROXY,),
             NO_ANSWER,
-            "Cilium does not know a service's externalIPs for clients inside the cluster where externalTrafficPolicy "
-            "and internalTrafficPolicy differ: they reach the node that has the address, as anybody does",
+            "Cilium ignores a Service's externalIPs for clients inside the cluster if externalTrafficPolicy and "
+            "internalTrafficPolicy differ; their packets go to the node with that address, as from any client",
             (CILIUM_POLICIES_DIFFER,),
             nature=Nature.DEFECT,
-            evidence="A client inside the cluster has no answer at an externalIP of a Local service.",
-            hides="Such a client may have no answer for another reason.",
+            evidence="A client inside the cluster gets no answer from an externalIP of a Local Service.",
+            hides="Such a client may get no answer for another reason.",
         ),
     ),
     Difference(
@@ -235,15 +235,15 @@ CILIUMS = (
         ),
         CLIENT,
         Override(
-            (HERE,),
+            (REPLACES_KUBE_PROXY,),
             NO_ANSWER,
-            "a finding: where both policies are Local, Cilium has one set of endpoints for clients in- and outside, so "
-            "a pod on a node without any does not reach the VIP; internalTrafficPolicy is about the ClusterIP only",
+            "a finding: if both policies are Local, Cilium uses one set of endpoints for clients inside and outside, "
+            "so a pod on a node without any does not reach the VIP; internalTrafficPolicy concerns ClusterIPs only",
             (CILIUM_SCOPES, API_ITP),
             nature=Nature.FINDING,
-            evidence="A client on a node without an endpoint has no answer at a VIP of a Service whose policies are "
-            "both Local.",
-            hides="Such a client may have no answer for another reason.",
+            evidence="A client on a node without local endpoints gets no answer from the VIP of a Service with both "
+            "policies Local.",
+            hides="Such a client may get no answer for another reason.",
         ),
     ),
 )

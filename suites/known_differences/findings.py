@@ -1,7 +1,7 @@
-"""What data planes do that nobody documents as meant, and that was seen by this suite: worth a report to the project.
+"""Findings: undocumented behaviour of data planes that this suite found, and that its project should know. Data only.
 
-Data, as differences.py: a finding names the facts under which it is claimed, says in its reason why it is one, and goes
-when it is no longer seen (esipp/checks/known_differences.py).
+A finding names the facts under which it holds, and its reason says why it is one. It expires when runs no longer see it
+(esipp/checks/known_differences.py).
 """
 
 from dataclasses import replace
@@ -13,20 +13,20 @@ from suites.references import CILIUM_HEALTH_SERVER
 COUNTED_TWICE = Difference(
     when=(("service-proxy", "cilium"), ("families.services", "IPv4, IPv6")),
     seen=TWICE,
-    reason="a finding: Cilium counts backends, and a pod of a dual-stack service is one for each of its addresses: one "
-    "pod is two endpoints, and weighs as two; kube-proxy, whose document this is, counts a pod once. 200 and 503 are "
-    "right all the same, and so are the weights of nodes against each other while all of them have Cilium",
+    reason="a finding: Cilium counts a dual-stack pod once for each address family, so localEndpoints and weight are "
+    "doubled; kube-proxy, which defines the document, counts a pod once. The status codes are still correct, and so "
+    "are the weights of nodes relative to each other while all nodes run Cilium",
     nature=Nature.FINDING,
-    evidence="The health document counts exactly two endpoints where one pod of a dual-stack Service is ready.",
-    hides="A wrong count that happens to be twice the right one.",
+    evidence="The health check's document counts exactly two endpoints for one ready pod of a dual-stack Service.",
+    hides="A wrong count that is twice the correct one by chance.",
     references=(CILIUM_HEALTH_SERVER,),
 )
 
 COUNTED_BY_TARGET = replace(
     COUNTED_TWICE,
     seen=EACH_TARGET,
-    evidence="The health document counts exactly as many endpoints as the pods have target ports and families.",
-    hides="A wrong count that happens to be this product.",
-    reason="a finding: Cilium counts backends, and each port of a pod that the service leads to is one, in each "
-    "family: one pod with three target ports is six endpoints, and weighs as six; kube-proxy counts a pod once",
+    evidence="The health check's document counts one endpoint for each target port and family of the pods.",
+    hides="A wrong count that equals this product by chance.",
+    reason="a finding: Cilium counts a pod once for each target port and address family, so one pod with three target "
+    "ports counts as six endpoints, also in the weight; kube-proxy counts a pod once",
 )

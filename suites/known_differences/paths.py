@@ -1,6 +1,6 @@
-"""Where a data plane legitimately differs, or differs for a known reason: data, beside the checks.
+"""Known differences of path checks: allowed behaviour of data planes, and known defects. Data only.
 
-Every difference names the facts under which it holds. Preflight finds facts on the cluster; nothing is assumed.
+Every difference names the facts under which it holds. Preflight finds these facts on the cluster.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ NOTHING = frozenset[AddressClass]()
 NOT_REWRITTEN = Override(
     (),
     CLIENT,
-    "the data plane does not rewrite the source under Cluster, as some eBPF ones; the API does not demand it",
+    "the data plane, like some eBPF ones, does not rewrite the source under Cluster; the API does not require it",
     (API_ETP, CILIUM_NO_REWRITE),
 )
 BY_PROXY = Override(
@@ -44,12 +44,12 @@ DIFFERENCES = (
             Override(
                 ((f"pod-to-node.{family}", "masqueraded"),),
                 NODE,
-                "the network add-on masquerades pod traffic to node addresses before any Service rule sees it",
+                "the network add-on masquerades pod traffic to node addresses before any Service rule applies",
                 (MASQUERADE_AGENT, KINDNET),
                 proof=Proof.OWN_NODE,
-                evidence="The source is an address of the client pod's own node, and reference listeners on other "
-                "nodes saw pods masqueraded in this run.",
-                hides="The client's node may masquerade only what goes to Services.",
+                evidence="The source is an address of the client pod's own node, and control listeners on other nodes "
+                "saw masqueraded pods in this run.",
+                hides="The client's node may masquerade only traffic to Services.",
             ),
         )
         for family in ("ipv4", "ipv6")
@@ -61,10 +61,10 @@ DIFFERENCES = (
             Override(
                 (("node-port-addresses", "primary"),),
                 NO_ANSWER,
-                "nodePorts are served at the node's primary addresses only",
+                "the service proxy serves nodePorts on the node's primary addresses only",
                 (NODEPORT_ADDRESSES, KEP_3866, CILIUM_NODEPORT_ADDRESSES),
-                evidence="Nothing answers at a node's second address, and the service proxy's configuration says so.",
-                hides="Packets to a second address may be lost for another reason.",
+                evidence="A node's second address does not answer, and the configuration of the service proxy says so.",
+                hides="Packets to a second address may get lost for another reason.",
             ),
         )
         for accepted in (CLIENT, NODE, CLIENT | NODE)
@@ -81,13 +81,13 @@ DIFFERENCES = (
             Override(
                 (("detect-local", "ClusterCIDR"), (f"pod-to-node.{family}", "unchanged")),
                 NO_ANSWER,
-                "the bare node takes any pod for its own and hands its packets on unmasqueraded; the backend's answer "
-                "by-passes that node, so the client cannot use it",
+                "a node without local endpoints treats every pod as its own and forwards its packets without "
+                "masquerading; the backend's answer bypasses that node, so the client cannot use it",
                 (POD_AT_BARE_NODE,),
                 forwarded=True,
                 nature=Nature.DEFECT,
-                evidence="The client has no answer, and packets show that its request reached a backend.",
-                hides="A bare node may forward a pod's packets for another reason.",
+                evidence="The client gets no answer, and packets show that its request reached a backend.",
+                hides="A node without local endpoints may forward a pod's packets for another reason.",
             ),
         )
         for family in ("ipv4", "ipv6")
@@ -98,11 +98,11 @@ DIFFERENCES = (
         Override(
             (("detect-local", "none"),),
             NO_ANSWER,
-            "kube-proxy does not know which traffic is from local pods, so it has no short circuit for them",
+            "kube-proxy cannot detect traffic from local pods, so it has no short circuit for them",
             (CLUSTER_CIDR, LOCAL_DETECTOR),
-            evidence="A pod on a node without an endpoint has no answer, and kube-proxy's own configuration names no "
+            evidence="A pod on a node without local endpoints gets no answer, and kube-proxy's configuration names no "
             "way to detect local traffic.",
-            hides="The VIP may be unreachable for such pods for another reason.",
+            hides="Such pods may not reach the VIP for another reason.",
         ),
     ),
     Difference(
@@ -111,12 +111,12 @@ DIFFERENCES = (
         Override(
             (("proxy-mode", "nftables"),),
             NO_ANSWER,
-            "nftables mode had no short circuit from nodes without endpoints",
+            "nftables mode has no short circuit on nodes without local endpoints",
             (NFTABLES_SHORT_CIRCUIT, NFTABLES_FIX, NFTABLES_FIX_1_33),
             before="kube-proxy-version 1.33.6",
             nature=Nature.DEFECT,
-            evidence="A client on a node without an endpoint has no answer.",
-            hides="The VIP may be unreachable from there for another reason.",
+            evidence="A client on a node without local endpoints gets no answer.",
+            hides="Such a client may not reach the VIP for another reason.",
         ),
     ),
     Difference(
@@ -125,11 +125,11 @@ DIFFERENCES = (
         Override(
             (("proxy-mode", "ipvs"),),
             NO_ANSWER,
-            "in IPVS mode a host process without a local endpoint does not reach a Local service's VIP",
+            "in IPVS mode, a host process on a node without local endpoints does not reach the VIP of a Local Service",
             (IPVS_SHORT_CIRCUIT,),
             nature=Nature.DEFECT,
-            evidence="A host process on a node without an endpoint has no answer.",
-            hides="The VIP may be unreachable from there for another reason.",
+            evidence="A host process on a node without local endpoints gets no answer.",
+            hides="Such a client may not reach the VIP for another reason.",
         ),
     ),
     Difference(
@@ -142,11 +142,11 @@ DIFFERENCES = (
         Override(
             (("proxy-mode", "ipvs"),),
             CLIENT | NODE,
-            "in IPVS mode internalTrafficPolicy Local falls back to the cluster's endpoints",
+            "in IPVS mode, internalTrafficPolicy Local falls back to endpoints of other nodes",
             (IPVS_PROXIER,),
             nature=Nature.DEFECT,
-            evidence="An endpoint of another node answers, with the client's or a node's address as the source.",
-            hides="Any other leak of internalTrafficPolicy Local.",
+            evidence="An endpoint of another node answers and sees the client's or a node's address.",
+            hides="Any other way in which internalTrafficPolicy Local fails.",
         ),
     ),
     *CILIUMS,
@@ -155,8 +155,8 @@ DIFFERENCES = (
         NODE,
         replace(
             NOT_REWRITTEN,
-            evidence="Clients are answered at the endpoint's own node, and the backend saw their own address.",
-            hides="Nothing that the API promises: the answer came back, and the source is the true one.",
+            evidence="Clients get an answer from the endpoint node, and the backend saw their own address.",
+            hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
         ),
     ),
     *(
@@ -166,8 +166,8 @@ DIFFERENCES = (
             replace(
                 NOT_REWRITTEN,
                 when=when,
-                evidence="Clients are answered, the backend saw their own address, and no kube-proxy is on the nodes.",
-                hides="An answer may by-pass the node that was dialled, by a route that works here.",
+                evidence="Clients get an answer, the backend saw their own address, and the nodes run no kube-proxy.",
+                hides="An answer may bypass the dialled node on a route that works here.",
             ),
         )
         for when in ((("service-proxy", "none"),), (("kube-proxy", "absent"),))
@@ -180,7 +180,7 @@ DIFFERENCES = (
         )
         for accepted, under_cluster, also in (
             (CLIENT, False, NOTHING),
-            (CLIENT, True, CLIENT | NODE),  # host processes: by any node that the proxy sends to, their own among them
+            (CLIENT, True, CLIENT | NODE),  # host processes: the proxy may send to any node, also to their own
             (HAIRPIN, False, NOTHING),
             (NODE, True, NODE),
             (CLIENT | NODE, True, NODE),
@@ -193,12 +193,12 @@ DIFFERENCES = (
         Override(
             ((AT_SERVICE, "hostname"),),
             NODE,
-            "kube-proxy knows no address of a load balancer that is announced by a hostname: what pods send there "
-            "leaves the cluster, and the network add-on may masquerade it as their node's",
+            "kube-proxy does not know the addresses behind a load balancer's hostname: traffic of pods leaves the "
+            "cluster, and the network add-on may masquerade it with their node's address",
             REFERENCES,
             proof=Proof.OWN_NODE,
-            evidence="The source is an address of the client pod's own node, and this Service announces a hostname.",
-            hides="The client's node may masquerade what it should leave alone.",
+            evidence="The source is an address of the client pod's own node, and this Service's status has a hostname.",
+            hides="The client's node may masquerade traffic that it should not.",
         ),
     ),
     Difference(
@@ -206,10 +206,9 @@ DIFFERENCES = (
         NO_ANSWER,
         replace(
             BY_PROXY,
-            reason="the load balancer is a proxy and takes no source ranges; nodes, which see its own address, cannot "
-            "in its place",
+            reason="the load balancer is a proxy without source ranges, and nodes see its address, not the client's",
             references=(API_RANGES,),
-            hides="A load balancer that takes ranges may let a client in that they leave out.",
+            hides="A load balancer with source ranges may admit a client outside them.",
         ),
     ),
     Difference(
@@ -218,17 +217,17 @@ DIFFERENCES = (
         Override(
             ((AT_SERVICE, "hostname"),),
             CLIENT,
-            "kube-proxy knows no address of a load balancer that is announced by a hostname, so it cannot apply the "
-            "ranges; this load balancer takes none",
+            "kube-proxy does not know the addresses behind a load balancer's hostname, so it cannot apply source "
+            "ranges; this load balancer does not apply them",
             (API_RANGES,),
             by_chance=True,
-            evidence="The client is answered, the backend saw its own address, and this Service announces a hostname.",
-            hides="A load balancer that takes ranges may let a client in that they leave out.",
+            evidence="The client gets an answer, the backend saw its address, and the Service's status has a hostname.",
+            hides="A load balancer with source ranges may admit a client outside them.",
         ),
     ),
 )
 
 
 def differences(path: Path, accept: frozenset[AddressClass]) -> tuple[Override, ...]:
-    """The overrides of a check on this path that accepts these classes."""
+    """Return the known differences of a check of this path that accepts these classes."""
     return tuple(each.override for each in DIFFERENCES if each.instead_of == accept and each.on(path))

@@ -1,4 +1,4 @@
-"""Which paths a known difference is about: what the files beside this one are written in."""
+"""Conditions on paths, in which the known differences of this package are written."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BARE = (Role.BARE_NODE, Role.OTHER_NODE)
 
 @dataclass(frozen=True)
 class Difference:
-    """On which paths, where a check accepts what, which override holds."""
+    """A known difference: the paths, the accepted classes of the check, and the override that then holds."""
 
     on: Callable[[Path], bool]
     instead_of: frozenset[AddressClass]
@@ -24,34 +24,34 @@ class Difference:
 
 
 def local(path: Path) -> bool:
-    """Whether the service's externalTrafficPolicy is Local."""
+    """Return whether the Service has externalTrafficPolicy Local."""
     return path.service is not None and path.service.policy is TrafficPolicy.LOCAL
 
 
 def inside(path: Path) -> bool:
-    """Whether the client is a pod or a host process of the cluster."""
+    """Return whether the client is a pod or a host process of the cluster."""
     return path.client.vantage is not Vantage.OUTSIDE
 
 
 def hairpin(path: Path) -> bool:
-    """Whether a backend reaches for its own service."""
+    """Return whether a backend dials its own Service."""
     return path.client == BACKEND
 
 
 def own_balancer(path: Path) -> bool:
-    """Whether it is the VIP of the cluster's own load balancer."""
+    """Return whether the path dials a VIP of the cluster's own load balancer."""
     return path.entry.kind is EntryKind.VIP and path.service is not None and path.service.balancer is Balancer.DEFAULT
 
 
 def from_outside_under_cluster(path: Path) -> bool:
-    """Clients outside at a service with Cluster, named or by default; annotations of old are another matter."""
+    """Return whether a client outside dials a Service with Cluster, set or by default, without old annotations."""
     service = path.service
     cluster = service is not None and service.policy is not TrafficPolicy.LOCAL and not service.old_form
     return cluster and path.client.vantage is Vantage.OUTSIDE
 
 
 def towards_another_node(path: Path) -> bool:
-    """Whether a pod's packets leave its node for an address of another: one that is dialled, or a backend's."""
+    """Return whether a pod's packets go to another node's address, which it dials or which is the backend's."""
     a_node = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
     host_network = path.service is not None and path.service.backends is Backends.HOST_NETWORK
     elsewhere = a_node and path.entry.role is not path.client.role
@@ -60,6 +60,6 @@ def towards_another_node(path: Path) -> bool:
 
 
 def short_circuit(path: Path) -> bool:
-    """A client on a node without endpoints that dials an address which its own node takes for the service's."""
+    """Return whether a client's own node, without local endpoints, can serve the dialled address itself."""
     ways = path.entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP) or path.entry.role is path.client.role
     return local(path) and path.client.role in BARE and ways

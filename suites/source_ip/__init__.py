@@ -1,1 +1,1 @@
-"""Where the client's source IP survives: the design proposal's test 1.1, source IP preservation."""
+"""Source IP preservation: test 1.1 of the design proposal."""

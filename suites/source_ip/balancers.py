@@ -1,4 +1,4 @@
-"""Load balancers of every kind, headers that tell or forge the client's address, and who else uses the source."""
+"""Path checks of load balancers, of headers that carry or forge the client's address, and of features that use it."""
 
 from collections.abc import Iterator
 
@@ -14,25 +14,25 @@ IN_A_HEADER = {
 
 
 STATELESS = (
-    "a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to another "
-    "node, which resets them; its routes did change in this window, as its health checks were late"
+    "an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, which "
+    "resets them; late health checks changed its routes during this measurement"
 )
-STEERED = (
-    "Each reset connection was open when the reference load balancer changed the routes of this very Service in this "
-    "family, by its own decisions and their times."
+ROUTES_CHANGED = (
+    "Each reset connection was open when the reference load balancer changed the routes of this Service in this "
+    "family, according to the times of its own decisions."
 )
-RESET_OTHERWISE = "A node that resets a connection in the very moment of a change of routes."
+OTHER_RESETS = "A node that resets a connection at the moment of a route change for another reason."
 
 
 def rerouted(accept: frozenset[AddressClass], balancer: Balancer) -> tuple[Override, ...]:
-    """Where the reference load balancer told that it changed its routes while connections were made."""
+    """Return the known difference of the ECMP forwarder: it reported a route change while connections were open."""
     when = (("load-balancer.steered", "yes"),)
-    known = Override(when, accept, STATELESS, (RFC_2992,), resets=True, evidence=STEERED, hides=RESET_OTHERWISE)
+    known = Override(when, accept, STATELESS, (RFC_2992,), resets=True, evidence=ROUTES_CHANGED, hides=OTHER_RESETS)
     return (known,) if balancer is Balancer.ECMP else ()
 
 
 def forwarders(protocol: Protocol, family: Family) -> Rows:
-    """The reference load balancer as a forwarder, to one node and to several: the client's address reaches the pod."""
+    """Yield checks of the reference load balancer as a forwarder: the pod sees the client's address."""
     for balancer in (Balancer.FORWARD, Balancer.ECMP):
         for client in EVERYONE:
             path = Path(client, VIP, protocol, family, replace(LB_LOCAL, balancer=balancer))
@@ -44,7 +44,7 @@ def forwarders(protocol: Protocol, family: Family) -> Rows:
 
 
 def proxies(family: Family) -> Rows:
-    """The reference load balancer as a proxy: the pod sees its address, and is told the client's out of band."""
+    """Yield checks of the reference load balancer as a proxy: the pod sees its address, a header has the client's."""
     for balancer in (Balancer.PROXY, *IN_A_HEADER):
         told = IN_A_HEADER.get(balancer, Claim.NOTHING)
         service = replace(LB_LOCAL, balancer=balancer, several_ports=True)
@@ -52,7 +52,7 @@ def proxies(family: Family) -> Rows:
         reference = PROXY_PROTOCOL if told in (Claim.PROXY_V1, Claim.PROXY_V2) else TUTORIAL_PROXY
         for client in EVERYONE:
             path = Path(client, VIP, Protocol.TCP, family, service, port)
-            # under ipMode Proxy clients inside the cluster go through the balancer as well
+            # under ipMode Proxy, clients inside the cluster also go through the load balancer
             level = Level.CORE if client in OUTSIDE else Level.EXTENDED
             yield path_check(path, BALANCER_IP, level, reference, API_IP_MODE, KEP_1860, told=told)
         if told is not Claim.NOTHING:
@@ -62,9 +62,9 @@ def proxies(family: Family) -> Rows:
 
 
 def forged_headers(family: Family) -> Rows:
-    """What a client claims about itself changes nothing about the address that the backend sees.
+    """Yield checks that a forged header does not change the address that the backend sees.
 
-    A transparent proxy on the way may believe it, and connect from the address that was claimed.
+    They fail where a transparent proxy trusts the header and connects from the claimed address.
     """
     for claim in (Claim.FORWARDED_FOR, Claim.PROXY_V1, Claim.PROXY_V2):
         for client in OUTSIDE:
@@ -75,31 +75,31 @@ def forged_headers(family: Family) -> Rows:
 
 
 def source_ranges(protocol: Protocol, family: Family) -> Rows:
-    """loadBalancerSourceRanges judge by the source: they admit exactly the client they name."""
+    """Yield checks that loadBalancerSourceRanges admit exactly the client that they name."""
     service = replace(LB_LOCAL, ranges=(OUTSIDE_1.name,))
     yield path_check(Path(OUTSIDE_1, VIP, protocol, family, service), CLIENT_IP, Level.CORE, API_RANGES, API_ETP)
     path = Path(OUTSIDE_2, VIP, protocol, family, service)
     controls = (
-        same_client(path, LB_LOCAL, "the same client must be answered by a service without ranges"),
-        same_service(path, OUTSIDE_1, "the same service must answer the client it names"),
+        same_client(path, LB_LOCAL, "a Service without ranges must answer the same client"),
+        same_service(path, OUTSIDE_1, "the same Service must answer the client that its ranges name"),
     )
     # "ignored if the cloud-provider does not support the feature" (API text); kube-proxy does it for VIPs
     yield path_check(path, NO_ANSWER, Level.EXTENDED, API_RANGES, PROXIER, controls=controls)
     for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
         yield path_check(Path(client, VIP, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
-    for client in OUTSIDE:  # kube-proxy binds VIPs by them, never nodePorts
+    for client in OUTSIDE:  # kube-proxy applies them to VIPs, never to nodePorts
         yield path_check(Path(client, ENDPOINT_NODE, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
 
 
 def affinity(protocol: Protocol, family: Family) -> Rows:
-    """sessionAffinity ClientIP goes by the source: under Local each outside client keeps to its own backend."""
+    """Yield checks of sessionAffinity ClientIP: under Local, each client outside stays with one backend."""
     for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
         free = replace(shape, backends=Backends.PAIR)
         for client in OUTSIDE:
             choice = Control(
                 Path(client, entry, protocol, family, free),
                 frozenset(),
-                "without affinity the same client must meet both backends",
+                "without affinity, both backends must answer the same client",
                 Spread.SEVERAL,
             )
             path = Path(client, entry, protocol, family, replace(free, affinity=True))

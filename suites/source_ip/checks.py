@@ -1,9 +1,9 @@
-"""The checks of the source IP suite: who dials what, and whose address the backend must see. Data only.
+"""Checks of the source IP suite: who dials what, and which address the backend must see. Data only.
 
-This page is the regular matrix: three protocols, two families, every client, every kind of entry, each policy. The
-expectations are those of Kubernetes' documentation and API text (`core`) and of kube-proxy (`extended`). Services that
-are made otherwise stand in variants.py, load balancers that are proxies and whoever consumes the source in
-balancers.py, legitimate differences of data planes in differences.py.
+This module is the regular matrix: three protocols, two families, every client, every kind of entry, each policy. Core
+checks follow Kubernetes' documentation and API text, extended checks follow kube-proxy. variants.py has Services of
+other shapes. balancers.py has load balancers, headers and features that use the source address. Known differences of
+data planes are in suites/known_differences/paths.py.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ Rows = Iterator[PathCheck]
 
 
 def pod_ip(protocol: Protocol, family: Family) -> Rows:
-    """The precondition of everything: no Service, no rewriting."""
+    """Yield checks without a Service, on which all others rest: no data plane rewrites the source."""
     for client in PODS:
         yield path_check(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
-    for client in HOSTS:  # by whichever of its node's addresses
+    for client in HOSTS:  # any address of its node is right
         yield path_check(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
 
 
 def cluster_ip(protocol: Protocol, family: Family) -> Rows:
-    """Packets to a ClusterIP from a pod are never source NAT'd; a host process may be masqueraded, as its node."""
-    for service in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL):  # the external policy changes nothing here
+    """Yield checks of ClusterIPs: pods keep their address; a host process may show any address of its node."""
+    for service in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL):  # the external policy does not apply here
         for client in PODS:
             path = Path(client, CLUSTER_IP, protocol, family, service)
             yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
@@ -34,28 +34,28 @@ def cluster_ip(protocol: Protocol, family: Family) -> Rows:
 
 
 def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
-    """internalTrafficPolicy Local: same source, but never another node's endpoint; on all types of service."""
+    """Yield checks of internalTrafficPolicy Local on all Service types: same source, and local endpoints only."""
     for shape in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL, LB_LOCAL):
         service = replace(shape, internal=LOCAL)
         near, far = (Path(client, CLUSTER_IP, protocol, family, service) for client in PODS)
         yield path_check(near, CLIENT_IP, Level.CORE, API_ITP, KEP_2086)
         controls = (
-            same_client(far, PLAIN, "the same client must be answered under internalTrafficPolicy Cluster"),
-            same_service(far, POD_ON_ENDPOINT_NODE, "the same service must answer a pod on the endpoint's node"),
+            same_client(far, PLAIN, "a Service with internalTrafficPolicy Cluster must answer the same client"),
+            same_service(far, POD_ON_ENDPOINT_NODE, "the same Service must answer a pod on the endpoint node"),
         )
         yield path_check(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
     service = replace(PLAIN, internal=LOCAL)
     near, far = (Path(client, CLUSTER_IP, protocol, family, service) for client in HOSTS)
     yield path_check(near, CLIENT_IP, Level.CORE, API_ITP, KEP_2086)
     controls = (
-        same_client(far, PLAIN, "the same client must be answered under internalTrafficPolicy Cluster"),
-        same_service(far, HOST_ON_ENDPOINT_NODE, "the same service must answer the endpoint's node"),
+        same_client(far, PLAIN, "a Service with internalTrafficPolicy Cluster must answer the same client"),
+        same_service(far, HOST_ON_ENDPOINT_NODE, "the same Service must answer a host process on the endpoint node"),
     )
     yield path_check(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
 
 
 def internal_policy_from_outside(protocol: Protocol, family: Family) -> Rows:
-    """externalTrafficPolicy x internalTrafficPolicy: the internal one says nothing about traffic from outside."""
+    """Yield checks of both policies together: the internal policy does not apply to traffic from outside."""
     cluster, local = replace(NODE_PORT_CLUSTER, internal=LOCAL), replace(NODE_PORT_LOCAL, internal=LOCAL)
     for entry, service in ((ENDPOINT_NODE, cluster), (BARE_NODE, cluster), (VIP, replace(LB_CLUSTER, internal=LOCAL))):
         yield from answers_and_rewrites(Path(OUTSIDE_1, entry, protocol, family, service), API_ITP, KEP_2086)
@@ -66,13 +66,13 @@ def internal_policy_from_outside(protocol: Protocol, family: Family) -> Rows:
         yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, local), API_ETP, API_ITP, KEP_2086)
         path = Path(client, VIP, protocol, family, replace(LB_LOCAL, internal=LOCAL))
         yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086)
-    # to a VIP the external policy applies, and from inside the cluster that always means Cluster
+    # the external policy applies to a VIP, and for clients inside it always means Cluster
     path = Path(POD_ON_OTHER_NODE, VIP, protocol, family, replace(LB_LOCAL, internal=LOCAL))
     yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086)
 
 
 def node_port_cluster(protocol: Protocol, family: Family) -> Rows:
-    """Every node answers, and rewrites the source on the way."""
+    """Yield checks of nodePorts under Cluster: every node answers and rewrites the source."""
     for entry in (ENDPOINT_NODE, BARE_NODE):
         for client in EVERYONE:
             path = Path(client, entry, protocol, family, NODE_PORT_CLUSTER)
@@ -83,22 +83,22 @@ def node_port_cluster(protocol: Protocol, family: Family) -> Rows:
 
 
 def node_port_local(protocol: Protocol, family: Family) -> Rows:
-    """The endpoint's node keeps the source; a bare node does not answer, but for its own pods and processes."""
+    """Yield checks of nodePorts under Local: the endpoint node keeps the source; other nodes serve own clients only."""
     for client in EVERYONE:
         path = Path(client, ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
-        # a pod that dials its own node's nodePort: implementations disagree, upstream does not test it (#123622)
+        # implementations disagree about a pod that dials its own node's nodePort; upstream does not test it (#123622)
         level = Level.EXTENDED if client == POD_ON_ENDPOINT_NODE else Level.CORE
         yield path_check(path, CLIENT_IP, level, API_ETP, TUTORIAL_NODE_PORT, DESIGN_SOURCE_IP)
     for client in EVERYONE:
         path = Path(client, BARE_NODE, protocol, family, NODE_PORT_LOCAL)
         yield silent_at_bare_node(path, API_ETP, TUTORIAL_NODE_PORT, DESIGN_BLACKHOLE)
-    for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):  # short circuit: only kube-proxy promises it for nodePorts
+    for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):  # only kube-proxy promises this short circuit for nodePorts
         path = Path(client, OTHER_NODE, protocol, family, NODE_PORT_LOCAL)
         yield path_check(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
 
 
 def unset_policy(protocol: Protocol, family: Family) -> Rows:
-    """A service that does not name an external policy behaves as under Cluster."""
+    """Yield checks of Services without an external policy: they behave as with Cluster."""
     node_port, balanced = Service(ServiceType.NODE_PORT), Service(ServiceType.LOAD_BALANCER)
     external = Service(ServiceType.CLUSTER_IP, external_ips=True)
     for client in (*OUTSIDE, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
@@ -112,7 +112,7 @@ def unset_policy(protocol: Protocol, family: Family) -> Rows:
 
 
 def second_address(protocol: Protocol, family: Family) -> Rows:
-    """A nodePort is open at every address of a node, unless kube-proxy is told otherwise."""
+    """Yield checks of nodePorts at a node's second address, which kube-proxy serves unless configured otherwise."""
     for client in (*OUTSIDE, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
         path = Path(client, SECOND_OF_ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
         yield path_check(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
@@ -124,7 +124,7 @@ def second_address(protocol: Protocol, family: Family) -> Rows:
 
 
 def external_ip(protocol: Protocol, family: Family) -> Rows:
-    """externalIPs that are nodes' own addresses: Local as at a nodePort from outside, Cluster from inside."""
+    """Yield checks of externalIPs that are node addresses: Local applies to clients outside, Cluster inside."""
     here, there = EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE
     for client in OUTSIDE:
         yield path_check(
@@ -143,7 +143,7 @@ def external_ip(protocol: Protocol, family: Family) -> Rows:
 
 
 def load_balancer(protocol: Protocol, family: Family) -> Rows:
-    """The VIP: Local keeps the source, Cluster rewrites it; inside the cluster the VIP always answers."""
+    """Yield checks of VIPs: Local keeps the source, Cluster rewrites it, and clients inside always get an answer."""
     for client in EVERYONE:
         yield from answers_and_rewrites(Path(client, VIP, protocol, family, LB_CLUSTER), TUTORIAL_LB)
     for client in EVERYONE:
@@ -153,7 +153,7 @@ def load_balancer(protocol: Protocol, family: Family) -> Rows:
 
 
 def hairpin(protocol: Protocol, family: Family) -> Rows:
-    """A backend that reaches itself is rewritten, by every way in and under every policy."""
+    """Yield checks of hairpins: the node rewrites the source of a backend that reaches itself, at every entry."""
     for entry, services in (
         (CLUSTER_IP, (PLAIN, replace(PLAIN, internal=LOCAL))),
         (ENDPOINT_NODE, (NODE_PORT_CLUSTER, NODE_PORT_LOCAL)),
@@ -166,7 +166,7 @@ def hairpin(protocol: Protocol, family: Family) -> Rows:
 
 
 def one_socket(family: Family) -> Rows:
-    """Many UDP datagrams from one source port: one flow, one translation, the same source for all of them."""
+    """Yield checks of UDP flows: all datagrams from one source port arrive with the same source."""
     for client in OUTSIDE:
         path = Path(client, ENDPOINT_NODE, Protocol.UDP, family, NODE_PORT_LOCAL, one_socket=True)
         yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_NODE_PORT)

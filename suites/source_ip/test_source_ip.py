@@ -1,4 +1,4 @@
-"""Where the client's source IP survives; the checks say what is required, the judge whether it holds."""
+"""Source IP suite: one test for each check; the judge decides its verdict."""
 
 from collections.abc import Callable
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""Services that are made otherwise: host-network backends, several ports, one family only, pods that are not ready."""
+"""Path checks of other Service shapes: host-network backends, several ports, single stack, pods that are not ready."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ Rows = Iterator[PathCheck]
 
 
 def host_network(protocol: Protocol, family: Family) -> Rows:
-    """A backend on the host network: nothing is different but that its address is its node's."""
+    """Yield checks of a backend on the host network: all is as usual, except that its address is its node's."""
     plain, node_port, balanced = (
         replace(shape, backends=Backends.HOST_NETWORK) for shape in (PLAIN, NODE_PORT_LOCAL, LB_LOCAL)
     )
@@ -29,7 +29,7 @@ def host_network(protocol: Protocol, family: Family) -> Rows:
 
 
 def several_ports(protocol: Protocol, family: Family) -> Rows:
-    """Each port of a service alike: by a number, by a name, or the same on both sides."""
+    """Yield checks of Services with several ports: a targetPort by number, by name, or equal to the port."""
     ports = (Port.MAIN, Port.NAMED, Port.SAME) + ((Port.HTTP,) if protocol is Protocol.TCP else ())
     for port in ports:
         for client in OUTSIDE:
@@ -42,7 +42,7 @@ def several_ports(protocol: Protocol, family: Family) -> Rows:
 
 
 def one_family(protocol: Protocol, family: Family) -> Rows:
-    """A single-stack service in a dual-stack cluster: right in its own family, silent in the other."""
+    """Yield checks of single-stack Services in a dual-stack cluster: answers in one family, silence in the other."""
     single = replace(NODE_PORT_LOCAL, families=family)
     for client in OUTSIDE:
         yield path_check(
@@ -59,16 +59,18 @@ def one_family(protocol: Protocol, family: Family) -> Rows:
         other = next(each for each in FAMILIES if each is not family)
         path = Path(client, ENDPOINT_NODE, protocol, other, single)
         own = Control(
-            Path(client, ENDPOINT_NODE, protocol, family, single), frozenset(), "the service must answer in its family"
+            Path(client, ENDPOINT_NODE, protocol, family, single),
+            frozenset(),
+            "the Service must answer in its own family",
         )
-        dual = same_client(path, NODE_PORT_LOCAL, "the same node must answer in this family for a dual-stack service")
+        dual = same_client(path, NODE_PORT_LOCAL, "the same node must answer in this family for a dual-stack Service")
         yield path_check(path, NO_ANSWER, Level.EXTENDED, API_FAMILIES, KEP_563, controls=(own, dual))
     path = Path(POD_ON_OTHER_NODE, CLUSTER_IP, protocol, family, replace(PLAIN, families=family))
     yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES, KEP_563)
 
 
 def not_ready(protocol: Protocol, family: Family) -> Rows:
-    """A pod that is not ready serves where its service publishes such addresses, and nowhere else."""
+    """Yield checks of pods that are not ready: they serve only where publishNotReadyAddresses is set."""
     silent = replace(NODE_PORT_LOCAL, backends=Backends.NOT_READY)
     published = replace(silent, publish_not_ready=True)
     for client in OUTSIDE:

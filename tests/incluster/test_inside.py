@@ -34,7 +34,7 @@ def test_a_job_asks_its_cluster_and_its_report_is_fetched(inside: Inside, tmp_pa
     unsupported = [each for each in run.verdicts.values() if each.status is Status.UNSUPPORTED]
     assert len(passed) > 100
     assert any(NO_CLIENT_OUTSIDE in each.reason for each in unsupported)
-    assert any(each.reason == "left out by --exclude: why" for each in unsupported)
+    assert any(each.reason == "excluded by --exclude: why" for each in unsupported)
     assert all("outside" not in each.check_id or each.status is Status.UNSUPPORTED for each in run.verdicts.values())
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
 

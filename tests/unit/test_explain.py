@@ -29,14 +29,22 @@ def test_every_picture_begins_at_the_client_and_ends_at_a_backend() -> None:
 
 
 WORDS = [
-    ("nodeport.local.tcp.ipv4.outside-1-to-bare-node", ["outside the cluster", "on the bare node", "-x", "no answer"]),
+    (
+        "nodeport.local.tcp.ipv4.outside-1-to-bare-node",
+        ["outside the cluster", "node without endpoints", "-x", "no answer"],
+    ),
     ("nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node", ["on the client's own node"]),
-    ("clusterip.tcp.ipv4.backend-to-clusterip", ["and back to itself", "hairpin", "backend's own node"]),
+    ("clusterip.tcp.ipv4.backend-to-clusterip", ["and back to itself", "hairpin", "an address of its own node"]),
     (PROXIED, ["a proxy", "X-Forwarded-For (its last entry", "HTTP requests", "loadBalancerClass reference-proxy-xff"]),
     (PROXIED + ".claims-x-forwarded-for", ["the client claims another address in X-Forwarded-For"]),
     (
         "nodeport.local.pair.affinity.tcp.ipv4.outside-1-to-endpoint-node",
-        ["two backend pods", "one and the same backend", "sessionAffinity ClientIP", "from several backends"],
+        [
+            "two backend pods",
+            "the same backend answers every connection",
+            "sessionAffinity ClientIP",
+            "from several backends",
+        ],
     ),
     ("nodeport.local.udp.ipv4.outside-1-to-endpoint-node.one-socket", ["all from one source port"]),
     ("clusterip.sctp.ipv4.pod-on-other-node-to-clusterip", ["SCTP INITs from a raw socket"]),
@@ -46,17 +54,17 @@ WORDS = [
     ),
     (
         "loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-endpoint-node",
-        ["holds", "always: what is seen is recorded"],
+        ["holds", "always: the outcome is recorded"],
     ),
-    ("nodeport.local.several-ports.tcp.ipv4.outside-1-to-endpoint-node.port-named", ["targetPort is a name"]),
+    ("nodeport.local.several-ports.tcp.ipv4.outside-1-to-endpoint-node.port-named", ["a named targetPort"]),
     ("nodeport.local.only-ipv6.tcp.ipv4.outside-1-to-endpoint-node", ["ipFamilies IPv6 only"]),
     (
         "nodeport.local.not-ready.publish-not-ready.tcp.ipv4.outside-1-to-endpoint-node",
-        ["backend, never Ready", "publishNotReadyAddresses true"],
+        ["backend that is not ready", "publishNotReadyAddresses true"],
     ),
     (
         "external-ips.local.tcp.ipv4.pod-on-other-node-to-external-ip-of-bare-node",
-        ["externalIP", "taken on the client's"],
+        ["externalIP", "routed on the client's"],
     ),
     (
         "loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip",
@@ -64,7 +72,7 @@ WORDS = [
     ),
     (
         "nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node",
-        ["and packets may reach a backend", "go to no backend either"],
+        ["and packets may reach a backend", "captured packets reach no backend"],
     ),
 ]
 

@@ -33,12 +33,12 @@ def test_what_is_unknown_is_refused_with_names_like_it(tmp_path: Path) -> None:
     with pytest.raises(PreflightError) as refused:
         read_required(["famly.ipv6"], KNOWN)
     assert str(refused.value).startswith("--require famly.ipv6: there is no such feature.")
-    assert "similar ones: family.ipv6, family.ipv4; 'esipp list --features' names all." in refused.value.hint
+    assert "similar ones: family.ipv6, family.ipv4; 'esipp list --features' lists all." in refused.value.hint
     file = tmp_path / "wanted.txt"
     file.write_text("node.three\n")
     with pytest.raises(PreflightError, match=r"--require node\.three"):
         read_required([str(file)], KNOWN)
-    with pytest.raises(PreflightError, match="cannot be read"):
+    with pytest.raises(PreflightError, match="cannot read the file"):
         read_required([str(tmp_path)], KNOWN)
 
 
@@ -101,7 +101,7 @@ def test_one_that_nothing_looked_for_is_not_taken_for_there(tmp_path: Path) -> N
     run.keep(passed())
     said = run.end()
     assert (said.result, said.exit_code) == ("error", ExitCode.USAGE)
-    assert said.why == "This run requires packets, but: nothing in this run looked for it."
+    assert said.why == "This run requires packets, but: this run did not check for it."
 
 
 def test_one_that_is_there_changes_nothing(tmp_path: Path) -> None:

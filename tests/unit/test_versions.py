@@ -110,7 +110,7 @@ def test_a_check_can_say_a_later_version_and_no_earlier_one() -> None:
 
 @pytest.mark.parametrize("slip", ["1", "v1.30", "1.30.2", "KEP-1860", "1.x", "1.030"])
 def test_a_slip_in_a_checks_version_is_an_error(slip: str) -> None:
-    with pytest.raises(ValueError, match="no version"):
+    with pytest.raises(ValueError, match="not a version"):
         dated(Plain(id="a.b", since=slip))
 
 
@@ -252,8 +252,8 @@ def test_json_tells_why_not() -> None:
         (["--kubernetes", "v1.4.12", "healthcheck.lifecycle"], 0, "spoken to in alpha annotations"),
         (["--kubernetes", "1.7", "--format", "json"], 0, '"unsupported": null'),
         (["--kubernetes", "1.3"], 4, "cannot preserve the client's source in any form"),
-        (["--kubernetes", "soon"], 4, "'soon' is no Kubernetes version"),
-        (["--kubernetes", ""], 4, "'' is no Kubernetes version"),
+        (["--kubernetes", "soon"], 4, "'soon' is not a Kubernetes version"),
+        (["--kubernetes", ""], 4, "'' is not a Kubernetes version"),
         (["--kubernetes", "1.5", "--format", "markdown"], 4, "goes with text and json"),
         (["--kubernetes", "1.5", "no-such-row"], 4, "No check's id is or contains"),
         (["--kubernetes"], 4, "expected one argument"),
@@ -272,7 +272,7 @@ def test_the_command(arguments: list[str], code: int, told: str, capsys: pytest.
 
 @pytest.mark.parametrize("bad", ["", "x", "1", "v1", "1.", "latest", "1.x", "-1.5", "1,5"])
 def test_what_is_no_version(bad: str) -> None:
-    with pytest.raises(PreflightError, match="is no Kubernetes version"):
+    with pytest.raises(PreflightError, match="is not a Kubernetes version"):
         list(listing.text_for(bad, []))
 
 
