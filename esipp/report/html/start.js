@@ -1,12 +1,12 @@
-/* What happens when. */
+/* Start the page and connect its events. */
 fillForm();
 form.hidden = false;
 $('found').hidden = false;
 for (const button of document.querySelectorAll('.copy')) button.hidden = false;
 
-/** The page as its address says. */
+/** Set the page from its address. */
 function route() {
-  if (location.hash && !location.hash.includes('=') && !/%3D/i.test(location.hash)) return; // a part of the page
+  if (location.hash && !location.hash.includes('=') && !/%3D/i.test(location.hash)) return; // a section of the page
   const told = fromAddress();
   const changed = addressFor(told.filters, '') !== addressFor(state, '');
   state = told.filters;
@@ -18,7 +18,7 @@ function route() {
   } else {
     pushed = false;
     closeRow();
-    if (told.row) tell(`There is no row ${told.row} in this run.`);
+    if (told.row) tell(`This run has no check ${told.row}.`);
   }
 }
 
