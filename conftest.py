@@ -137,7 +137,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """After teardown: the exit code follows from the verdicts (design.md, law 8)."""
+    """After teardown: the exit code follows from the verdicts (docs/architecture.md, law 8)."""
     try:
         yield
     finally:

@@ -13,8 +13,8 @@ from ci.surroundings import Surroundings
 from ci.ways import Hermetic, Official, Way
 
 NAME = "localhost/esipp/suite"
-SOURCES = ("esipp", "fixtures", "suites", "conftest.py", "pyproject.toml", "images/esipp")
-"""What of the checkout goes into it, README and all."""
+SOURCES = ("LICENSE", "esipp", "fixtures", "suites", "conftest.py", "pyproject.toml", "images/esipp")
+"""The files and folders of the checkout that decide what is in the image."""
 
 
 def reference(base: str | None, kubectl: str) -> str:

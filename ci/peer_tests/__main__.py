@@ -148,7 +148,7 @@ class Peer:
     def _qualify(self, asked: Asked, name: str) -> Result:
         out = self.folder / f"ours-{name}"
         shutil.rmtree(out, ignore_errors=True)  # of an earlier session
-        options: dict[str, Any] = {"suites": asked.suites, "rows": asked.checks, "moves": asked.moves}
+        options: dict[str, Any] = {"suites": asked.suites, "checks": asked.checks, "moves": asked.moves}
         try:
             result = self.nodes.qualify(out, asked.samples, **options, disruptive=asked.disruptive)
         except subprocess.TimeoutExpired as error:

@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=OF_CHECKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    listed.add_argument("rows", nargs="*", metavar="ROW", help="ids of checks, or parts of them")
+    listed.add_argument("checks", nargs="*", metavar="CHECK", help="ids of checks, or parts of them")
     listed.add_argument(
         "--format",
         choices=["text", "json", "markdown"],
@@ -130,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=OF_CHECKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of checks, or parts of them")
+    explaining.add_argument("checks", nargs="+", metavar="CHECK", help="ids of checks, or parts of them")
     explaining.set_defaults(command=_explain)
     add_load_balancers(commands)
     add_plan(commands, select, suite_names())
@@ -167,9 +167,9 @@ def _add_judge(commands: Any) -> None:
     )
     judging.add_argument("run", metavar="RUN", help="the run's folder, or its ledger.jsonl")
     judging.add_argument(
-        "rows",
+        "checks",
         nargs="*",
-        metavar="ROW",
+        metavar="CHECK",
         help="ids of checks, or parts of them (default: those that the run had, and others for which it saw enough)",
     )
     judging.add_argument("--out", default=None, metavar="DIR", help="write a ledger with the new verdicts there")

@@ -1,4 +1,4 @@
-"""What can go wrong that is not the product's fault: one sentence, one hint, one exit code (design.md, law 8)."""
+"""What can go wrong that is not the product's fault: a sentence, a hint, an exit code (docs/architecture.md, law 8)."""
 
 from enum import IntEnum
 

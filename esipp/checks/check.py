@@ -42,8 +42,8 @@ class Binding(StrEnum):
 
 
 class Status(StrEnum):
-    """What the judge says of a check (design.md, "verdict"). ``recorded`` is the only one of an informational check
-    that was observed: nothing is required of it, so it neither passes nor fails.
+    """What the judge says of a check (docs/verdicts.md). ``recorded`` is the only one of an informational check that
+    was observed: nothing is required of it, so it neither passes nor fails.
     """
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
@@ -130,7 +130,7 @@ EXCLUDED = "excluded."
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One behaviour (design.md, law 1): what every suite's checks have.
+    """One behaviour (docs/architecture.md, law 1): what every suite's checks have.
 
     ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name.
     ``since`` is the Kubernetes from which on it can be asked (``1.28``), ``since_why`` the reference; both follow from

@@ -36,9 +36,9 @@ class Typical:
     together: bool = False
 
 
-PATHS, QUESTIONS = frozenset({"Cell"}), frozenset({"QuestionRow"})
-HEALTH_TRIALS, INTEROP = frozenset({"HealthTrialRow"}), frozenset({"InteropRow"})
-BESIDE = frozenset({"BesideRow", "BesideHealthRow"})
+PATHS, QUESTIONS = frozenset({"PathCheck"}), frozenset({"HealthAnswerCheck"})
+HEALTH_TRIALS, INTEROP = frozenset({"HealthScenarioCheck"}), frozenset({"InteroperabilityCheck"})
+BESIDE = frozenset({"IsolationCheck", "IsolationHealthCheck"})
 WHILE_TRAFFIC_FLOWS = {
     "quiet": 5, "rolling-update": 31, "deleted": 18, "readiness-flaps": 24, "policy-flips": 18, "cordon": 7,
     "drain": 23, "exclude": 9, "kube-proxy": 10, "speaker": 6, "api-server": 54, "kubelet": 75,
@@ -58,12 +58,12 @@ PHASES = (
     Typical("cordon", HEALTH_TRIALS, parts={"cordoned": 3}),
     Typical("inter-operation", INTEROP, parts={"neighbours": 25, "names": 15, "many": 15}, together=True),
     Typical("many services", INTEROP, parts={"many": 10}),
-    Typical("edit services", frozenset({"EditRow"}), base=1, check=0.08),
+    Typical("edit services", frozenset({"ApiCheck"}), base=1, check=0.08),
     Typical("settle side by side", BESIDE, base=1),
     Typical("side by side", BESIDE, base=12),
-    Typical("flips", frozenset({"FlippedRow"}), base=21),
-    Typical("moves", frozenset({"MoveRow"}), base=75, move=6.8),
-    Typical("continuity", frozenset({"ContinuityRow"}), base=14, parts=WHILE_TRAFFIC_FLOWS),
+    Typical("flips", frozenset({"FlippedCheck"}), base=21),
+    Typical("moves", frozenset({"EndpointChangeCheck"}), base=75, move=6.8),
+    Typical("continuity", frozenset({"ContinuityCheck"}), base=14, parts=WHILE_TRAFFIC_FLOWS),
     Typical("strike", base=6, check=0.01),
 )
 """In the order in which a run comes to them."""

@@ -1,7 +1,7 @@
 """The words of the suite as types: who dials which Service at what entry. Frozen, typed, without any I/O.
 
-Names follow design.md ("Words") and the Kubernetes API. What a check claims of a path is in cell.py, what is seen and
-said of it in observation.py.
+Names follow docs/glossary.md and the Kubernetes API. What a check requires of a path is in path.py, what is observed
+there in observation.py.
 """
 
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ class Spread(StrEnum):
 
 @dataclass(frozen=True)
 class Control:
-    """What must hold in the same window before a check is believed (design.md, law 4).
+    """What must hold in the same window before a check is believed (docs/architecture.md, law 4).
 
     ``accept`` are the classes of source that prove it; empty means: any answer from our own echo server. ``unjudged``
     marks a path by way of a Service that is no check's own, so that no check judges what is lost there.

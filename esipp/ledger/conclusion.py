@@ -1,4 +1,4 @@
-"""From all verdicts to one word, one exit code and the sentence that counts them (design.md, laws 7, 8 and 13)."""
+"""From all verdicts to one word, one exit code and a sentence of counts (docs/architecture.md, laws 8 and 13)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -191,8 +191,8 @@ class Run:
             bound=self.settings.bound,
             command=self.repeat,
             asked=list(self.asked),
-            checks=[check_record(check) for check in checks],
-            left_out_core_checks=left_out,
+            rows=[check_record(check) for check in checks],
+            left_out_core_rows=left_out,
         )
         if not self.settings.out:
             point(runs / "latest", self.folder.name)

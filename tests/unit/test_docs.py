@@ -4,19 +4,23 @@ import re
 import tomllib
 from collections import Counter
 from functools import cache
+from importlib.metadata import metadata
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from esipp.checks.catalog import HOUSE
-from esipp.checks.check import Level
+from esipp.checks.catalog import HOUSE, all_checks
+from esipp.checks.check import Level, Nature, Status
 from esipp.report.escaping import links
+from esipp.report.html import legend
 from esipp.report.pages import checks_page
 from tests.unit.world import CHECKS
 
 PAGES = sorted(
-    [HOUSE / "README.md", *HOUSE.glob("docs/**/*.md"), *HOUSE.glob("images/*/README.md"), *HOUSE.glob("ci/*.md")]
+    each
+    for pattern in ("*.md", "docs/**/*.md", "images/*/README.md", "ci/*.md", "esipp/*/README.md", "tests/*.md")
+    for each in HOUSE.glob(pattern)
 )
 
 
@@ -94,3 +98,52 @@ def test_the_locked_packages_are_hashed_and_name_no_address() -> None:
     for block in blocks:
         assert re.match(r"[a-zA-Z0-9_.-]+==\S+ \\\n", block), block[:60]
         assert "--hash=sha256:" in block, block[:60]
+
+
+def test_the_sample_in_the_readme_adds_up() -> None:
+    sample = (HOUSE / "README.md").read_text().partition("./ci/conformance -- ")[2].partition("```")[0]
+    counts = [int(n) for n in re.findall(r"^(?:core|extended|informational) +(\d+) \w+:", sample, re.MULTILINE)]
+    assert len(counts) == 6, "the cluster's, and our own reference load balancer's"
+    assert sum(counts) == len(all_checks())
+    for line in re.findall(r"^(?:core|extended|informational) +(\d+ \w+: .*)$", sample, re.MULTILINE):
+        total, *parts = map(int, re.findall(r"\d+", line))
+        assert total == sum(parts), line
+
+
+def test_the_readme_fits_and_every_other_page_is_found_from_it() -> None:
+    assert len((HOUSE / "README.md").read_text().splitlines()) <= 130
+    assert len((HOUSE / "docs" / "architecture.md").read_text().split()) <= 1500
+    found, left = set[Path](), [HOUSE / "README.md"]
+    while left:
+        page = left.pop()
+        targets = re.findall(r"\]\(([^)#:]*\.md)(?:#[^)]*)?\)", page.read_text())
+        new = {(page.parent / target).resolve() for target in targets} - found
+        found |= new
+        left += new
+    assert not {page for page in PAGES if page.resolve() not in found} - {HOUSE / "README.md"}
+
+
+def test_the_glossary_is_sorted_and_has_the_words_of_the_legend() -> None:
+    page = (HOUSE / "docs" / "glossary.md").read_text()
+    terms = re.findall(r"^\| (?!term \|)([^|]+) \| .+ \|$", page, re.MULTILINE)
+    assert terms == sorted(set(terms), key=str.lower)
+    levels = {"informational" if level is Level.RECORD else level.value for level in Level}
+    assert {*levels, *Status, *Nature} <= set(terms)
+    for letter, _ in legend.LETTERS:
+        assert f"`{letter}`" in page
+
+
+def test_the_licence_of_every_package_of_a_run_is_told() -> None:
+    page = (HOUSE / "docs" / "dependencies.md").read_text().lower()
+    packages = re.findall(r"^([\w.-]+)==", (HOUSE / "images/esipp/requirements.txt").read_text(), re.MULTILINE)
+    assert [name for name in packages if not re.search(rf"[ ,|]{re.escape(name)}[ ,]", page)] == []
+    assert f"all {len(packages)}." in page
+    copyleft = []
+    for name in packages:
+        about = metadata(name)
+        first = (about.get("License-Expression") or about.get("License") or "").partition("\n")[0]  # some have the text
+        if any(re.search(r"\bA?GPL", line) for line in (first, *about.get_all("Classifier", []))):
+            copyleft.append(name)
+    assert copyleft == ["scapy"], "docs/dependencies.md says what this licence means for those who ship it"
+    importing = [path for path in (HOUSE / "esipp").rglob("*.py") if "from scapy" in path.read_text()]
+    assert [path.name for path in importing] == ["capture.py"]

@@ -20,7 +20,7 @@ SILENT = {"lane": "run", "out": None, "junit": None, "alluredir": None, "seed": 
 def add_run_arguments(parser: argparse.ArgumentParser, suites: Sequence[str]) -> None:
     """All of ``esipp run``: checks, suites, options."""
     add = parser.add_argument
-    add("rows", nargs="*", metavar="ROW", help="ids of checks, or parts of them (default: all checks)")
+    add("checks", nargs="*", metavar="CHECK", help="ids of checks, or parts of them (default: all checks)")
     add("--suite", action="append", default=[], choices=suites, help="only this suite; repeatable")
     add_run_options(parser)
     add("--alluredir", default=None, metavar="DIR", help="Allure results, written while the run goes on")

@@ -34,7 +34,7 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("rows", nargs="*", metavar="ROW", help="ids of checks, or parts of them (default: all checks)")
+    add("checks", nargs="*", metavar="CHECK", help="ids of checks, or parts of them (default: all checks)")
     add(
         "--provider", required=True, metavar="NAME|FILE.toml", help="the load balancer: 'esipp load-balancers' has them"
     )
