@@ -1,4 +1,4 @@
-"""report.json: everything that a program wants to know of a run, by report.schema.json beside this file."""
+"""report.json: all results of a run for programs, described by report.schema.json."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
 
 FORMAT = "esipp-report/3"
-"""Of this document; a change that breaks a reader makes it the next number, and another ``$id`` of the schema."""
+"""Format version. An incompatible change raises it, and changes the ``$id`` of the schema."""
 
 SCHEMA = Path(__file__).with_name("report.schema.json")
 
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def render(run: RecordedRun) -> str:
-    """The document: keys in a fixed order, a check and a record of evidence to a line, so that two can be compared."""
+    """The document as text: keys in a fixed order, one check or record per line, so that two documents can be compared."""
     told = document(run)
     lines = ["{"]
     for number, (name, value) in enumerate(told.items()):
@@ -39,17 +39,17 @@ def render(run: RecordedRun) -> str:
 
 
 def _fold(value: Any) -> str:
-    """A list of objects with one to a line; whatever else on one line."""
+    """A list of objects with one object per line; any other value on one line."""
     if not isinstance(value, list) or not value or not isinstance(value[0], dict):
         return _json(value)
     return "[\n    " + ",\n    ".join(_json(each) for each in value) + "\n  ]"
 
 
 def _json(value: Any) -> str:
-    """One value; a number that JSON has no word for is an error, not a document that others cannot read.
+    """One value as JSON.
 
     Raises:
-        ValueError: it holds an infinity, or what is no number.
+        ValueError: the value holds an infinity or NaN, which JSON cannot express.
     """
     return json.dumps(value, allow_nan=False)
 
@@ -135,13 +135,13 @@ def document(run: RecordedRun) -> Json:
 
 
 def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
-    """What a suite that measures says of how; null where it did not run."""
+    """The settings of a suite that measures; null if it did not run."""
     told = run.of(suite, "settings")
     return numbers.pick(told[-1], *names) if told else None
 
 
 def _instrument(run: RecordedRun) -> Json:
-    """The checks about our own reference load balancer: they are in no profile, and no count of the conclusion."""
+    """The checks of the reference load balancer, which no profile and no count of the conclusion includes."""
     ids = {check.id for check in run.instruments}
     found = Counter(each.status.value for each in run.verdicts.values() if each.check_id in ids)
     wrong = [each for each in run.verdicts.values() if each.check_id in ids and each.status in TROUBLE]
@@ -169,7 +169,7 @@ def _checks(run: RecordedRun) -> list[Json]:
 
 
 def _check(run: RecordedRun, check: RecordedCheck, kept: bool) -> Json:
-    """A check with its verdict; of one that was not judged, the status is null and nothing was observed."""
+    """A check with its verdict; without a verdict, the status is null and the observation empty."""
     verdict = run.verdicts.get(check.id)
     told: Mapping[str, Any] = verdict.as_json() if verdict else {}
     return {
@@ -203,7 +203,7 @@ def _check(run: RecordedRun, check: RecordedCheck, kept: bool) -> Json:
 
 
 def _path(check: RecordedCheck) -> Json | None:
-    """Who dials what; null for a check that is no path's."""
+    """The path of a path check: client, entry and Service; null for any other check."""
     names = ("service", "policy", "internal_policy", "protocol", "family", "client", "entry", "told", "spread")
     if check.place is None:
         return None

@@ -1,4 +1,4 @@
-"""What Allure's report shows beside the checks: the cluster, categories of what went wrong, what ran it."""
+"""Allure's environment, categories and executor files."""
 
 import json
 from pathlib import Path
@@ -21,11 +21,11 @@ CATEGORIES = (
     {"name": "Known difference", "matchedStatuses": ["skipped"], "messageRegex": r"(?s)XFAIL.*"},
     {"name": "Unsupported", "matchedStatuses": ["skipped"], "messageRegex": r"(?s)(?!XFAIL).*needs .*"},
 )
-"""By the words in which a verdict ends its test (outcome.py)."""
+"""They match the messages that a verdict ends its test with (outcome.py)."""
 
 
 def write_surroundings(run: RecordedRun, folder: Path) -> None:
-    """Write them beside the results; an executor that CI has written is left alone.
+    """Write the files into the results' folder; keep an executor.json that CI has written.
 
     Raises:
         OSError: the folder cannot be written.
@@ -51,7 +51,7 @@ def write_surroundings(run: RecordedRun, folder: Path) -> None:
 
 
 def _escape(text: object, key: bool = False) -> str:
-    """The text as Java's properties have it: ASCII, in one line."""
+    """The text in the format of Java properties: ASCII, one line."""
     told = []
     for each in str(text).encode("utf-16-be", errors="replace").decode("utf-16-be", errors="replace"):
         if each in "\\\n\r\t" or (key and each in " :=#!"):
