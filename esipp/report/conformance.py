@@ -104,9 +104,9 @@ def _profile(run: RecordedRun, profile: Profile, found: dict[tuple[str, Level], 
 def _status(run: RecordedRun, part: Part) -> Json:
     """Result, statistics and tests of a profile at one level.
 
-    Passed tests are as required; known differences are counted separately, by nature. Skipped tests were excluded by the
-    user, are inconclusive, in error or without a verdict. Tests of features that the cluster lacks are neither passed nor
-    skipped: ``unsupportedTests`` lists them.
+    Passed tests are as required; known differences are counted separately, by nature. Skipped tests were excluded by
+    the user, are inconclusive, in error or without a verdict. Tests of features that the cluster lacks are neither
+    passed nor skipped: ``unsupportedTests`` lists them.
     """
     passed, failed = part.of(run, Status.PASS), part.of(run, *FAILED)
     found = tally(run.verdicts[check.id] for check in part.checks if check.id in run.verdicts)

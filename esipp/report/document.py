@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def render(run: RecordedRun) -> str:
-    """The document as text: keys in a fixed order, one check or record per line, so that two documents can be compared."""
+    """The document as text: keys in a fixed order, one check or record per line, so that documents can be compared."""
     told = document(run)
     lines = ["{"]
     for number, (name, value) in enumerate(told.items()):

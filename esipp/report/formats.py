@@ -32,7 +32,7 @@ FORMATS = {
     "json": Format("report.json", "all results, for programs", "esipp.report.document"),
     "markdown": Format("report.md", "for a pull request", "esipp.report.markdown"),
     "junit": Format("junit.xml", "for CI", "esipp.report.junit"),
-    "conformance": Format("conformance.yaml", "a conformance report in the style of Gateway API", "esipp.report.conformance"),
+    "conformance": Format("conformance.yaml", "a conformance report like Gateway API's", "esipp.report.conformance"),
     "in-toto": Format("statement.json", "an unsigned in-toto test result", "esipp.report.statement"),
 }
 """The formats by the names that ``esipp report --format`` accepts."""

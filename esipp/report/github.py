@@ -81,7 +81,7 @@ def annotations(run: RecordedRun) -> list[str]:
     if rest:
         checks = sum(len(group) for group in rest)
         level = "error" if any(_level(group, run) == "error" for group in rest) else "warning"
-        text = f"{counted(len(rest), 'more cause')} ({counted(checks, 'check')}): see the job summary and the report of the run"
+        text = f"{counted(len(rest), 'more cause')} ({counted(checks, 'check')}): see the job summary and the report"
         lines.append(command(level, text, title="esipp"))
     said = run.conclusion
     only_known = said.result == KNOWN_DEFECTS and said.exit_code is not ExitCode.CONFORMANT  # no check fails

@@ -1,4 +1,4 @@
-"""junit.xml, for CI: one testsuite per profile and suite, one testcase per check; red exactly if the exit code is not 0.
+"""junit.xml, for CI: one testsuite per profile and suite, one testcase per check; red if the exit code is not 0.
 
 Verdicts map to JUnit as follows:
 
@@ -12,7 +12,8 @@ finding of a core check is a ``<failure>`` unless the run accepts known defects.
 have testsuites of their own and turn nothing red.
 
 An ``<error>`` of the separate testcase ``esipp.run`` reports what concerns the whole run: an incomplete ledger, an
-interrupt, a suite error. JUnit has no place for counts of probes, two witnesses or flakiness, so no program reads it back.
+interrupt, a suite error. JUnit has no place for counts of probes, two witnesses or flakiness: no program reads
+it back.
 """
 
 import contextlib

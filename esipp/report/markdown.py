@@ -209,7 +209,10 @@ def _convergence(run: RecordedRun) -> list[str]:
     if not found:
         return []
     lines = ["", "## Convergence", "", "Seconds from an endpoint change until traffic follows it: p50 / p95 / max.", ""]
-    lines += ["| load balancer | pod added | pod removed | lost requests | longest black hole | bound |", "|---|--:|--:|--:|--:|---|"]
+    lines += [
+        "| load balancer | pod added | pod removed | lost requests | longest black hole | bound |",
+        "|---|--:|--:|--:|--:|---|",
+    ]
     for each in found[:MOST_BALANCERS]:
         if each["obstacle"]:
             lines.append(f"| {table_cell(each['name'])} | - | - | - | - | {table_cell(each['obstacle'])} |")

@@ -12,8 +12,8 @@ from esipp.checks.reference import titles
 def enforce(verdict: Verdict) -> None:
     """End the test with the outcome of its verdict.
 
-    Suite errors and inconclusive checks raise a HarnessError. Tools that separate failed assertions from other exceptions
-    (Allure: failed, broken) then separate them from failures of the product.
+    Suite errors and inconclusive checks raise a HarnessError. Tools that separate failed assertions from other
+    exceptions (Allure: failed, broken) then separate them from failures of the product.
     """
     said = f"{verdict.status.value}: expected {verdict.expected}; observed {verdict.observed}"
     said = redact(said + (f" ({verdict.reason})" if verdict.reason else ""))

@@ -27,7 +27,7 @@ _Line = tuple[PathCheck, ...]
 TITLES = {
     "health_checks": "Health checks",
     "convergence": "Convergence",
-    "interoperability": "Inter-operation",
+    "interoperability": "Interoperability",
     "compatibility": "Backward compatibility",
     "continuity": "Continuity",
 }

@@ -25,7 +25,7 @@ MOST_WAYS = 6
 
 
 def failures(path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """Failed and undecided path checks by cause: the first in full, a few more in a line each, and the number of the rest."""
+    """Failed and undecided path checks by cause: the first in full, a few more in a line each."""
     lines: list[str] = []
     for group in causes_of_paths(path_checks, verdicts):
         lines += ["", *_describe_cause(group, path_checks, verdicts, repeat)]
@@ -39,7 +39,7 @@ def _describe_cause(
     first, *others = group
     verdict = verdicts[first.id]
     title = f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"
-    by = f" (reported by the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
+    by = f" (from the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
     seen = {
         "expected": verdict.expected,
         "observed": verdict.observed + by,

@@ -83,9 +83,7 @@ def test_a_run_compared_with_itself_shows_nothing() -> None:
     diff = compare(run, run)
     assert (diff.changes, diff.redefined, diff.environment) == ([], [], [])
     assert diff.exit_code is ExitCode.CONFORMANT
-    assert (
-        diff.sentence == "Nothing changed: the 3 checks of both runs have the same verdicts and observations."
-    )
+    assert diff.sentence == "Nothing changed: the 3 checks of both runs have the same verdicts and observations."
 
 
 VERDICTS = st.dictionaries(

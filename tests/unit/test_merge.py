@@ -115,9 +115,7 @@ def test_a_check_has_the_mark_of_each_column_or_none() -> None:
 
 
 def matrix_of(text: str) -> list[str]:
-    return [
-        line for line in text[text.index("\nMatrix") : text.index("\nEnvironment")].splitlines() if "core " in line
-    ]
+    return [line for line in text[text.index("\nMatrix") : text.index("\nEnvironment")].splitlines() if "core " in line]
 
 
 def test_checks_of_one_kind_of_which_all_say_the_same_are_one_line() -> None:

@@ -235,7 +235,9 @@ def test_what_was_not_tested_is_said_with_its_reason_once() -> None:
     assert f"not tested, {reference} checks (" in instrument
     assert "): needs load-balancer.reference-" in instrument
     assert text.count("not there yet") == 1
-    assert text.partition("reference load balancer (an")[0].count("needs family.ipv6: node worker-a has no IPv6 InternalIP") == 1
+    assert (
+        text.partition("reference load balancer (an")[0].count("needs family.ipv6: node worker-a has no IPv6 Int") == 1
+    )
 
 
 def test_silence_and_refusal_differ_in_words() -> None:

@@ -115,8 +115,8 @@ DEFINITIONS = {
     "counts as regressed for a core check",
     Kind.FIXED: "fail, flaky or a known defect before; pass or allowed now",
     Kind.SHOWN_NOW: "unsupported, inconclusive, error or recorded before; pass or allowed now",
-    Kind.FAILED_ONCE: "fail, flaky or a known defect before; unsupported, inconclusive, error or recorded now. This does "
-    "not show a fix",
+    Kind.FAILED_ONCE: "fail, flaky or a known defect before; unsupported, inconclusive, error or recorded now. This "
+    "does not show a fix",
     Kind.KNOWN_NOW: "pass before; a difference that the API allows now",
     Kind.KNOWN_ONCE: "a difference that the API allows before; pass now",
     Kind.OTHERWISE: "a different verdict of the same weight",

@@ -56,7 +56,7 @@ class Diff:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Nonconformant if a binding check got worse; else a harness error if a ledger is incomplete. Times never count."""
+        """Nonconformant if a binding check got worse; else a harness error for an incomplete ledger."""
         if any(each.kind in WORSE and each.binds(self.fail_on) for each in self.changes):
             return ExitCode.NOT_CONFORMANT
         return ExitCode.HARNESS if self.incomplete else ExitCode.CONFORMANT
@@ -91,7 +91,8 @@ class Diff:
         yield f"{_checks(len(core), 'core')}{aside}{more} regressed" if self.changes else ""
         surfaced = self._of(lambda each: each.level is not Level.RECORD and each.kind is Kind.FAILS_NOW)
         core = [each for each in surfaced if each.level is Level.CORE]
-        yield f"{len(surfaced):,} ({len(core):,} core) {form(len(surfaced), 'fails', 'fail')} that {form(len(surfaced), 'was', 'were')} undecided before" if surfaced else ""
+        one, several = "fails that was undecided before", "fail that were undecided before"
+        yield f"{len(surfaced):,} ({len(core):,} core) {form(len(surfaced), one, several)}" if surfaced else ""
 
     def _neither(self) -> Iterable[str]:
         yield f"{len(self.fixed) or 'none'} fixed" if self.changes else ""

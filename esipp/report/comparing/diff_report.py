@@ -177,12 +177,13 @@ def _times(diff: Diff) -> list[Section]:
         return []
     tested = sum(1 for each in compared if each.enough)
     about = (
-        f"{tested:,} {form(tested, 'distribution was', 'distributions were')} tested (Mann-Whitney U, Holm's correction "
-        f"over all tests, {ALPHA:.0%}); {len(later):,} {form(len(later), 'differs', 'differ')}. A distribution without a "
-        "proven difference need not be equal."
+        f"{tested:,} {form(tested, 'distribution was', 'distributions were')} tested (Mann-Whitney U, Holm's "
+        f"correction over all tests, {ALPHA:.0%}); {len(later):,} {form(len(later), 'differs', 'differ')}. A "
+        "distribution without a proven difference need not be equal."
     )
     few = len(compared) - tested
-    about += f" {few:,} more {form(few, 'was', 'were')} not tested: one side has fewer than {LEAST} samples." if few else ""
+    if few:
+        about += f" {few:,} more {form(few, 'was', 'were')} not tested: one side has fewer than {LEAST} samples."
     if diff.times.probes:
         old, new = diff.times.probes
         about += f" The median of all answered probes was {_s(old)} in the old run and {_s(new)} in the new run."

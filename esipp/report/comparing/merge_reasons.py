@@ -84,7 +84,9 @@ def section(columns: Sequence[Column]) -> Section:
     items = tuple(_item(each, columns) for each in found)
     counts = ", ".join(f"{total[status]:,} {status.value}" for status in WORST_FIRST if total[status])
     about = (
-        f"{total.total():,} {form(total.total(), 'verdict')}: {counts}." if items else "Every check of every run passed."
+        f"{total.total():,} {form(total.total(), 'verdict')}: {counts}."
+        if items
+        else "Every check of every run passed."
     )
     return Section(TITLE, about, items)
 

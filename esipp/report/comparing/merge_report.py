@@ -134,7 +134,8 @@ def _conclusions(columns: Sequence[Column]) -> Section:
         for each in columns
     )
     return Section(
-        "Conclusions", table=Table(("column", "run", "when", "checks", "result", "reason"), checks, frozenset({0, 1, 5}))
+        "Conclusions",
+        table=Table(("column", "run", "when", "checks", "result", "reason"), checks, frozenset({0, 1, 5})),
     )
 
 

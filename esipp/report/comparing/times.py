@@ -20,8 +20,8 @@ HEALTH = "health checks following endpoint changes"
 GAPS = "longest gaps in steady traffic"
 
 KINDS = {
-    PROBES: "from dialling to the answer; one value per path, the median of its sampled connections, as a multiple (x) of "
-    "the median of all paths in its run, because all paths are dialled at once and share the machine's load",
+    PROBES: "from dialling to the answer; one value per path, the median of its sampled connections, as a multiple (x) "
+    "of the median of all paths in its run, because all paths are dialled at once and share the machine's load",
     CONVERGENCE: "each phase from the endpoint change to the traffic, as the run measured it",
     FLIPS: "from the policy change until the last path shows the new policy for good; one value per change",
     HEALTH: "from the change of pods until the last node's health check shows it; one value per round",

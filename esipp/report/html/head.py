@@ -84,7 +84,7 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "exit": f"{int(last.exit_code)} ({last.exit_code.name.lower().replace('_', ' ')})",
         "failed": last.exit_code is not ExitCode.CONFORMANT,
         "whole": run.whole,
-        "faults": [*run.trouble, *([] if run.end else ["The closing record is missing: the run was killed, or is still running."])],
+        "faults": [*run.trouble, *([] if run.end else ["No closing record: the run was killed, or is still running."])],
         "judged": len(run.verdicts),
         "rows": len(run.checks),
         "profiles": _profiles(run),
@@ -180,7 +180,9 @@ def _facts(run: RecordedRun) -> list[HeadFact]:
             told.append(HeadFact(title, ", ".join(families), "; ".join(why)))
         for each in [one for one in found if one == name or one.startswith(f"{name}.")]:
             fact = found.pop(each)
-            told.append(HeadFact(title + each[len(name) :].replace(".", ": ").replace("-", " "), fact.value, fact.decided))
+            told.append(
+                HeadFact(title + each[len(name) :].replace(".", ": ").replace("-", " "), fact.value, fact.decided)
+            )
     rest = [HeadFact(_title(name), fact.value, fact.decided) for name, fact in found.items()]
     return told + rest
 
@@ -263,7 +265,7 @@ def _phases(run: RecordedRun) -> list[Span]:
 
 
 def _samples(samples: object) -> list[tuple[int, str]]:
-    """The highest share that may differ if none of n connections does, at 95 % confidence; n of this run among others."""
+    """The highest share that may differ if none of n connections does, at 95 % confidence, for several n."""
     own = samples if isinstance(samples, int) and samples > 0 else 200
     return [(each, f"{100 * (1 - 0.05 ** (1 / each)):.2g}") for each in sorted({20, 60, 200, 1000, own})]
 

@@ -22,12 +22,12 @@ VERDICTS = (
     (
         "flaky",
         "Within one observation window, some observations are right and some are wrong.",
-        "Look at the check's time strip: when, and at which node? Behaviour that is right only sometimes does not conform.",
+        "Look at the check's time strip: when, and at which node? Behaviour that is only sometimes right fails.",
     ),
     (
         "known",
-        "The behaviour differs from the requirement for a documented reason: the API allows it, it is a known defect, or "
-        "it is a finding without an agreed cause.",
+        "The behaviour differs from the requirement for a documented reason: the API allows it, it is a known defect, "
+        "or it is a finding without an agreed cause.",
         "Read the reason and its reference. A known defect or finding of a core check makes the run exit with code 1, "
         "unless the run accepts known defects.",
     ),
@@ -65,7 +65,8 @@ SYMPTOMS = (
     ),
     (
         "N where C is required, between pods and through a ClusterIP",
-        "kube-proxy may run with masqueradeAll or without the pod CIDR, or the network add-on masquerades between pods.",
+        "kube-proxy may run with masqueradeAll or without the pod CIDR. Or the network add-on masquerades between "
+        "pods.",
     ),
     (
         "A letter where - is required (a node without local endpoints answers)",
@@ -94,8 +95,8 @@ SYMPTOMS = (
     ("X, an unknown address", "A NAT device on the route, or an address that was assigned after the run started."),
     (
         "~ at one node or in one family only",
-        "The rules of that node or family are incomplete, or were being rewritten. Compare the check's drawing with that "
-        "of a similar check; the time strip shows when it happened.",
+        "The rules of that node or family are incomplete, or were being rewritten. Compare the check's drawing with "
+        "that of a similar check; the time strip shows when it happened.",
     ),
     (
         "A health check says 200 without a local endpoint, or 503 with one",
@@ -104,8 +105,8 @@ SYMPTOMS = (
     ),
     (
         "Traffic follows endpoint changes late, or requests are lost when pods terminate",
-        "Compare the loss with (N+1) times the load balancer's probe period. Below it, the balancer acts as configured. "
-        "Above it, check the node's health check, the balancer's threshold and the pods' grace period.",
+        "Compare the loss with (N+1) times the load balancer's probe period. Below it, the balancer acts as "
+        "configured. Above it, check the node's health check, the balancer's threshold and the pods' grace period.",
     ),
     (
         "Many checks are ? inconclusive",

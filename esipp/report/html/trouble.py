@@ -41,7 +41,7 @@ def troubles_of(run: RecordedRun, checks: list[RecordedCheck]) -> list[Trouble]:
 def _trouble(run: RecordedRun, group: list[RecordedCheck], paths: list[RecordedCheck]) -> Trouble:
     first = group[0]
     verdict = run.verdicts[first.id]
-    by = f" (reported by the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
+    by = f" (from the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
     believed = verdict.status is not Status.INCONCLUSIVE  # no observation of it counts
     compared = verdict.status in (Status.FAIL, Status.FLAKY) and first.place is not None
     details = {
