@@ -243,7 +243,7 @@ def _part(run: RecordedRun, level: Level, checks: list[Any]) -> Part:
         verdict = "known" if "known" in by else "pass"
         known = [run.verdicts[check.id] for check in checks if run.verdicts[check.id].status is Status.KNOWN]
         word = "known defects" if any(map(is_defect, known)) else "allowed differences" if known else "as required"
-        word += " where tested" if "unsupported" in by else ""
+        word += ", some not tested" if "unsupported" in by else ""
     return Part(level.value, verdict, word, found)
 
 
