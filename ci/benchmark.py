@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
     parser.add_argument("--runs", type=int, default=5, help="runs a column, and samples of the floor (%(default)s)")
-    parser.add_argument("--rows", default="", metavar="N,N…", help="a column for each number of checks (all checks)")
+    parser.add_argument("--rows", dest="checks", default="", metavar="N,N…", help="a column for each number of checks (all checks)")
     options = parser.parse_args(arguments)
     ids = [path_check.id for path_check in all_path_checks()]
     try:
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError:
         numbers = []
     if not numbers or numbers[0] < 1 or options.runs < 1:
-        parser.error("--checks is a list like 100,300,1000, and --runs at least 1")
+        parser.error("--rows is a list like 100,300,1000, and --runs at least 1")
 
     node = node_process(f"{CLUSTER}-control-plane")
     print(f"{len(ids)} checks; the run on {cores()} cores, the nodes on {cores(node) if node else 'unknown'}")

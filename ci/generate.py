@@ -1,4 +1,6 @@
-"""`ci/generate`: render every generated page anew. `--check` writes nothing and names the pages that are stale.
+"""`ci/generate`: render every generated page anew, and write the snapshots of tests/frozen.
+
+`--check` writes nothing and names the pages that are stale; tests hold the snapshots.
 
 A page is one entry of ``PAGES``: where it lies, and the function that returns its text.
 """
@@ -13,7 +15,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ci import clouds, data_planes, data_planes_page, endurance, excuses, records, samples, tables
+from ci import (
+    clouds,
+    data_planes,
+    data_planes_page,
+    endurance,
+    excuses,
+    lane_lists,
+    records,
+    samples,
+    suite_requirements,
+    tables,
+)
 from ci.peer_tests import page as peer
 from ci.peer_tests.data import Comparison
 from ci.places import ROOT
@@ -23,6 +36,7 @@ from esipp.loadbalancers.profiles.page import render as load_balancers
 from esipp.report.pages import checks_page
 from tests.broken import score
 from tests.broken.breaks import BREAKS, UNNOTICED
+from tests.frozen.__main__ import anew as snapshots_anew
 from tests.hostile import page as surroundings
 from tests.hostile.tried import KEPT as TRIED
 
@@ -45,6 +59,10 @@ def _with_tables(path: Path) -> str:
     return tables.rewritten(path.read_text(encoding="utf-8"))
 
 
+def _with_lanes(path: Path) -> str:
+    return lane_lists.rewritten(path.read_text(encoding="utf-8"))
+
+
 PAGES = (
     Page("docs/cells.md", lambda: checks_page(all_checks())),
     Page("docs/load-balancers.md", lambda: load_balancers(all_profiles())),
@@ -56,8 +74,10 @@ PAGES = (
     Page("docs/peer.md", lambda: peer.render(Comparison.load())),
     Page("docs/surroundings.md", lambda: surroundings.render(records.read(TRIED))),
     Page("README.md", _readme),
+    Page("images/esipp/requirements.txt", suite_requirements.render),
     *(Page(f"docs/samples/{name}", render) for name, render in samples.PAGES.items()),
     *(Page(str(path.relative_to(ROOT)), partial(_with_tables, path)) for path in tables.pages()),
+    *(Page(str(path.relative_to(ROOT)), partial(_with_lanes, path)) for path in lane_lists.PIPELINES),
 )
 
 
@@ -71,14 +91,24 @@ def stale(pages: Sequence[Page] = PAGES, root: Path = ROOT) -> dict[Path, str]:
     return found
 
 
-def main(arguments: Sequence[str] | None = None, pages: Sequence[Page] = PAGES, root: Path = ROOT) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    pages: Sequence[Page] = PAGES,
+    root: Path = ROOT,
+    snapshots: Callable[[bool], int] = snapshots_anew,
+) -> int:
     """Write what is stale, or name it; the exit code."""
     parser = argparse.ArgumentParser(
         prog="ci/generate",
-        description="Render every generated page anew.",
+        description="Render every generated page anew, and write the snapshots of tests/frozen.",
         epilog=f"Pages: {', '.join(page.path for page in pages)}.",
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a page is stale")
+    parser.add_argument(
+        "--facts",
+        action="store_true",
+        help="also write the facts of the snapshots: ids, levels, verdicts and numbers, which change only on purpose",
+    )
     options = parser.parse_args(arguments)
     found = stale(pages, root)
     for path, text in found.items():
@@ -89,7 +119,9 @@ def main(arguments: Sequence[str] | None = None, pages: Sequence[Page] = PAGES, 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"written: {name}")
-    return 1 if found and options.check else 0
+    if options.check:
+        return 1 if found else 0
+    return snapshots(options.facts)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
-from ci import records
+from ci import lane_lists, records
 from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.plan import Plan, plan
 from esipp.app.plan.text import minutes
@@ -39,7 +39,8 @@ FEATURES = {
 
 def pages() -> list[Path]:
     """The pages that have such tables."""
-    return [page for page in sorted(DOCS.rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
+    written = sorted([*DOCS.rglob("*.md"), HOUSE / "ci" / "README.md"])
+    return [page for page in written if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
 @cache
@@ -190,5 +191,6 @@ TABLES: dict[str, Table] = {
     "known": _of_plans(_known),
     "lacking": _lacking,
     "measured": _measured,
+    "lanes": lambda patterns, _: lane_lists.table(patterns),
 }
 """By the word that a page names it by."""

@@ -89,7 +89,7 @@ def _short(data: Comparison) -> Iterator[str]:
     calm = sum(bool(data.calmed(each)) for each in data.broken.values())
     yield "## In short\n"
     yield "| | ours | upstream |\n|---|---|---|"
-    yield f"| asked | {rows} rows of {_list(ours.suites)} | {len(asked)} specs |"
+    yield f"| asked | {rows} checks of {_list(ours.suites)} | {len(asked)} specs |"
     yield f"| healthy cluster | {told} | {theirs} |"
     yield f"| false alarms there | {len(ours.worse)} | {len(red)} |"
     yield f"| seconds | {ours.effort.seconds:.0f} | {data.theirs.effort.seconds:.0f} |"

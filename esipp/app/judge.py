@@ -140,7 +140,7 @@ def tell(again: Again) -> Iterator[str]:
     yield from _by_reason("not to be judged, as", again.lacking)
     counted = Counter(again.changes.values())
     parts = ", ".join(f"{counted[each]} {each.value}" for each in Change if counted[each] or each is Change.SAME)
-    yield f"{many(sum(counted.values()), 'row')}: {parts}"
+    yield f"{many(sum(counted.values()), 'check')}: {parts}"
     yield again.conclusion.sentence
 
 

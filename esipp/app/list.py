@@ -29,7 +29,7 @@ def features_as_text(checks: Sequence[Check]) -> Iterator[str]:
     """A line a feature: how many checks need it, of each level."""
     for name, found in counts(checks).items():
         told = ", ".join(f"{found[level]} {LEVELS[level]}" for level in Level if found[level])
-        yield f"{name:<44} {counted(found.total(), 'row')}" + (f": {told}" if told else "")
+        yield f"{name:<44} {counted(found.total(), 'check')}" + (f": {told}" if told else "")
 
 
 def features_as_json(checks: Sequence[Check]) -> Iterator[str]:
@@ -52,7 +52,7 @@ def text_for(version: str, checks: Sequence[Check]) -> Iterator[str]:
     yield from as_text(asked)
     if lacking:
         counts = Counter((check.since, check.since_why) for check in checks if check.id in lacking)
-        yield from ("", f"{counted(len(lacking), 'row')} would be unsupported:")
+        yield from ("", f"{counted(len(lacking), 'check')} would be unsupported:")
         for (since, why), count in sorted(
             counts.items(), key=lambda item: (read_version(item[0][0]) or (), str(item[0][1]))
         ):

@@ -93,7 +93,7 @@ class Sight:
         claim = self.claim
         return (
             f"'{claim.reason}' ({titles(claim.references)}) is claimed where {claim.where}, and was seen on none of "
-            f"{counted(self.asked, 'row')}: was it mended?"
+            f"{counted(self.asked, 'check')}: was it mended?"
         )
 
     @property
@@ -107,7 +107,7 @@ class Sight:
         named = patterns(self.unshown)
         return (
             f"'{self.claim.reason}' ({titles(self.claim.references)}) was seen on {self.seen} of "
-            f"{counted(self.asked, 'row')}; "
+            f"{counted(self.asked, 'check')}; "
             f"as required all the same: {', '.join(named[:MOST_NAMED])}"
             + (f", and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
         )

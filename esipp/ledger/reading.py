@@ -410,7 +410,8 @@ class _Reader:
         if run.end is not None and run.end["result"] not in ("incomplete", "error"):
             missing = [each for each in ids if each not in run.verdicts]
             if missing:
-                self._fault(run, f"{counted(len(missing), 'row has', 'rows have')} no verdict, among them {missing[0]}")
+                unjudged = counted(len(missing), "check has", "checks have")
+                self._fault(run, f"{unjudged} no verdict, among them {missing[0]}")
             elif not strange and (run.judged.result, run.judged.exit_code) != (
                 run.end["result"],
                 run.end["exit_code"],

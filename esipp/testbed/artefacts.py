@@ -293,7 +293,7 @@ def write_checks(folder: Path, checks: Sequence[CheckEvidence], *, shared: str =
             notes.append(f"{check.id}: {broken}")
     left = [check.id for check in checks[MOST_CHECKS:]]
     if left:
-        notes.append(f"{len(left)} more checks have no folder of their own; they are named in checks/README.txt")
+        notes.append(f"{len(left)} more checks have no folder of their own; they are named in rows/README.txt")
     if checks:
         lines = [f"{file_name(check.id)}/" for check in checks[:MOST_CHECKS]]
         if left:

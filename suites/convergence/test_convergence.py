@@ -12,5 +12,5 @@ from fixtures.session import enforce
 
 
 @pytest.mark.parametrize("check", checks_of("convergence"), ids=attrgetter("id"))
-def test_convergence(path_check: EndpointChangeCheck, followed: Callable[[EndpointChangeCheck], Verdict]) -> None:
-    enforce(followed(path_check))
+def test_convergence(check: EndpointChangeCheck, followed: Callable[[EndpointChangeCheck], Verdict]) -> None:
+    enforce(followed(check))

@@ -22,7 +22,7 @@ def test_the_table_has_a_column_a_number_of_checks_and_the_price_of_one_more() -
     few = [{"observe": 1.0, "whole": 10.0}, {"observe": 2.0, "whole": 12.0}, {"observe": 3.0, "whole": 11.0}]
     many = [{"observe": 9.0, "whole": 30.0}]
     lines = table({100: few, 300: many})
-    assert lines[0].split() == ["100", "rows", "300", "rows"]
+    assert lines[0].split() == ["100", "checks", "300", "checks"]
     assert lines[1].split() == ["observe", "2.00", "(1.00", "to", "3.00)", "9.00", "(9.00", "to", "9.00)"]
     assert lines[-1] == "  a check more costs 95.0 ms, between 100 and 300 checks"
     assert len(table({100: few})) == 3  # with one column there is nothing to compare

@@ -13,20 +13,40 @@ from esipp.checks.check import Status
 SHORT = (Page("docs/one.md", lambda: "one\n"), Page("docs/two.md", lambda: "two\n"))
 
 
+class Snapshots:
+    """Stands for the snapshots of tests/frozen: what it was asked to write."""
+
+    def __init__(self) -> None:
+        self.written: list[bool] = []
+
+    def __call__(self, facts: bool) -> int:
+        self.written.append(facts)
+        return 0 if facts else 1
+
+
 def test_what_is_stale_is_named_with_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert generate.main([], SHORT, tmp_path) == 0
+    assert generate.main(["--facts"], SHORT, tmp_path, Snapshots()) == 0
     assert capsys.readouterr().out == "written: docs/one.md\nwritten: docs/two.md\n"
     (tmp_path / "docs" / "two.md").write_text("2\n")
-    assert generate.main(["--check"], SHORT, tmp_path) == 1
+    assert generate.main(["--check"], SHORT, tmp_path, Snapshots()) == 1
     assert capsys.readouterr().out == "docs/two.md is stale: run ci/generate and commit it.\n"
     assert (tmp_path / "docs" / "two.md").read_text() == "2\n", "--check writes nothing"
 
 
 def test_what_is_current_is_not_written_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    generate.main([], SHORT, tmp_path)
+    generate.main([], SHORT, tmp_path, Snapshots())
     capsys.readouterr()
-    assert generate.main([], SHORT, tmp_path) == generate.main(["--check"], SHORT, tmp_path) == 0
+    assert generate.main(["--facts"], SHORT, tmp_path, Snapshots()) == 0
+    assert generate.main(["--check"], SHORT, tmp_path, Snapshots()) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_snapshots_are_written_too_and_their_facts_only_on_purpose(tmp_path: Path) -> None:
+    snapshots = Snapshots()
+    assert generate.main(["--check"], (), tmp_path, snapshots) == 0
+    assert generate.main([], (), tmp_path, snapshots) == 1, "a fact was refused"
+    assert generate.main(["--facts"], (), tmp_path, snapshots) == 0
+    assert snapshots.written == [False, True]
 
 
 def test_every_page_that_names_the_command_is_in_its_list() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ci import lane_file, needs
+from ci import lane_file, lane_lists, needs
 from ci.hermetic import golang
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import Builder, prune_images
@@ -136,7 +136,7 @@ def test_a_kernel_module_is_asked_for_by_its_name(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.usefixtures("signals")
-@pytest.mark.parametrize("name", ["kind-ipvs", "kind-calico", "kind-cloud-provider"])
+@pytest.mark.parametrize("name", [each.name for each in lane_lists.lanes("*") if needs.REGISTRY in each.needs])
 def test_a_lane_that_cannot_be_run_here_says_so_in_a_sentence_and_a_hint(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,3 +160,37 @@ def test_every_lane_needs_what_it_takes_as_published() -> None:
 def test_a_network_add_on_that_is_published_finds_no_other() -> None:
     config = yaml.safe_load(lane_file.load("kind-calico").kind_config.read_text())
     assert config["networking"]["disableDefaultCNI"] is True
+
+
+# ------------------------------------------------------------------------------------------------------ lists of lanes
+PIPELINE = """\
+matrix:
+  lane:
+  # begin lanes: mine-*
+  - mine-gone
+  # end
+  include:
+  # begin lanes with needs: mine-*
+  # end
+"""
+
+
+@pytest.fixture
+def own_lanes(tmp_path: Path) -> Path:
+    """A folder with lanes of its own."""
+    base = (lane_file.LANES / "kind-iptables.yaml").read_text()
+    (tmp_path / "kind-iptables.yaml").write_text(base)
+    (tmp_path / "mine-b.yaml").write_text("extends: kind-iptables\ndescription: b\n")
+    (tmp_path / "mine-a.yaml").write_text("extends: mine-b\ndescription: a\nneeds: {registry: published only}\n")
+    return tmp_path
+
+
+def test_a_lane_of_the_folder_is_in_each_list(own_lanes: Path) -> None:
+    told = yaml.safe_load(lane_lists.rewritten(PIPELINE, own_lanes))
+    assert told == {"matrix": {"lane": ["mine-a", "mine-b"], "include": [{"lane": "mine-a", "optional": True}]}}
+    again = lane_lists.rewritten(PIPELINE, own_lanes)
+    assert lane_lists.rewritten(again, own_lanes) == again
+    assert list(lane_lists.table(["mine-*"], own_lanes))[2:] == [
+        "| `mine-a` | a | `registry`: published only |",
+        "| `mine-b` | b | - |",
+    ]

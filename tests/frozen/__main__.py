@@ -22,11 +22,21 @@ def main() -> int:
         return _cut(Path(options.cut[0]), options.cut[1])
     if not options.write and not options.render:
         parser.error("name --write, --render or --cut")
-    made = {path: text for make in PARTS.values() for path, text in make().items()}
+    made = everything()
     if options.render:
         for path, text in made.items():
             keep(path.removesuffix(".xz"), text, options.render)
     return write(in_repository(made), facts=options.facts) if options.write else 0
+
+
+def everything() -> dict[str, str]:
+    """Every snapshot as it is made now, whole."""
+    return {path: text for make in PARTS.values() for path, text in make().items()}
+
+
+def anew(facts: bool) -> int:
+    """Write the snapshots that changed; the exit code."""
+    return write(in_repository(everything()), facts=facts)
 
 
 def _cut(run: Path, name: str) -> int:

@@ -18,8 +18,8 @@ MOST = 40
 
 ANEW = {
     FACTS: "A fact changes: an id, a level, a verdict, a number or an exit code. If that is meant: "
-    "python -m tests.frozen --write --facts, and say why in the commit.",
-    TEXTS: "If the new words are right: python -m tests.frozen --write, then read git diff.",
+    "ci/generate --facts, and say why in the commit.",
+    TEXTS: "If the new words are right: ci/generate, then read git diff.",
 }
 """How the snapshots of each kind are written anew: facts are held first."""
 WHOLE = "Of the reports in digests.txt, --render DIR writes all: compare those of two commits by diff -r."

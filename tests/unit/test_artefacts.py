@@ -279,10 +279,10 @@ def test_checks_and_what_they_hold_are_bounded(tmp_path: Path, monkeypatch: pyte
     checks = [evidence(f"row-{i:02}", pcaps={"n": bytes(11)}) for i in range(MOST_CHECKS + 3)]
     notes = write_checks(tmp_path, checks)
     assert len([path for path in (tmp_path / "rows").iterdir() if path.is_dir()]) == MOST_CHECKS
-    assert notes[-1] == "3 more checks have no folder of their own; they are named in checks/README.txt"
+    assert notes[-1] == "3 more checks have no folder of their own; they are named in rows/README.txt"
     assert "row-22" in (tmp_path / "rows/README.txt").read_text()
-    assert "check-00: 1 of 2 observations; the ledger has all" in notes
-    assert "check-00: the packets of n are left out, they are 11 bytes" in notes
+    assert "row-00: 1 of 2 observations; the ledger has all" in notes
+    assert "row-00: the packets of n are left out, they are 11 bytes" in notes
 
 
 def test_a_check_that_cannot_be_written_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ BAD = [
     (["run"], "No cluster is named"),
     (["run", "--context", "nobody"], "no context 'nobody'"),
     (["run", "--context", "kind-there"], "does not answer"),
-    (["run", "--context", "kind-there", "no-such-row"], "No check's id is or contains 'no-such-check'"),
+    (["run", "--context", "kind-there", "no-such-row"], "No check's id is or contains 'no-such-row'"),
     (["run", "--context", "kind-there", "--image", "No Such"], "no image reference"),
     (["run", "--context", "kind-there", "--image", ""], "No echo image is named"),
     (["run", "--context", "kind-there", "--samples", "0"], "--samples 0 is out of range"),

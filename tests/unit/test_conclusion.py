@@ -25,7 +25,7 @@ def verdict(status: Status = Status.PASS, level: Level = CORE, name: str = "row"
 
 
 def many(number: int, *given: Any, **fields: Any) -> list[Verdict]:
-    return [replace(verdict(*given, **fields), path_check=f"row-{at}") for at in range(number)]
+    return [replace(verdict(*given, **fields), check_id=f"row-{at}") for at in range(number)]
 
 
 def end(*verdicts: Verdict, left_out: int = 0, **options: Any) -> Conclusion:

@@ -503,6 +503,27 @@ def test_a_vip_may_come_back_later_than_the_bound_which_is_about_leaving() -> No
     assert "the VIP moved from node c to node a 3.0 s after pod" in said.observed
 
 
+def test_a_vip_may_go_and_come_back_while_an_exchange_waits_for_its_answer() -> None:
+    """An exchange that begins when the VIP has left node ``a``, and is given up after it came back."""
+    seen, at = world(), moment(Phase.FLAPS, 1.2)
+    pod = next(m.pod for m in seen.marks if m.what == "unready" and m.at > BEGAN[Phase.FLAPS])
+    streams = [
+        s._replace(node="a", pod=pod) if s.answered and at + 2 < s.started < at + 6 else s
+        for s in seen.streams[key(OWN)].samples
+    ]
+    seen = replace(cut_off(seen, at), streams={**seen.streams, key(OWN): Stream(OWN, 0.1, streams)})
+    waits = [
+        each._replace(sample=each.sample._replace(ended=at + 3, outcome="timeout"), lost=None)
+        if each.number == (9, 0) and not each.sample.answered
+        else each
+        for each in seen.lasting[key(OWN)]
+    ]
+    seen = replace(seen, lasting={**seen.lasting, key(OWN): waits})
+    check = check_id(Phase.FLAPS, OWN, "lasting")
+    assert statuses(seen)[check] is Status.KNOWN
+    assert "the VIP moved from node a to node c" in verdict(seen, check).observed
+
+
 def test_a_move_excuses_no_connection_that_broke_at_another_time() -> None:
     seen = cut_off(world(), moment(Phase.FLAPS, 1.2), moment(Phase.FLAPS, 15.0))
     assert differing(seen) == red(Phase.FLAPS, OWN, "lasting")

@@ -106,7 +106,7 @@ def test_no_more_than_ten_causes_and_how_many_there_are_beside(tmp_path: Path, m
     monkeypatch.setattr(github, "MOST_ANNOTATIONS", 4)
     lines = annotations(run)
     assert [line.partition(" ")[0] for line in lines] == ["::error"] * 5 + ["::notice"]
-    assert "and 2 more, of 2 rows" in lines[4]
+    assert "and 2 more, of 2 checks" in lines[4]
 
 
 def test_errors_come_before_warnings(tmp_path: Path) -> None:

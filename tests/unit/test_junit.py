@@ -33,7 +33,7 @@ def ended(folder: Path, change: Verdict, fail_on: Binding = Binding.CORE) -> Rec
     run = read_run(folder)
     first = run.checks[0]
     run.checks[0] = replace(first, level=change.level)
-    run.verdicts[first.id] = replace(change, path_check=first.id)
+    run.verdicts[first.id] = replace(change, check_id=first.id)
     run.header["fail_on"] = fail_on.value
     said = conclude(run.verdicts.values(), 0, fail_on)
     assert run.end is not None
@@ -124,7 +124,7 @@ def test_a_failure_tells_how_to_repeat_it_and_where_its_evidence_is(healthy: Pat
     (tmp_path / "rows" / run.checks[0].id / "README.txt").write_text("what is here")
     text = junit.render(run)
     assert f"repeat: {run.header['command']} {run.checks[0].id}" in text
-    assert f"evidence: checks/{run.checks[0].id}" in text
+    assert f"evidence: rows/{run.checks[0].id}" in text
 
 
 def test_a_ledger_that_is_cut_off_is_an_error_of_the_run(healthy: Path, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_no_more_waits_than_fit() -> None:
 
 
 def test_before_the_first_phase_there_is_something_to_draw() -> None:
-    assert "0 rows" in words(drawn(Progress().standing(), 80))
+    assert "0 checks" in words(drawn(Progress().standing(), 80))
 
 
 def test_a_phase_that_broke_off_is_not_told_as_done() -> None:

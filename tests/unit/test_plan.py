@@ -187,7 +187,7 @@ def test_udp_at_azure_under_cluster_has_no_probe() -> None:
 
 def test_octavia_without_its_monitor_does_not_steer() -> None:
     without, with_it = of("octavia-amphora"), of("octavia-amphora-monitor")
-    why = "without a health monitor nothing takes a node without a pod away"
+    why = "without a health monitor, nodes without a local endpoint are never removed"
     steers = predicted(without, Outcome.FAILS)[why]
     assert {check.id for check in steers} == {"convergence.default.ipv4.steers", "convergence.default.ipv6.steers"}
     assert why not in predicted(with_it, Outcome.FAILS)
@@ -199,7 +199,7 @@ def test_ovn_never_asks_the_health_check_node_port() -> None:
     made = of("octavia-ovn", suite("convergence"))
     (checks,) = predicted(made, Outcome.DIFFERS).values()
     assert {check.what.value for check in checks if isinstance(check, EndpointChangeCheck)} == {"black-hole"}
-    assert "of Local TCP at the nodePort (off unless asked for)" in text(made)
+    assert "of Local TCP at the nodePort (off by default)" in text(made)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ WRONG = re.compile(
     ("number", "words", "told"),
     [
         (0, ("row",), "0 rows"),
-        (1, ("row",), "1 row"),
+        (1, ("check",), "1 check"),
         (2, ("row",), "2 rows"),
         (1404, ("core check",), "1404 core checks"),
         (1, ("check fails", "checks fail"), "1 check fails"),
@@ -74,7 +74,7 @@ def test_a_run_of_one_check_is_told_in_the_singular(status: Status, tmp_path: Pa
     check = next(check for check in some_checks() if check.level is Level.CORE)
     run = made(tmp_path / "run", [check], failing(status, reason="it does so", references=(Reference("x"),)))
     told = [*summary(run), markdown.render(run), junit.render(run), *github.annotations(run)]
-    assert any("1 row" in text for text in told)
+    assert any("1 check" in text for text in told)
     assert [found[0] for text in told for found in WRONG.finditer(text)] == []
 
 

@@ -59,7 +59,7 @@ def test_every_feature_is_listed_with_how_many_checks_need_it(capsys: pytest.Cap
     assert {name for check in all_checks() for name in check.features} <= told.keys()
     assert main(["list", "--features", "nodeport.local.tcp.ipv4.outside-1-to-bare-node"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.split() == ["family.ipv4", "1", "row:", "1", "core"] for line in lines)
+    assert any(line.split() == ["family.ipv4", "1", "check:", "1", "core"] for line in lines)
     assert main(["list", "--features", "--kubernetes", "1.30"]) == ExitCode.USAGE
 
 

@@ -54,8 +54,8 @@ def of_rights(missing: Sequence[Right], checks: Iterable[Check]) -> DoctorCheck:
 
 def _for_what(right: Right, suites: Sequence[str]) -> str:
     if right in OF_EVERY_RUN:
-        return f"all {counted(len(suites), 'row')}" if len(suites) > 1 else "the check"
-    of = [f"{suite}, {counted(count, 'row')}" for suite in needed_by(right) if (count := suites.count(suite))]
+        return f"all {counted(len(suites), 'check')}" if len(suites) > 1 else "the check"
+    of = [f"{suite}, {counted(count, 'check')}" for suite in needed_by(right) if (count := suites.count(suite))]
     return "; ".join([*of, *(["--allow-disruptive"] if right in OF_DISRUPTIONS else [])])
 
 

@@ -285,7 +285,7 @@ def _parts(
     moving = phases.pop("moves", None)
     yield Part(
         "asking", sum(phases.values()),
-        f"{counted(len(checks), 'row')}, {counted(samples, 'connection')} a path, "
+        f"{counted(len(checks), 'check')}, {counted(samples, 'connection')} a path, "
         f"{counted(len(phases), 'phase')}, as measured on kind",
     )  # fmt: skip
     if moving is not None:

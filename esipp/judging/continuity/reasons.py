@@ -17,8 +17,8 @@ MOVES_WITHIN = 10.0
 promises "a few seconds" (its documentation, on limitations)."""
 
 AFTER, FIRST = 2.0, 4
-"""So many new connections after one broke, begun within so many seconds, show where the VIP is. No more are looked at:
-MetalLB moved a VIP back within a second, when the pod was ready again."""
+"""The node of the VIP shows in this many new connections, begun within this many seconds after the exchange that got no
+answer. Later ones do not count: MetalLB moved a VIP back within a second, when the pod was ready again."""
 
 EARLY = 0.5
 """Seconds by which others may hear of an event before we do."""
@@ -54,7 +54,8 @@ def _takers(seen: Seen, check: ContinuityCheck, broken: Break) -> tuple[str, str
     local = check.way.local
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
     stream = seen.streams.get((check.way, check.family))
-    later: list[Sample] = stream.view(broken.at, broken.at + AFTER) if stream else []
+    since = min(broken.at, broken.sample.started)  # while an exchange waits for its answer, a VIP can go and come back
+    later: list[Sample] = stream.view(since, since + AFTER) if stream else []
     answered = [taker(seen, each.node, each.source, local) for each in later if each.answered][:FIRST]
     return before, before if before in answered else next(iter(answered), "")
 

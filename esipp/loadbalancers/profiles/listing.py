@@ -1,4 +1,4 @@
-"""What ``esipp load-balancers`` prints: a line a profile, or all that one says."""
+"""The output of ``esipp load-balancers``: one line per profile, or one profile in full."""
 
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -11,16 +11,16 @@ WIDTH, LABEL = 100, 16
 
 
 def as_text(profiles: Iterable[LoadBalancer]) -> Iterator[str]:
-    """A line a profile."""
-    yield f"{'name':<27}{'class':<11}{'black hole':<13}{'usually made in':<18}what"
+    """One line per profile."""
+    yield f"{'name':<27}{'class':<11}{'black hole':<13}{'usually made in':<18}description"
     for each in profiles:
-        usual = span(each.times.usual.value) if each.times.usual else "not known"
+        usual = span(each.times.usual.value) if each.times.usual else "unknown"
         hole = bound(each.local).partition(";")[0].partition(" (")[0]
         yield f"{each.name:<27}{each.kind.value:<11}{hole:<13}{usual:<18}{each.title}"
 
 
 def in_full(profile: LoadBalancer) -> Iterator[str]:
-    """Everything a profile says, each figure with its grade, and the sources at the end."""
+    """A profile in full: each figure with its grade, the sources at the end."""
     yield from (profile.name, "=" * len(profile.name), profile.title, "")
     path = profile.datapath
     yield from _line("class", f"{profile.kind.value}{_mark(path.kind)}")
@@ -28,20 +28,20 @@ def in_full(profile: LoadBalancer) -> Iterator[str]:
     yield from _line("", f"under Cluster {sources_seen(path.cluster.value)}{_mark(path.cluster)}")
     yield from _line("arrives for", f"{path.destination.value.value}{_mark(path.destination)}")
     if path.out_of_band:
-        yield from _line("client told in", f"{', '.join(path.out_of_band.value)}{_mark(path.out_of_band)}")
-    yield from _line("steered by", " and ".join(OF_STEERING[each] for each in profile.steering.value))
+        yield from _line("client known by", f"{', '.join(path.out_of_band.value)}{_mark(path.out_of_band)}")
+    yield from _line("nodes chosen by", " and ".join(OF_STEERING[each] for each in profile.steering.value))
     if profile.membership:
         yield from _line("", f"which takes up to {seconds(profile.membership.value)}{_mark(profile.membership)}")
     yield from _check("Local", profile.local)
     yield from _check("Cluster", profile.cluster)
     if profile.probes:
-        yield from _line("asked from", f"{', '.join(profile.probes.value)}{_mark(profile.probes)}")
+        yield from _line("checked from", f"{', '.join(profile.probes.value)}{_mark(profile.probes)}")
     yield from _line("carries", ", ".join(each.value for each in (*profile.protocols.value, *profile.families.value)))
     mode = f", ipMode {profile.status.ip_mode.value}" if profile.status.ip_mode else ""
     yield from _line("announced as", f"{profile.status.form.value}{mode}")
     times = {"made in": profile.times.usual and span(profile.times.usual.value)}
     limits = (("VIP within", "created"), ("answers within", "answering"), ("gone within", "removed"))
-    for label, name in (*limits, ("forgets after", "idle")):
+    for label, name in (*limits, ("idle timeout", "idle")):
         told: Told[float] | None = getattr(profile.times, name)
         times[label] = seconds(told.value) if told else None
     for label, words in times.items():
@@ -62,7 +62,7 @@ def _check(policy: str, check: HealthCheck) -> Iterator[str]:
     if check.bound is None or check.period is None or check.unhealthy is None:
         return
     told = [f"period {seconds(check.period.value)}{_mark(check.period)}"]
-    told += [f"time-out {seconds(check.timeout.value)}"] if check.timeout else []
+    told += [f"timeout {seconds(check.timeout.value)}"] if check.timeout else []
     told += [f"healthy {check.healthy.value}"] if check.healthy else []
     told += [f"unhealthy {check.unhealthy.value}"]
     yield from _line("", ", ".join(told))
@@ -70,7 +70,7 @@ def _check(policy: str, check: HealthCheck) -> Iterator[str]:
 
 
 def _sources(profile: LoadBalancer) -> list[Source]:
-    """Those that a profile names, each once."""
+    """The sources that a profile cites, each once."""
     found: dict[str, Source] = {}
     for each in told_of(profile):
         found |= {source.id: source for source in each.sources}

@@ -1,4 +1,4 @@
-"""Reads profiles of load balancers, strictly: what is not known is refused, in a sentence that says where it stands."""
+"""A strict reader of load balancer profiles: an unknown key or value is an error that names its place."""
 
 import re
 import tomllib
@@ -44,49 +44,49 @@ from esipp.loadbalancers.profiles.values import (
 )
 
 FOLDER = Path(__file__).parent
-HINT = "docs/load-balancers.md says what a profile may have; 'esipp load-balancers' lists those that are there."
+HINT = "docs/load-balancers.md describes the form of a profile; 'esipp load-balancers' lists the built-in ones."
 
 Table = dict[str, Any]
 T = TypeVar("T")
 
 OWN = ("name", "title", "like", "without", "found")
-"""What a profile does not take over from the one that it is like."""
+"""Keys that a profile does not take over from the one it extends."""
 
 LISTS = ("traps", "annotations", "limits")
-"""What it adds to that one's, unless ``without`` names it."""
+"""Lists that it appends to, unless ``without`` names them."""
 
 HEADERS = ("x-forwarded-for", "proxy-v1", "proxy-v2")
 POLICIES, VANTAGES = ("Local", "Cluster", "unset"), ("outside", "pod", "node")
 
 
 def names() -> list[str]:
-    """The profiles that are there."""
+    """Names of the built-in profiles."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 @cache
 def all_profiles() -> tuple[LoadBalancer, ...]:
-    """Every profile that is there, by name."""
+    """The built-in profiles, sorted by name."""
     return tuple(named(name) for name in names())
 
 
 @cache
 def named(name: str) -> LoadBalancer:
-    """The profile of a name.
+    """The built-in profile of a name.
 
     Raises:
         PreflightError: there is none.
     """
     if name not in names():
-        raise PreflightError(f"There is no load balancer '{name}'.", f"known: {', '.join(names())}; or FILE.toml.")
+        raise PreflightError(f"Unknown load balancer '{name}'.", f"known: {', '.join(names())}; or FILE.toml.")
     return read_file(FOLDER / f"{name}.toml")
 
 
 def provider(text: str) -> LoadBalancer:
-    """What ``--provider`` asks for: the name of a profile, or a file (it ends with .toml).
+    """The profile that ``--provider`` names, by its name or by a file that ends with .toml.
 
     Raises:
-        PreflightError: there is no such profile or file, or it is no profile.
+        PreflightError: there is no such profile or file, or the file is not a profile.
     """
     return read_file(Path(text)) if text.endswith(".toml") else named(text)
 
@@ -95,11 +95,11 @@ def read_file(path: Path) -> LoadBalancer:
     """The profile in a file.
 
     Raises:
-        PreflightError: it cannot be read, or is no profile.
+        PreflightError: the file cannot be read, or is not a profile.
     """
     table = _table_of(path)
     if table.get("name") != path.stem:
-        raise _wrong(path, "", f"the name must be that of the file, '{path.stem}'")
+        raise _wrong(path, "", f"the name must match the file's, '{path.stem}'")
     return _Reader(path, _whole(path, table, [path.stem])).profile(str(table.get("like", "")))
 
 
@@ -107,27 +107,27 @@ def _table_of(path: Path) -> Table:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as broken:
-        raise PreflightError(f"The profile {path} cannot be read: {broken.strerror}.", HINT) from None
+        raise PreflightError(f"Cannot read the profile {path}: {broken.strerror}.", HINT) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise PreflightError(f"The profile {path} is no TOML: {broken}.", HINT) from None
+        raise PreflightError(f"The profile {path} is not valid TOML: {broken}.", HINT) from None
 
 
 def _whole(path: Path, table: Table, seen: list[str]) -> Table:
-    """The table with all that it takes over from the profile that it is like."""
+    """The table, completed from the profile that it extends."""
     like, without = table.get("like", ""), table.get("without", [])
     if not like:
         return table
     if not isinstance(like, str) or like not in names():
-        raise _wrong(path, "like", f"there is no profile '{like}'")
+        raise _wrong(path, "like", f"unknown profile '{like}'")
     if like in seen:
-        raise _wrong(path, "like", f"{' is like '.join([*seen, like])}: that has no end")
+        raise _wrong(path, "like", f"profiles extend each other in a cycle: {' -> '.join([*seen, like])}")
     if not isinstance(without, list) or not set(map(str, without)) <= set(LISTS):
-        raise _wrong(path, "without", f"it is a list of {', '.join(LISTS)}")
+        raise _wrong(path, "without", f"expected a list of {', '.join(LISTS)}")
     base = _whole(path, _table_of(FOLDER / f"{like}.toml"), [*seen, like])
     marks, own = base.get("found", {}), table.get("found", {})
     if (
         isinstance(own, dict) and "needs" in own and isinstance(own["needs"], list)
-    ):  # it is found as the base is, and by these
+    ):  # identified like the base, and by these
         marks = {key: value for key, value in marks.items() if key != "default"}
         table = {**table, "found": {**marks, **own, "needs": [*marks.get("needs", []), *own["needs"]]}}
     base = {key: value for key, value in base.items() if key not in OWN}
@@ -140,13 +140,13 @@ def _whole(path: Path, table: Table, seen: list[str]) -> Table:
 
 
 def _replaced(each: Table, own: list[Any]) -> bool:
-    """Whether an annotation of the base is given another value for the same purpose."""
+    """Whether the profile sets an annotation of the base to another value."""
     marks = [(other.get("purpose"), other.get("key")) for other in own if isinstance(other, dict)]
     return "purpose" in each and (each["purpose"], each.get("key")) in marks
 
 
 def _laid_over(base: Table, table: Table) -> Table:
-    """Tables key by key; a section that names sources of its own does not change whose the base's figures are."""
+    """Merge tables key by key. The base's figures keep their source if the section names its own."""
     merged = dict(base)
     default = base.get("source")
     if default is not None and "source" in table:
@@ -163,12 +163,12 @@ def _sourced(value: Any, source: Any) -> Any:
 
 def _wrong(path: Path, where: str, what: str) -> PreflightError:
     place = f"{path.name}: {where}: " if where else f"{path.name}: "
-    return PreflightError(f"No profile of a load balancer: {place}{what}.", HINT)
+    return PreflightError(f"Invalid load balancer profile: {place}{what}.", HINT)
 
 
 @dataclass
 class _Reader:
-    """Reads one table; every method names where it is in what it refuses."""
+    """A reader of one table; its errors name the place in the file."""
 
     path: Path
     table: Table
@@ -216,10 +216,10 @@ class _Reader:
         self._only(where, table, {"grade", "text", "url"})
         grade = self._parse(f"{where}.grade", one_of(Grade), table.get("grade"))
         if grade is Grade.DERIVED:
-            self._refuse(f"{where}.grade", "what is computed is not written into a profile")
+            self._refuse(f"{where}.grade", "a derived figure does not belong in a profile")
         url = table.get("url", "")
         if url and not re.match(r"https://[^\s<>\"()]+\Z", str(url)):
-            self._refuse(f"{where}.url", "it is no https:// address")
+            self._refuse(f"{where}.url", "expected an https:// address")
         return Source(name, grade, self._text("text", table, where), str(url))
 
     def _datapath(self) -> Datapath:
@@ -249,9 +249,9 @@ class _Reader:
             off_by_default=self._told(table, where, "off_by_default", flag),
         )
         if check.there == (check.target.value is Target.NONE):
-            self._refuse(where, "protocol and target are both 'none', or neither is")
+            self._refuse(where, "protocol and target must both be 'none', or neither")
         if check.there and (check.period is None or check.unhealthy is None):
-            self._refuse(where, "a health check has a period and an unhealthy threshold")
+            self._refuse(where, "a health check needs a period and an unhealthy threshold")
         return check
 
     def _status(self) -> Status:
@@ -305,7 +305,7 @@ class _Reader:
                 try:
                     re.compile(pattern)
                 except re.error as broken:
-                    self._refuse(f"found.{name}", f"'{pattern}' is no pattern: {broken}")
+                    self._refuse(f"found.{name}", f"'{pattern}' is not a valid pattern: {broken}")
         sets = {name: frozenset(texts.get(name, ())) for name in
                 ("platforms", "classes", "finalizers", "annotations", "ip_modes", "conditions")}  # fmt: skip
         default = self._parse("found.default", flag, table.get("default", False))
@@ -324,53 +324,53 @@ class _Reader:
 
     def _only(self, where: str, table: Any, known: Iterable[str]) -> None:
         if not isinstance(table, dict):
-            self._refuse(where, "it is a table")
+            self._refuse(where, "expected a table")
         for key in table:
             if key not in set(known):
-                self._refuse(where or key, f"'{key}' is not known there; {', '.join(sorted(known))} are")
+                self._refuse(where or key, f"unknown key '{key}'; known: {', '.join(sorted(known))}")
 
     def _section(self, name: str, of: Table, within: str = "", *, needed: bool = True) -> Table:
         if name not in of:
             if needed:
-                self._refuse(f"{within}{name}", "it is missing")
+                self._refuse(f"{within}{name}", "missing")
             return {}
         table = of[name]
         if not isinstance(table, dict):
-            self._refuse(f"{within}{name}", "it is a table")
+            self._refuse(f"{within}{name}", "expected a table")
         return dict(table)
 
     def _list(self, name: str) -> list[tuple[str, Table]]:
         given = self.table.get(name, [])
         if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-            self._refuse(name, f"they are tables, each [[{name}]]")
+            self._refuse(name, f"expected tables, each [[{name}]]")
         return [(f"{name}[{number}]", each) for number, each in enumerate(given, 1)]
 
     def _text(self, name: str, table: Mapping[str, Any], where: str = "") -> str:
         value = table.get(name)
         if not isinstance(value, str) or not value.strip():
-            self._refuse(f"{where}.{name}".lstrip("."), "a text is wanted")
+            self._refuse(f"{where}.{name}".lstrip("."), "expected a text")
         return value
 
     def _cited(self, where: str, table: Mapping[str, Any]) -> tuple[Source, ...]:
         given = table.get("source")
         ids = [str(each) for each in (given if isinstance(given, list) else [given]) if each is not None]
         if not ids:
-            self._refuse(where, "it names no source")
+            self._refuse(where, "missing source")
         for each in ids:
             if each not in self.sources:
-                self._refuse(where, f"there is no [sources.{each}]")
+                self._refuse(where, f"no section [sources.{each}]")
         return tuple(self.sources[each] for each in ids)
 
     def _parse(self, where: str, read: Callable[[Any], T], value: Any) -> T:
         if value is None:
-            self._refuse(where, "it is missing")
+            self._refuse(where, "missing")
         try:
             return read(value)
         except (ValueError, TypeError) as wrong:
             self._refuse(where, str(wrong))
 
     def _told(self, table: Table, where: str, name: str, read: Callable[[Any], T]) -> Told[T] | None:
-        """A figure with its own source, or its section's."""
+        """A figure with its own source, or with its section's."""
         if name not in table:
             return None
         given, place = table[name], f"{where}.{name}"
@@ -384,5 +384,5 @@ class _Reader:
     def _must(self, table: Table, where: str, name: str, read: Callable[[Any], T]) -> Told[T]:
         told = self._told(table, where, name, read)
         if told is None:
-            self._refuse(f"{where}.{name}", "it is missing")
+            self._refuse(f"{where}.{name}", "missing")
         return told

@@ -1,4 +1,4 @@
-"""docs/load-balancers.md, generated from the profiles: every figure with its footnote."""
+"""The generator of docs/load-balancers.md: every figure of the profiles with its footnote."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,27 +10,28 @@ from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds
 HEAD = """# Load balancers
 
 Generated from [the profiles](../esipp/loadbalancers/profiles) by `ci/generate`. Do not edit. `esipp load-balancers
-NAME` tells one of them whole, `esipp plan --provider NAME` what a run would ask there; `esipp run --provider NAME`
-takes it for the cluster's.
+NAME` prints one profile in full, `esipp plan --provider NAME` shows what a run would check there, and
+`esipp run --provider NAME` uses the profile for the cluster's load balancer.
 
-None of these figures is a verdict, and no verdict of a core row rests on one: a run measures. They say how long waiting
-may last, what is predicted, and what contradicts it.
+No figure here is a verdict, and no verdict of a core check depends on one: a run measures. The figures set timeouts and
+predictions, and a run reports measurements that contradict them.
 
-A figure is **documented** (by whoever makes the thing) or **reported** (by others; marked †); its footnote says where.
-Bounds are *derived*: **(N+1) x period** is the design's worst case for the black hole after a node lost its last
-endpoint, counted from the node's own 503, with N the unhealthy threshold. A node that is silent, and does not say 503,
-adds N time-outs. "Up" is healthy threshold x period, and the time until a list of targets is written, if there is one.
+A figure is **documented** (by the vendor or project) or **reported** (by others; marked †); its footnote has the
+source. Bounds are *derived*: **(N+1) x period** is the design's worst case for the black hole after a node loses its
+last local endpoint. It counts from the node's own 503; N is the unhealthy threshold. A node that is silent instead of
+answering 503 adds N timeouts. "Up" is healthy threshold x period, plus the time until the target list is updated, if
+there is one.
 """
 
 OWN = """## Write your own
 
-`--provider FILE.toml` takes a profile of your own; its name is that of the file. The least is to be like another one:
+`--provider FILE.toml` loads your own profile; its name must match the file's. The shortest profile extends another one:
 
 ```toml
 name = "our-cloud"
 title = "Our cloud's load balancer, health checks every 4 s"
-like = "octavia-amphora"    # all that is not said here
-without = ["limits"]        # but for its limits (or traps, or annotations)
+like = "octavia-amphora"    # takes over everything not set here
+without = ["limits"]        # except its limits (or traps, or annotations)
 system = "OpenStack"
 noun = "our load balancer"
 
@@ -39,49 +40,51 @@ grade = "documented"        # or "reported"
 text = "the operators' handbook, page 12"
 
 [check.local]
-source = "ours"             # of all figures of this section that do not name another
+source = "ours"             # of all figures of this section without their own source
 period = 4
 timeout = { value = 2, source = "ours" }
 off_by_default = false
 ```
 
-What is not known is refused, and so is a figure without a source.
+esipp refuses unknown keys, and figures without a source.
 
 """
 
 SECTIONS = {
     "": '`name`, `title`, `system`, `noun` (as in "an NLB takes 3 to 5 minutes"), `like`, `without`',
     "[sources.ID]": "`grade` (documented, reported), `text`, `url`",
-    "[datapath]": "`class` (forwarder, proxy), `local` and `cluster` (whose address a pod must see: client, node, pod, "
+    "[datapath]": "`class` (forwarder, proxy), `local` and `cluster` (the source addresses that a pod may see: client, "
+    "node, pod, "
     "load_balancer, other), `destination` (vip, node, pod), `out_of_band` (x-forwarded-for, proxy-v1, proxy-v2)",
     "[check.local], [check.cluster]": "`protocol` (http, tcp, none), `target` (health-check-node-port, kube-proxy, "
     "node-port, pod, none), `path`, `period`, `timeout`, `healthy`, `unhealthy`, `no_traffic_period`, `first_failure`, "
     "`off_by_default`",
-    "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds), `spreads` (whether all "
-    "nodes are used at once), `bound` (seconds until a node is left, where N and period do not say it)",
-    "[probes]": "`from`: CIDRs, or words",
+    "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds), `spreads` (whether traffic "
+    "goes to all nodes at once), `bound` (seconds until a node gets no more traffic, if not derived from N and period)",
+    "[probes]": "`from`: CIDRs, or a description",
     "[carries]": "`families`, `protocols`",
     "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",
-    "[times]": "seconds: `usual` (from, to), `created`, `answering`, `removed` (the most that is waited), `idle`",
+    "[times]": "seconds: `usual` (from, to), `created`, `answering`, `removed` (timeouts of a run), `idle`",
     "[[traps]]": "`kind`, `text`",
     "[[annotations]]": "`purpose`, `key`, `value`",
-    "[[limits]]": "`outcome` (unsupported, fails, differs, undecided), `why`; of which rows: `protocols`, `families`, "
+    "[[limits]]": "`outcome` (unsupported, fails, differs, undecided), `why`; the checks that it hits: `protocols`, "
+    "`families`, "
     "`policies`, `clients`, `what`",
     "[found]": "`platforms`, `default`, `workloads`, `classes`, `finalizers`, `annotations`, `hostnames`, `ip_modes`, "
-    "`conditions`: by what it is known on a cluster; `needs`: annotations that must be there besides, for a "
-    "variant that is known as the one that it is like; `objects`: collections of the API (`group/version/plural`) that "
-    "have something in them where it is at work",
+    "`conditions`: what identifies it on a cluster; `needs`: annotations that must also be set, for a variant that is "
+    "otherwise identified like the profile it extends; `objects`: API collections (`group/version/plural`) that are "
+    "not empty where it is in use",
 }
-"""The form of a file; sections but the first, ``[sources]`` and ``[found]`` have ``source``."""
+"""The keys of each section; all but the first, ``[sources]`` and ``[found]`` also have ``source``."""
 
 
 NOTHING = "-"
-"""Where there is no figure."""
+"""Placeholder where there is no figure."""
 
 
 @dataclass
 class _Notes:
-    """The footnotes, numbered as they are met."""
+    """The footnotes, numbered in order of first use."""
 
     numbers: dict[tuple[Grade, str, str], int] = field(default_factory=dict)
 
@@ -89,7 +92,7 @@ class _Notes:
         return "".join(f"[^{self._number(source)}]" for source in sources)
 
     def told(self, told: Told[Any] | None, say: Callable[[Any], str] = str) -> str:
-        """A figure with its mark; a dash where there is none."""
+        """A figure with its mark; a dash if there is none."""
         if told is None:
             return NOTHING
         return f"{say(told.value)}{'†' if told.grade is Grade.REPORTED else ''}{self.of(told.sources)}"
@@ -106,10 +109,10 @@ class _Notes:
 
 
 def render(profiles: Sequence[LoadBalancer]) -> str:
-    """The whole page."""
+    """Render the page."""
     notes = _Notes()
     lines = [HEAD, "## What pods see", "", *_datapaths(profiles, notes), ""]
-    lines += ["## How nodes are asked, and the bound", "", *_checks(profiles, notes), ""]
+    lines += ["## Health checks, and the bound of the black hole", "", *_checks(profiles, notes), ""]
     lines += ["## How long it takes", "", *_times(profiles, notes), ""]
     for profile in profiles:
         lines += _one(profile, notes)
@@ -128,7 +131,7 @@ def _link(profile: LoadBalancer) -> str:
 
 
 def _datapaths(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
-    heads = ("load balancer", "system", "class", "under Local", "under Cluster", "arrives for", "client told in",
+    heads = ("load balancer", "system", "class", "under Local", "under Cluster", "arrives for", "client reported in",
              "announced as", "families", "protocols")  # fmt: skip
 
     def row(profile: LoadBalancer) -> tuple[str, ...]:
@@ -151,8 +154,8 @@ def _datapaths(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
 
 
 def _checks(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
-    heads = ("load balancer", "policy", "asks", "period", "time-out", "healthy", "unhealthy", "black hole, at most",
-             "if silent", "up", "asked from")  # fmt: skip
+    heads = ("load balancer", "policy", "checks", "period", "timeout", "healthy", "unhealthy", "black hole, at most",
+             "if silent", "up", "checked from")  # fmt: skip
 
     def row(profile: LoadBalancer, policy: str, check: HealthCheck) -> tuple[str, ...]:
         period = notes.told(check.period, seconds)
@@ -160,7 +163,7 @@ def _checks(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
             period += f", {notes.told(check.no_traffic_period, seconds)} while idle"
         threshold = notes.told(check.unhealthy)
         if check.first_failure and check.first_failure.value:
-            threshold += f", 1 of a clear answer{notes.of(check.first_failure.sources)}"
+            threshold += f", 1 if the answer is clear{notes.of(check.first_failure.sources)}"
         silent, local = check.silent_bound if check.on else None, policy == "Local"
         rise = profile.rise if local else check.rise if check.on else None
         asked = asks(check) + notes.of((check.off_by_default or check.protocol).sources)
@@ -177,7 +180,15 @@ def _checks(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
 
 
 def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
-    heads = ("load balancer", "usually", "VIP within", "answers within", "gone within", "forgets after", "steered by")
+    heads = (
+        "load balancer",
+        "usually",
+        "VIP within",
+        "answers within",
+        "gone within",
+        "idle timeout",
+        "nodes chosen by",
+    )
 
     def row(profile: LoadBalancer) -> tuple[str, ...]:
         times = profile.times
@@ -190,14 +201,14 @@ def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
         )  # fmt: skip
 
     said = [
-        '"Within" is how long a run waits before it gives up; with a dash it waits as everywhere (60 s for a VIP).',
+        '"Within" is a timeout of the run; a dash stands for the default (60 s for a VIP).',
         "",
     ]
     return said + _table(heads, map(row, profiles))
 
 
 def _one(profile: LoadBalancer, notes: _Notes) -> list[str]:
-    lines = [f"## {profile.name}", "", f"{profile.title}." + (f" Like {profile.like}." if profile.like else ""), ""]
+    lines = [f"## {profile.name}", "", f"{profile.title}." + (f" Extends {profile.like}." if profile.like else ""), ""]
     for trap in profile.traps:
         lines.append(f"* **{trap.kind}**: {trap.text}{notes.of(trap.sources)}")
     for limit in profile.limits:
@@ -208,19 +219,19 @@ def _one(profile: LoadBalancer, notes: _Notes) -> list[str]:
             *sorted(limit.clients),
             *sorted(limit.what),
         ]
-        which = f"rows of {', '.join(hits)}" if hits else "rows"
+        which = f"checks of {', '.join(hits)}" if hits else "checks"
         lines.append(f"* *{which}* — {limit.outcome.value}: {limit.why}{notes.of(limit.sources)}")
     if profile.annotations:
         lines += ["", *_table(("for", "annotation", "value"), (
             (each.purpose, f"`{each.key}`", f"`{each.value}`{notes.of(each.sources)}") for each in profile.annotations
         ))]  # fmt: skip
     known = _known_by(profile.found)
-    lines += ["", f"Found by {known}." if known else "Not found by anything: `--provider` must say it."]
+    lines += ["", f"Identified by {known}." if known else "Not identifiable on a cluster: name it with `--provider`."]
     return [*lines, ""]
 
 
 def _known_by(marks: Marks) -> str:
-    """By what it is found, in words."""
+    """The signs of a profile on a cluster, as text."""
     told = {
         "pods of": marks.workloads,
         "loadBalancerClass": sorted(marks.classes),
@@ -233,11 +244,11 @@ def _known_by(marks: Marks) -> str:
     parts = [f"{name} {', '.join(f'`{each}`' for each in values)}" for name, values in told.items() if values]
     where = " or ".join(sorted(marks.platforms))
     if where and marks.default:
-        parts.insert(0, f"being what a Service gets on {where}")
+        parts.insert(0, f"default: a Service gets this load balancer on {where}")
     elif where:
         parts = [f"{part} on {where}" for part in parts[:1]] + parts[1:]
     if marks.needs:
-        parts.append(f"and {', '.join(f'`{each}`' for each in marks.needs)} besides")
+        parts.append(f"and also {', '.join(f'`{each}`' for each in marks.needs)}")
     if marks.objects:
-        parts.append(f"not where {', '.join(f'`{each}`' for each in marks.objects)} can be read and is empty")
+        parts.append(f"unless {', '.join(f'`{each}`' for each in marks.objects)} can be read and is empty")
     return "; ".join(parts)

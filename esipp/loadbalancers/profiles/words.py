@@ -1,4 +1,4 @@
-"""A profile's values in words, for the page and the terminal alike."""
+"""The values of a profile as text, for page and terminal."""
 
 from collections.abc import Iterable
 
@@ -21,19 +21,19 @@ OF_TARGET = {
 }
 OF_STEERING = {
     Steering.HEALTH_CHECKS: "health checks",
-    Steering.MEMBERSHIP: "its list of targets, written by an API",
-    Steering.ANNOUNCEMENT: "who announces the VIP",
+    Steering.MEMBERSHIP: "its target list, updated through an API",
+    Steering.ANNOUNCEMENT: "the nodes that announce the VIP",
 }
 
 
 def sources_seen(classes: Iterable[AddressClass]) -> str:
-    """Whose address a pod sees: ``the client``, ``a node or a pod``."""
+    """The owner of the address that a pod sees: ``the client``, ``a node or a pod``."""
     given = set(classes)
     return " or ".join(words for each, words in OF_SOURCE.items() if each in given)
 
 
 def seconds(value: float) -> str:
-    """Seconds, minutes where they are whole ones of more than one."""
+    """Seconds; whole minutes from two on."""
     if value >= 120 and value % 60 == 0:
         return f"{value / 60:g} min"
     return f"{value:g} s"
@@ -48,16 +48,16 @@ def span(value: tuple[float, float]) -> str:
 
 
 def asks(check: HealthCheck) -> str:
-    """What is asked, and how: ``HTTP /healthz at the health-check node port``."""
+    """The target of a health check, and its protocol: ``HTTP /healthz at the health-check node port``."""
     if not check.there:
-        return "nobody asks"
+        return "no health check"
     path = f" {check.path.value}" if check.path and check.path.value and check.protocol.value.value == "http" else ""
-    off = " (off unless asked for)" if not check.on else ""
+    off = " (off by default)" if not check.on else ""
     return f"{check.protocol.value.value.upper()}{path} at {OF_TARGET[check.target.value]}{off}"
 
 
 def bound(check: HealthCheck) -> str:
-    """The bound in words, for those too that have none."""
+    """The bound of the black hole as text; ``none`` if there is no bound."""
     if check.bound is None:
         return "none"
     said = seconds(check.bound)
@@ -67,6 +67,6 @@ def bound(check: HealthCheck) -> str:
 
 
 def takes(profile: LoadBalancer) -> str:
-    """How long one takes to be made, as a sentence of a waiting line; empty where nobody knows."""
+    """The usual creation time as a sentence of a progress line; empty if unknown."""
     usual = profile.times.usual
     return f"{profile.noun} takes {span(usual.value)}" if usual else ""

@@ -3,15 +3,13 @@
 from collections.abc import Callable
 
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings import api as compatibility
-from esipp.report.drawings import continuity, health, interoperability
-from esipp.report.drawings import endpoint_change as convergence
-from esipp.report.drawings import policy_change as flips
+from esipp.report.drawings import api, continuity, endpoint_change, health, interoperability, policy_change
 from esipp.report.drawings.markup import Html, Section, attempt, joined, paragraph
 
 __all__ = ["Section", "sections"]
 
-PARTS = (health, convergence, flips, continuity, compatibility, interoperability)
+PARTS = (health, endpoint_change, policy_change, continuity, api, interoperability)
+"""Modules in the order of the report, each with ``ID``, ``TITLE`` and ``draw(run)``."""
 
 
 def sections(run: RecordedRun) -> list[Section]:
