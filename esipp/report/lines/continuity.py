@@ -23,8 +23,9 @@ def section(judge: Judge, uncertainty: float) -> list[str]:
     families = [family for family in Family if any(key[1] is family for key in seen.streams)]
     ways = list(dict.fromkeys(way for way, _ in seen.streams))
     lines = [
-        f"steady traffic during disruptions; terminating pods keep serving for {seen.serves:.0f} s",
-        f"bound of the reference load balancers: {bound}; one clock, precise to {1000 * uncertainty:.1f} ms",
+        f"steady traffic during disruptions; terminating pods keep serving for {seen.serves:.0f} s; "
+        f"clock precise to {1000 * uncertainty:.1f} ms",
+        f"bound of the reference load balancers: {bound}",
         f"the cluster's own load balancer: {_own(seen.bound)}",
         "",
         f"{'':<42}"
