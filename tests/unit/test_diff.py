@@ -13,6 +13,7 @@ from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import FAILING, Kind
 from esipp.report.comparing.diff import Diff, compare
+from esipp.report.comparing.words import ranges
 from tests.unit.comparing_world import OTHER_NODES, one, run_of, said, told_check
 
 P, F, FLAKY, K = Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN
@@ -153,6 +154,26 @@ def test_the_stricter_level_counts_where_suites_disagree() -> None:
     old, new = run_of([said("a", P, Level.EXTENDED)]), run_of([said("a", F, Level.CORE)])
     assert compare(old, new).exit_code is ExitCode.NOT_CONFORMANT
     assert compare(new, old).fixed == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "whole"),
+    [
+        (["0 of 175 lost, gap 0.10 s"] * 2, "0 of 175 lost, gap 0.10 s"),
+        (["3 of 175 lost, gap 0.40 s", "0 of 175 lost, gap 1.2 s"], "0 to 3 of 175 lost, gap 0.40 to 1.2 s"),
+        (["p=1.5e-73 at pod a-5b", "p=0.2 at pod a-5b"], "p=1.5e-73 to 0.2 at pod a-5b"),
+        (["3 lost", "none lost", "4 refused"], "3 lost (2 other results)"),
+    ],
+)
+def test_numbers_of_several_checks_are_ranges(texts: list[str], whole: str) -> None:
+    assert ranges(texts) == whole
+
+
+def test_a_change_keeps_the_numbers_that_the_comparison_ignores() -> None:
+    old, new = said("a", P, observed="0 of 70 requests lost"), said("a", F, observed="9 of 72 requests lost")
+    (change,) = compare(run_of([old]), run_of([new])).changes
+    assert (change.before, change.after) == ("0 of all requests lost", "some of all requests lost")
+    assert (change.measured_before, change.measured_after) == ("0 of 70 requests lost", "9 of 72 requests lost")
 
 
 # ------------------------------------------------------------------------------------------------ not whole

@@ -1,6 +1,5 @@
 """Data planes found by runs, and their differences. Pure; lane names do not matter."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,7 @@ from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import FINE
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import Change, Kind, compare_checks
+from esipp.report.comparing.words import ranges
 
 KUBE_PROXY, IPTABLES = "kube-proxy", "iptables"
 UNKNOWN = "unknown"
@@ -199,24 +199,32 @@ def _key(change: Change, natures: Mapping[str, Nature]) -> Key:
 
 def _shown(changes: Sequence[Change], what: What) -> tuple[str, str]:
     """The observations on both data planes; only the classes of addresses if the verdicts are equal."""
-    before, after = Counter[str](), Counter[str]()
+    before: dict[str, list[str]] = {}
+    after: dict[str, list[str]] = {}
     for change in changes:
         assert change.old is not None
         assert change.new is not None
         same = change.old.status is change.new.status
         if what is What.RECORDED:
-            before[" and ".join(sorted(change.old.shown))] += 1
-            after[" and ".join(sorted(change.new.shown))] += 1
+            for found, classes in ((before, change.old.shown), (after, change.new.shown)):
+                found.setdefault(" and ".join(sorted(classes)), []).append(" and ".join(sorted(classes)))
         else:
-            before[change.before if same else f"{change.old.status.value}: {change.before}"] += 1
-            told = change.new.status.value if what in (What.MISSING, What.OPEN) else change.after
-            after[told if same or told == change.new.status.value else f"{change.new.status.value}: {told}"] += 1
+            status = "" if same else f"{change.old.status.value}: "
+            before.setdefault(status + change.before, []).append(status + (change.measured_before or change.before))
+            if what in (What.MISSING, What.OPEN):
+                after.setdefault(change.new.status.value, []).append(change.new.status.value)
+            else:
+                status = "" if same else f"{change.new.status.value}: "
+                after.setdefault(status + change.after, []).append(status + (change.measured_after or change.after))
     return _most(before), _most(after)
 
 
-def _most(found: Counter[str]) -> str:
-    told = [words for words, _ in found.most_common(MOST_SHOWN)]
-    return "; ".join(told) + (f"; and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else "")
+def _most(found: Mapping[str, Sequence[str]]) -> str:
+    """The most frequent observations, with ranges of their numbers."""
+    frequent = sorted(found.values(), key=len, reverse=True)[:MOST_SHOWN]
+    return "; ".join(map(ranges, frequent)) + (
+        f"; and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+    )
 
 
 def _levels(changes: Sequence[Change]) -> tuple[str, ...]:

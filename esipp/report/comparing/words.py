@@ -113,7 +113,7 @@ _FIGURE = re.compile(r"(?<![\w.:-])\+?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w-]|\.\d)")
 
 
 def ranges(texts: Sequence[str]) -> str:
-    """Sentences that differ only in numbers as one: ``1-3 of 175 lost``. Else the first one, and how many differ."""
+    """Sentences that differ only in numbers as one: ``1 to 3 of 175 lost``. Else the first one, and how many differ."""
     distinct = list(dict.fromkeys(texts))
     if len({_FIGURE.sub("N", text) for text in distinct}) > 1:
         return f"{distinct[0]} ({counted(len(distinct) - 1, 'other result')})"
@@ -123,7 +123,7 @@ def ranges(texts: Sequence[str]) -> str:
 
 def _range(figures: Sequence[str]) -> str:
     low, high = min(figures, key=float), max(figures, key=float)
-    return low if float(low) == float(high) else f"{low}-{high}"
+    return low if float(low) == float(high) else f"{low} to {high}"
 
 
 def gist(shape: Shape) -> str:
