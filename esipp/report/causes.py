@@ -96,7 +96,7 @@ def reasons(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], st
         elif verdict and verdict.status is status:
             # several features often lack for one reason; a check that lacks two counts for the first
             first = verdict.reason.removeprefix("needs ").partition("; ")[0]
-            what, _, why = (first if status is Status.UNSUPPORTED else verdict.reason).rpartition(": ")
+            what, _, why = first.rpartition(": ") if status is Status.UNSUPPORTED else ("", "", verdict.reason)
             key = (why, verdict.references, verdict.nature)
             reason = found.setdefault(key, Reason(why, verdict.references, nature=verdict.nature))
             reason.checks.append(check)

@@ -46,7 +46,7 @@ def report(run: RecordedRun) -> Json:
     """The report as a value."""
     found, said = parts(run), run.conclusion
     features = {name for part in found.values() for name in part.features()}
-    told = run.header.get("implementation", {})
+    described = run.header.get("implementation", {})
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -55,8 +55,8 @@ def report(run: RecordedRun) -> Json:
         "mode": "disruptive" if run.header["allow_disruptive"] else "default",
         "suite": {"version": run.header["suite"], "lane": run.header["lane"], "failOn": run.header["fail_on"]}
         | {"acceptKnownDefects": run.header["accept_known_defects"]},
-        "implementation": {name: told.get(name, "") for name in ("organization", "project", "url", "version")}
-        | {"contact": sorted(told.get("contact", []))},
+        "implementation": {name: described.get(name, "") for name in ("organization", "project", "url", "version")}
+        | {"contact": sorted(described.get("contact", []))},
         "cluster": {
             "facts": {name: fact.value for name, fact in run.facts.items() if name not in MEASURED},
             "components": [
@@ -77,8 +77,8 @@ def report(run: RecordedRun) -> Json:
 
 
 def _faults(run: RecordedRun) -> Json:
-    told = faults(run)
-    return {"faults": told} if told else {}
+    found = faults(run)
+    return {"faults": found} if found else {}
 
 
 def _instrument(run: RecordedRun) -> Json:
@@ -90,9 +90,9 @@ def _instrument(run: RecordedRun) -> Json:
 def _feature(run: RecordedRun, name: str) -> Json:
     """Whether a feature is present, and the source; ``leftOut`` if the user excluded it."""
     feature = run.features.get(name)
-    told = {"name": name, "supported": bool(feature and feature.present)}
-    told["decided"] = feature.why if feature else "not probed"
-    return told | ({"leftOut": True} if feature and feature.ours and not feature.present else {})
+    entry = {"name": name, "supported": bool(feature and feature.present)}
+    entry["decided"] = feature.why if feature else "not probed"
+    return entry | ({"leftOut": True} if feature and feature.ours and not feature.present else {})
 
 
 def _profile(run: RecordedRun, profile: Profile, found: dict[tuple[str, Level], Part]) -> Json:
@@ -124,7 +124,7 @@ def _status(run: RecordedRun, part: Part) -> Json:
         "result": _result(run, part, found, bool(skipped)),
         "statistics": {"Passed": len(passed), "Failed": len(failed), "Skipped": len(skipped)},
         "known": {"allowed": found.allowed, "defects": found.defects, "findings": found.findings},
-    } | {name: told for name, told in lists.items() if told}
+    } | {name: value for name, value in lists.items() if value}
 
 
 def _result(run: RecordedRun, part: Part, found: Tally, skipped: bool) -> str:
@@ -161,10 +161,10 @@ def _say(status: Json) -> str:
 def _known(run: RecordedRun) -> list[Json]:
     """Known differences with nature, reason and references; none of them counts as passed."""
     found = reasons(run.qualified, run.verdicts, Status.KNOWN)
-    told = [
+    entries = [
         {"reason": each.why, "reference": titles(each.references), "nature": each.nature or Nature.DEFECT.value}
         | {"references": [one.as_json() for one in each.references]}
         | {"tests": sorted(check.id for check in each.checks)}
         for each in found
     ]
-    return sorted(told, key=lambda each: (str(each["reason"]), str(each["reference"])))
+    return sorted(entries, key=lambda each: (str(each["reason"]), str(each["reference"])))

@@ -30,10 +30,10 @@ Json = dict[str, Any]
 
 def render(run: RecordedRun) -> str:
     """The document as text: keys in a fixed order, one check or record per line, so that documents can be compared."""
-    told = document(run)
+    content = document(run)
     lines = ["{"]
-    for number, (name, value) in enumerate(told.items()):
-        comma = "," if number < len(told) - 1 else ""
+    for number, (name, value) in enumerate(content.items()):
+        comma = "," if number < len(content) - 1 else ""
         lines.append(f"  {_json(name)}: {_fold(value)}{comma}")
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -136,8 +136,8 @@ def document(run: RecordedRun) -> Json:
 
 def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
     """The settings of a suite that measures; null if it did not run."""
-    told = run.of(suite, "settings")
-    return numbers.pick(told[-1], *names) if told else None
+    records = run.of(suite, "settings")
+    return numbers.pick(records[-1], *names) if records else None
 
 
 def _instrument(run: RecordedRun) -> Json:
@@ -153,9 +153,9 @@ def _instrument(run: RecordedRun) -> Json:
 
 
 def _profiles(run: RecordedRun) -> list[Json]:
-    told = {key: {"rows": len(part.checks), "verdicts": part.counts(run)} for key, part in parts(run).items()}
+    counts = {key: {"rows": len(part.checks), "verdicts": part.counts(run)} for key, part in parts(run).items()}
     return [
-        {"name": profile.value} | {level.value: told[profile.value, level] for level in Level} for profile in Profile
+        {"name": profile.value} | {level.value: counts[profile.value, level] for level in Level} for profile in Profile
     ]
 
 
@@ -171,33 +171,33 @@ def _checks(run: RecordedRun) -> list[Json]:
 def _check(run: RecordedRun, check: RecordedCheck, kept: bool) -> Json:
     """A check with its verdict; without a verdict, the status is null and the observation empty."""
     verdict = run.verdicts.get(check.id)
-    told: Mapping[str, Any] = verdict.as_json() if verdict else {}
+    fields: Mapping[str, Any] = verdict.as_json() if verdict else {}
     return {
         "id": check.id,
         "suite": check.suite,
         "profile": check.profile,
         "level": check.level.value,
-        "status": told.get("status"),
+        "status": fields.get("status"),
         "requirement": check.requirement,
         "references": _cited(check.references),
         "features": list(check.features),
         "fails_if": check.fails_if,
         "path": _path(check),
-        "expected": told.get("expected", check.expect),
-        "observed": told.get("observed", ""),
-        "reason": told.get("reason", ""),
-        "difference_references": told.get("references", []),
-        "likely": told.get("likely", ""),
-        "tally": told.get("tally", {}),
-        "shown": told.get("shown", []),
-        "ports": told.get("ports", ""),
-        "change": told.get("change", ""),
-        "witnesses": told.get("witnesses", ""),
-        "left_out": told.get("left_out", False),
-        "sees": told.get("sees", ""),
-        "nature": told.get("nature", ""),
-        "missing": told.get("missing", []),
-        "instrument": told.get("instrument", False),
+        "expected": fields.get("expected", check.expect),
+        "observed": fields.get("observed", ""),
+        "reason": fields.get("reason", ""),
+        "difference_references": fields.get("references", []),
+        "likely": fields.get("likely", ""),
+        "tally": fields.get("tally", {}),
+        "shown": fields.get("shown", []),
+        "ports": fields.get("ports", ""),
+        "change": fields.get("change", ""),
+        "witnesses": fields.get("witnesses", ""),
+        "left_out": fields.get("left_out", False),
+        "sees": fields.get("sees", ""),
+        "nature": fields.get("nature", ""),
+        "missing": fields.get("missing", []),
+        "instrument": fields.get("instrument", False),
         "files": [path.as_posix() for path in run.files(check.id)] if kept else [],
     }
 

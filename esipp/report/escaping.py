@@ -26,19 +26,19 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 def one_line(text: str, most: int = 300) -> str:
     """The text on one line, without invisible characters, cut to at most ``most`` characters."""
     seen = "".join(" " if unicodedata.category(each) in _INVISIBLE else each for each in text[: 4 * most])
-    told = " ".join(seen.split())
-    return told if len(told) <= most and len(text) <= 4 * most else told[: most - 1].rstrip() + "…"
+    line = " ".join(seen.split())
+    return line if len(line) <= most and len(text) <= 4 * most else line[: most - 1].rstrip() + "…"
 
 
 def code(text: str, most: int = 300) -> str:
     """The text as code, which Markdown does not interpret. An empty text becomes a dash."""
-    told = one_line(text, most)
-    if not told:
+    line = one_line(text, most)
+    if not line:
         return "-"
-    longest = max((len(run) for run in re.findall(r"`+", told)), default=0)
+    longest = max((len(run) for run in re.findall(r"`+", line)), default=0)
     fence = "`" * (longest + 1)
-    space = " " if told[0] == "`" or told[-1] == "`" else ""
-    return f"{fence}{space}{told}{space}{fence}"
+    space = " " if line[0] == "`" or line[-1] == "`" else ""
+    return f"{fence}{space}{line}{space}{fence}"
 
 
 def table_cell(text: str, most: int = 120) -> str:
@@ -51,8 +51,8 @@ def prose(text: str, most: int = 300) -> str:
 
     Not for the start of a line, where more characters have a meaning.
     """
-    told = one_line(text, most)
-    return code(told, most) if _LINKED.search(told) else _SPECIAL.sub(r"\\\1", told)
+    line = one_line(text, most)
+    return code(line, most) if _LINKED.search(line) else _SPECIAL.sub(r"\\\1", line)
 
 
 def links(references: Iterable[Reference]) -> str:
@@ -69,7 +69,7 @@ def _link(reference: Reference) -> str:
 
 def block(text: str, most: int = 1000) -> list[str]:
     """A code block with one line."""
-    told = one_line(text, most)
-    longest = max((len(run) for run in re.findall(r"`+", told)), default=0)
+    line = one_line(text, most)
+    longest = max((len(run) for run in re.findall(r"`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}sh", told, fence]
+    return [f"{fence}sh", line, fence]

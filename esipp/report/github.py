@@ -35,8 +35,8 @@ def runs_here(environment: Mapping[str, str]) -> bool:
 # --------------------------------------------------------------------------------------------------- single commands
 def command(name: str, message: str, **properties: str) -> str:
     """A workflow command in one line."""
-    told = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
-    return f"::{name}{' ' if told else ''}{told}::{_data(message)}"
+    pairs = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
+    return f"::{name}{' ' if pairs else ''}{pairs}::{_data(message)}"
 
 
 def _data(text: str) -> str:

@@ -103,12 +103,12 @@ def _suite(root: Element, name: str, run: RecordedRun) -> Element:
 def _labelled(run: RecordedRun, check: RecordedCheck, verdict: Verdict | None) -> dict[str, str]:
     """The texts of a check by label; the path of the evidence is relative to the run's folder."""
     evidence = f"rows/{check.id}" if verdict and verdict.status is not Status.PASS and run.files(check.id) else ""
-    told = {"level": check.level.value, "requirement": check.requirement, "expected": check.expect}
+    texts = {"level": check.level.value, "requirement": check.requirement, "expected": check.expect}
     if verdict is not None:
-        told |= {"verdict": verdict.status.value, "expected": verdict.expected, "observed": verdict.observed}
-        told |= {"sees": verdict.sees, "reason": verdict.reason, "likely": verdict.likely}
-        told |= {"nature": verdict.nature, "difference": with_urls(verdict.references)}
-    return told | {"reference": with_urls(check.references), "evidence": evidence}
+        texts |= {"verdict": verdict.status.value, "expected": verdict.expected, "observed": verdict.observed}
+        texts |= {"sees": verdict.sees, "reason": verdict.reason, "likely": verdict.likely}
+        texts |= {"nature": verdict.nature, "difference": with_urls(verdict.references)}
+    return texts | {"reference": with_urls(check.references), "evidence": evidence}
 
 
 def _add_outcome(case: Element, run: RecordedRun, check: RecordedCheck, verdict: Verdict) -> None:
@@ -120,9 +120,9 @@ def _add_outcome(case: Element, run: RecordedRun, check: RecordedCheck, verdict:
     if run.scale.spoils(verdict):
         kind = "error" if status in (Status.ERROR, Status.INCONCLUSIVE) else "failure"
         outcome = SubElement(case, kind, {"message": _clean(f"{status.value}: {seen}"), "type": status.value})
-        told = _labelled(run, check, verdict) | {"packets": verdict.change, "ports": verdict.ports}
-        told |= {"based on": verdict.witnesses, "repeat": f"{run.header['command']} {check.id}"}
-        outcome.text = _clean("\n".join(f"{label}: {text}" for label, text in told.items() if text))
+        texts = _labelled(run, check, verdict) | {"packets": verdict.change, "ports": verdict.ports}
+        texts |= {"based on": verdict.witnesses, "repeat": f"{run.header['command']} {check.id}"}
+        outcome.text = _clean("\n".join(f"{label}: {text}" for label, text in texts.items() if text))
         return
     why = {
         Status.KNOWN: f"known difference, {verdict.nature}: {verdict.reason} [{titles(verdict.references)}]",

@@ -22,7 +22,7 @@ def explain_check(check: Check) -> str:
     """The explanation of a check: its requirement, its references and its expectation."""
     if isinstance(check, PathCheck):
         return explain(check)
-    told = {
+    details = {
         "method": check.asked,
         "holds if": check.expected
         if check.level is not Level.RECORD
@@ -33,7 +33,7 @@ def explain_check(check: Check) -> str:
     }
     lines = [check.id, "=" * len(check.id), *textwrap.wrap(check.requirement, WIDTH, break_on_hyphens=False), ""]
     lines += fold("level", check.level.value, 12) + cite("because", check.references)
-    for label, text in told.items():
+    for label, text in details.items():
         lines += fold(label, text, 12) if text else []
     return "\n".join(lines)
 

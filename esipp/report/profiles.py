@@ -82,8 +82,8 @@ def _lacking(run: RecordedRun, check: RecordedCheck, reason: str) -> list[str]:
 
 def _missing(run: RecordedRun, name: str, checks: Sequence[str]) -> Missing:
     if name == OTHERWISE:
-        told = [run.verdicts[check] for check in checks]
-        return Missing(name, told[0].reason, any(verdict.left_out for verdict in told), checks)
+        verdicts = [run.verdicts[check] for check in checks]
+        return Missing(name, verdicts[0].reason, any(verdict.left_out for verdict in verdicts), checks)
     feature = run.features.get(name)
     return Missing(name, feature.why if feature else "not probed", bool(feature and feature.ours), checks)
 
@@ -106,8 +106,8 @@ def moment(at: float | None, precise: bool = False) -> str:
     """Unix seconds as an RFC 3339 time in UTC; empty for None."""
     if at is None:
         return ""
-    told = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds" if precise else "seconds")
-    return told.replace("+00:00", "Z")
+    text = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds" if precise else "seconds")
+    return text.replace("+00:00", "Z")
 
 
 def ended(run: RecordedRun) -> float | None:

@@ -109,10 +109,10 @@ def _ledger(run: RecordedRun) -> Json:
         for each in sorted(run.components)
         if not each.digest
     ]
-    told = {"suite_version": run.header["suite"], **settings(run, *names), "implementation": _implementation(run)}
-    told |= {"conclusion": said.result, "why": said.why, "counts": list(said.lines), "recorded_tests": recorded}
-    told |= {"faults": faults(run), "components_without_digest": undigested}
-    kept = {f"esipp_{name}": value for name, value in told.items() if value not in ([], {}, "")}
+    facts = {"suite_version": run.header["suite"], **settings(run, *names), "implementation": _implementation(run)}
+    facts |= {"conclusion": said.result, "why": said.why, "counts": list(said.lines), "recorded_tests": recorded}
+    facts |= {"faults": faults(run), "components_without_digest": undigested}
+    kept = {f"esipp_{name}": value for name, value in facts.items() if value not in ([], {}, "")}
     return {
         "name": LEDGER,
         "digest": {"sha256": run.sha256},

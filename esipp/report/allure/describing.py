@@ -117,10 +117,10 @@ def story_of(check: RecordedCheck) -> str:
     if check.place is None:
         return ".".join(check.id.split(".")[:2])
     external, internal = check.data.get("policy"), check.data.get("internal_policy")
-    told = [f"externalTrafficPolicy {external}"] * bool(external) + [f"internalTrafficPolicy {internal}"] * bool(
+    policies = [f"externalTrafficPolicy {external}"] * bool(external) + [f"internalTrafficPolicy {internal}"] * bool(
         internal
     )
-    return ", ".join(told) or "no policy"
+    return ", ".join(policies) or "no policy"
 
 
 def _parameters(check: RecordedCheck) -> Iterator[tuple[str, str]]:
@@ -151,7 +151,7 @@ def complete(check: RecordedCheck, verdict: Verdict, run: RecordedRun) -> None:
 
 def description(check: RecordedCheck, verdict: Verdict) -> str:
     """Requirement, expectation and observation in Markdown."""
-    told = {
+    texts = {
         "expected": verdict.expected,
         "observed": verdict.observed,
         "reason": verdict.reason,
@@ -164,7 +164,7 @@ def description(check: RecordedCheck, verdict: Verdict) -> str:
         "fails if": check.fails_if,
         "references": titles(check.references),
     }
-    lines = [f"- **{label}**: {_plain(text)}" for label, text in told.items() if text]
+    lines = [f"- **{label}**: {_plain(text)}" for label, text in texts.items() if text]
     return "\n".join([_plain(check.requirement), "", *lines])
 
 

@@ -31,7 +31,7 @@ def write_surroundings(run: RecordedRun, folder: Path) -> None:
         OSError: the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    told = {
+    properties = {
         "result": run.conclusion.sentence,
         "esipp": run.header["suite"],
         "run": run.header["run"],
@@ -41,7 +41,7 @@ def write_surroundings(run: RecordedRun, folder: Path) -> None:
         **{name: fact.value for name, fact in sorted(run.facts.items())},
         **{f"component.{each.name}": f"{each.image} {each.digest}".strip() for each in run.components},
     }
-    lines = [f"{_escape(name, key=True)} = {_escape(value)}\n" for name, value in told.items()]
+    lines = [f"{_escape(name, key=True)} = {_escape(value)}\n" for name, value in properties.items()]
     (folder / "environment.properties").write_text("".join(lines), encoding="ascii")
     (folder / "categories.json").write_text(json.dumps(CATEGORIES, indent=1) + "\n", encoding="utf-8")
     executor = folder / "executor.json"
@@ -52,13 +52,13 @@ def write_surroundings(run: RecordedRun, folder: Path) -> None:
 
 def _escape(text: object, key: bool = False) -> str:
     """The text in the format of Java properties: ASCII, one line."""
-    told = []
+    characters = []
     for each in str(text).encode("utf-16-be", errors="replace").decode("utf-16-be", errors="replace"):
         if each in "\\\n\r\t" or (key and each in " :=#!"):
-            told.append({"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(each, "\\" + each))
+            characters.append({"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(each, "\\" + each))
         elif " " <= each <= "~":
-            told.append(each)
+            characters.append(each)
         else:
             units = each.encode("utf-16-be")
-            told += [f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)]
-    return "".join(told)
+            characters += [f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)]
+    return "".join(characters)

@@ -41,7 +41,7 @@ def paper(diff: Diff) -> Paper:
 
 def document(diff: Diff) -> str:
     """The JSON: each changed check with both verdicts, and each compared distribution."""
-    told = {
+    content = {
         "kind": "esipp.diff",
         "version": 1,
         "sentence": diff.sentence,
@@ -63,7 +63,7 @@ def document(diff: Diff) -> str:
         "times": [_time(each) for each in diff.times.compared],
         "median_of_all_probes": diff.times.probes and list(diff.times.probes),
     }
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 # ------------------------------------------------------------------------------------------------------------ checks
@@ -224,10 +224,10 @@ def _sentence(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ JSON
 def _run(diff: Diff, which: int) -> dict[str, Any]:
     run = (diff.old, diff.new)[which]
-    told = {name: run.header.get(name) for name in ("run", "lane", "context", "suite", "at")}
+    fields = {name: run.header.get(name) for name in ("run", "lane", "context", "suite", "at")}
     said = run.conclusion
     concluded = {"result": said.result, "exit_code": int(said.exit_code), "why": said.why}
-    return told | {"rows": len(run.checks), "whole": run.whole, "trouble": run.trouble, "conclusion": concluded}
+    return fields | {"rows": len(run.checks), "whole": run.whole, "trouble": run.trouble, "conclusion": concluded}
 
 
 def _check(each: Change) -> dict[str, Any]:
@@ -243,14 +243,19 @@ def _check(each: Change) -> dict[str, Any]:
     }
 
 
-def _verdict(told: Verdict | None) -> dict[str, Any] | None:
-    if told is None:
+def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
         return None
-    return {"status": told.status.value, "observed": told.observed, "reason": told.reason, "likely": told.likely}
+    return {
+        "status": verdict.status.value,
+        "observed": verdict.observed,
+        "reason": verdict.reason,
+        "likely": verdict.likely,
+    }
 
 
 def _time(each: Compared) -> dict[str, Any]:
-    told = {
+    fields = {
         "of": each.of,
         "what": each.what,
         "unit": each.unit,
@@ -260,8 +265,8 @@ def _time(each: Compared) -> dict[str, Any]:
         "differs": each.differs,
     }
     if each.enough:
-        told |= {"p": each.p, "p_adjusted": each.adjusted, "shift": each.shift, "shift_95": [each.low, each.high]}
-    return told
+        fields |= {"p": each.p, "p_adjusted": each.adjusted, "shift": each.shift, "shift_95": [each.low, each.high]}
+    return fields
 
 
 def _summary(of: Distribution) -> dict[str, Any]:

@@ -51,9 +51,9 @@ def environment(runs: Sequence[RecordedRun]) -> list[Setting]:
         "option": [_options(run) for run in runs],
     }
     found = []
-    for group, told in groups.items():
-        names = dict.fromkeys(name for each in told for name in each)
-        found += [Setting(group, name, tuple(each.get(name, NOTHING) for each in told)) for name in names]
+    for group, values in groups.items():
+        names = dict.fromkeys(name for each in values for name in each)
+        found += [Setting(group, name, tuple(each.get(name, NOTHING) for each in values)) for name in names]
     return found
 
 
@@ -66,8 +66,8 @@ def when(run: RecordedRun) -> str:
 def name_of(run: RecordedRun) -> str:
     """A short name of a run."""
     facts = [run.facts[name].value for name in ("kubernetes", "proxy-mode") if name in run.facts]
-    told = ", ".join([str(run.header.get("lane", "?")), *facts])
-    return f"{told} (run {run.header.get('run', '?')}, {when(run)})"
+    words = ", ".join([str(run.header.get("lane", "?")), *facts])
+    return f"{words} (run {run.header.get('run', '?')}, {when(run)})"
 
 
 def _of_run(run: RecordedRun) -> Mapping[str, str]:
@@ -84,14 +84,14 @@ def _components(run: RecordedRun) -> Mapping[str, str]:
     """The components by name, each with all its images."""
     found: dict[str, dict[str, None]] = {}
     for each in run.components:
-        told = " ".join(part for part in (each.image, each.version, each.digest) if part)
-        found.setdefault(each.name, {})[told or NOTHING] = None
-    return {name: "; ".join(sorted(told)) for name, told in found.items()}
+        words = " ".join(part for part in (each.image, each.version, each.digest) if part)
+        found.setdefault(each.name, {})[words or NOTHING] = None
+    return {name: "; ".join(sorted(words)) for name, words in found.items()}
 
 
 def _options(run: RecordedRun) -> Mapping[str, str]:
-    told = {name: run.header[name] for name in (*_OPTIONS, "created_with") if name in run.header}
-    return {name.replace("_", "-"): _plain(value) for name, value in told.items()}
+    options = {name: run.header[name] for name in (*_OPTIONS, "created_with") if name in run.header}
+    return {name.replace("_", "-"): _plain(value) for name, value in options.items()}
 
 
 def _plain(value: object) -> str:

@@ -138,8 +138,8 @@ def merge_shards(runs: Sequence[RecordedRun]) -> Merged:
         if name in said:
             verdicts[name] = agreed(said[name])
             if len({each.status for _, each in _asked(said[name])}) > 1:
-                told = ", ".join(f"{each.status.value} in run {run}" for run, each in said[name])
-                disagreements[name] = told
+                words = ", ".join(f"{each.status.value} in run {run}" for run, each in said[name])
+                disagreements[name] = words
     faults = [fault for run in runs for fault in _faults_of_part(run)]
     missing = len(checks) - len(verdicts)
     if missing:
@@ -156,14 +156,14 @@ def agreed(said: Sequence[tuple[str, Verdict]]) -> Verdict:
     a check until it passes proves nothing. A part that excluded the check does not count.
     """
     asked = _asked(said)
-    told = [verdict for _, verdict in asked]
-    clear = [verdict for verdict in told if verdict.status not in UNDECIDED]
+    verdicts = [verdict for _, verdict in asked]
+    clear = [verdict for verdict in verdicts if verdict.status not in UNDECIDED]
     if len({verdict.status for verdict in clear}) > 1:
         what = "; ".join(f"{verdict.status.value} in run {run}: {verdict.observed}" for run, verdict in asked)
         return replace(clear[0], status=Status.FLAKY, observed=what, reason="the parts of the run disagree")
-    if len(clear) == len(told) or (clear and clear[0].status in FAILING):
+    if len(clear) == len(verdicts) or (clear and clear[0].status in FAILING):
         return clear[0]
-    return next(verdict for verdict in told if verdict.status in UNDECIDED)
+    return next(verdict for verdict in verdicts if verdict.status in UNDECIDED)
 
 
 def _asked(said: Sequence[tuple[str, Verdict]]) -> Sequence[tuple[str, Verdict]]:

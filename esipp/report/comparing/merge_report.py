@@ -59,9 +59,9 @@ def marks(columns: Sequence[Column]) -> dict[str, Marks]:
     return {name: tuple(_mark(column, name) for column in columns) for name in ids}
 
 
-def matters(told: Marks) -> bool:
+def matters(found: Marks) -> bool:
     """Whether the columns that selected a check differ, or one of them has no good verdict."""
-    return len(set(told) - {NOT_ASKED}) > 1 or bool(set(told) - FINE)
+    return len(set(found) - {NOT_ASKED}) > 1 or bool(set(found) - FINE)
 
 
 def _mark(column: Column, name: str) -> str:
@@ -72,14 +72,14 @@ def _mark(column: Column, name: str) -> str:
 
 # ---------------------------------------------------------------------------------------------------------- matrix
 def _matrix(columns: Sequence[Column], only_differences: bool | None) -> Section:
-    told = marks(columns)
+    found = marks(columns)
     checks = {name: check for column in reversed(columns) for name, check in column.checks.items()}
-    stems = Counter(_stem(checks[name]) for name in told)
-    lines = _lines(told, checks, stems)
-    alike = sum(1 for each in told.values() if not matters(each))
+    stems = Counter(_stem(checks[name]) for name in found)
+    lines = _lines(found, checks, stems)
+    alike = sum(1 for each in found.values() if not matters(each))
     hidden = (len(lines) > LONG if only_differences is None else only_differences) and bool(alike)
     if hidden:
-        lines = _lines({name: each for name, each in told.items() if matters(each)}, checks, stems)
+        lines = _lines({name: each for name, each in found.items() if matters(each)}, checks, stems)
     about = LEGEND
     if hidden:
         about += f" {alike:,} checks are not listed: all their runs have the same good verdict."
@@ -90,11 +90,11 @@ def _matrix(columns: Sequence[Column], only_differences: bool | None) -> Section
 
 
 def _lines(
-    told: Mapping[str, Marks], checks: Mapping[str, RecordedCheck], stems: Mapping[Stem, int]
+    found: Mapping[str, Marks], checks: Mapping[str, RecordedCheck], stems: Mapping[Stem, int]
 ) -> list[tuple[str, ...]]:
     """One line for all checks of a kind with equal marks; ``stems`` has the number of checks of each kind."""
     groups: dict[tuple[Stem, Marks], list[str]] = {}
-    for name, each in told.items():
+    for name, each in found.items():
         groups.setdefault((_stem(checks[name]), each), []).append(name)
     lines: list[tuple[str, ...]] = []
     for (stem, each), names in groups.items():
@@ -154,10 +154,10 @@ def _counts(columns: Sequence[Column]) -> Section:
 def _disagreements(columns: Sequence[Column]) -> Iterable[Section]:
     for column in columns:
         groups: dict[str, list[str]] = {}
-        for name, told in column.disagreements.items():
-            groups.setdefault(told, []).append(name)
+        for name, words in column.disagreements.items():
+            groups.setdefault(words, []).append(name)
         if groups:
-            items = tuple(Item(told, (), tuple(patterns(names))) for told, names in groups.items())
+            items = tuple(Item(words, (), tuple(patterns(names))) for words, names in groups.items())
             about = "Contradicting verdicts are flaky. If one part could not decide, the check is undecided."
             yield Section("Checks on which the parts disagree", about, items)
 
@@ -167,10 +167,10 @@ def _environment(columns: Sequence[Column]) -> Section:
     names = [column.name for column in columns for _ in column.runs]
     if len(columns) < len(runs):
         names = [str(run.header.get("run", "?")) for run in runs]
-    told = environment(runs)
-    same = [each for each in told if not each.differs and each.group in ("fact", "component", "run")]
+    settings = environment(runs)
+    same = [each for each in settings if not each.differs and each.group in ("fact", "component", "run")]
     common = "; ".join(f"{each.name} {each.short[0]}" for each in same if each.name != CHECKS)
-    checks = tuple((each.group, each.name, *each.short) for each in told if each.differs)
+    checks = tuple((each.group, each.name, *each.short) for each in settings if each.differs)
     about = f"The same in all runs: {common}." if common else ""
     wide = frozenset(range(2, 2 + len(names)))
     table = Table(("kind", "name", *names), checks, wide) if checks else None
@@ -182,7 +182,7 @@ def document(merged: Merged) -> str:
     """The JSON: each check with its verdict in each column."""
     columns = merged.columns
     checks = {name: check for column in reversed(columns) for name, check in column.checks.items()}
-    told = {
+    content = {
         "kind": "esipp.merge",
         "version": 1,
         "sentence": merged.sentence,
@@ -210,7 +210,7 @@ def document(merged: Merged) -> str:
             for each in environment([run for column in columns for run in column.runs])
         ],
     }
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def _column(each: Column) -> dict[str, object]:

@@ -90,31 +90,31 @@ def _ways(run: RecordedRun) -> Iterable[tuple[str, str]]:
 
 
 def _convergence(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
-    for told in run.of("convergence", "distribution"):
-        name = f"{told['balancer']}, {told['family']}, {told['direction']}: {told['phase']}"
-        yield (CONVERGENCE, name), [float(each) for each in told["samples"]]
+    for record in run.of("convergence", "distribution"):
+        name = f"{record['balancer']}, {record['family']}, {record['direction']}: {record['phase']}"
+        yield (CONVERGENCE, name), [float(each) for each in record["samples"]]
 
 
 def _health(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
-    for told in run.of("health_checks", "round"):
-        took = [each["seconds"] for each in told["status"].values() if each.get("seconds") is not None]
+    for record in run.of("health_checks", "round"):
+        took = [each["seconds"] for each in record["status"].values() if each.get("seconds") is not None]
         if took:
             yield (HEALTH, "every node"), [float(max(took))]
 
 
 def _gaps(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
-    for told in run.of("continuity", "way"):
-        yield (GAPS, str(told["phase"])), [float(told["gap"])]
+    for record in run.of("continuity", "way"):
+        yield (GAPS, str(record["phase"])), [float(record["gap"])]
 
 
 def _flips(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
     clients = {address for each in run.topology.get("clients", {}).values() for address in each["addresses"]}
     flips: dict[str, list[dict[str, Any]]] = {}
-    for told in run.of("compatibility", "flip"):
-        flips.setdefault(told["service"], []).append(told)
+    for record in run.of("compatibility", "flip"):
+        flips.setdefault(record["service"], []).append(record)
     streams: dict[str, list[list[list[Any]]]] = {}
-    for told in run.of("compatibility", "stretch"):
-        streams.setdefault(told["service"], []).append(told["stretches"])
+    for record in run.of("compatibility", "stretch"):
+        streams.setdefault(record["service"], []).append(record["stretches"])
     for service, own in flips.items():
         for flip, after in zip(own, [*own[1:], None], strict=True):
             if not flip["number"]:

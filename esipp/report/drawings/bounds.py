@@ -24,7 +24,7 @@ SUITE = "convergence"
 LEFT = 220.0
 ROW = 26.0
 KINDS = ("timed_out", "refused", "reset", "wrong", "stray")
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 class Bound(NamedTuple):
@@ -38,10 +38,10 @@ def bounds(run: RecordedRun) -> dict[str, Bound]:
     """The bound of each load balancer with its source, its reported settings and the observed ones."""
     found = {}
     for each in run.of(SUITE, "checks"):
-        told, observed = each.get("told") or {}, each.get("observed") or {}
+        reported, observed = each.get("told") or {}, each.get("observed") or {}
         gaps, failures = observed.get("gaps") or {}, [n for n in observed.get("failures") or [] if real(n) is not None]
         seen = (real(gaps.get("p50")), max(failures, default=None))
-        claimed = (real(told.get("period")), told.get("failures"))
+        claimed = (real(reported.get("period")), reported.get("failures"))
         beside = f"observed: N={seen[1]}, period {seen[0]:.2f} s" if seen[0] and seen[1] else ""
         if claimed[0] is not None and claimed[1] is not None:
             seconds, words = (claimed[1] + 1) * claimed[0], f"reported: N={claimed[1]}, period {claimed[0]:.2f} s"
@@ -187,7 +187,7 @@ def balance(run: RecordedRun) -> Html:
     if not found:
         return Html("")
     drawing = Drawing("convergence-balance", "Balance of new connections by node", "")
-    scale, y, rows, told = Scale(0, 1, LEFT, WIDTH - 110), 20.0, [], []
+    scale, y, rows, descriptions = Scale(0, 1, LEFT, WIDTH - 110), 20.0, [], []
     for each in found:
         name, p = f"{each['balancer']} {each['family']}", real(each.get("p_value"))
         nodes = {str(node): int(count) for node, count in sorted((each.get("nodes") or {}).items())}
@@ -206,11 +206,11 @@ def balance(run: RecordedRun) -> Html:
         split = ", ".join(f"{node} {count}" for node, count in nodes.items())
         pods = ", ".join(f"{node} {count}" for node, count in sorted((each.get("pods") or {}).items()))
         rows.append([name, split, pods, total, int(each.get("lost") or 0), said])
-        told.append(f"{name}: {split}; n {total}, {said}")
+        descriptions.append(f"{name}: {split}; n {total}, {said}")
         y += 25
     drawing.line((scale(0.5), 12), (scale(0.5), y), stroke=BAD, dash="4 3", wide=1.4)
     drawing.text(scale(0.5), 10, "half", anchor="middle", fill=BAD, size=11)
-    drawing.height, drawing.words = y, "; ".join(told)
+    drawing.height, drawing.words = y, "; ".join(descriptions)
     words = (
         "New connections by the node that received them; one node has two pods, another has one. p: the exact "
         "two-sided binomial test against equal halves. A load balancer that announces a VIP from one node uses only "
@@ -235,7 +235,7 @@ def checks(run: RecordedRun) -> Html:
     samples = {str(each["balancer"]): [real(s) for s in each["observed"]["gaps"]["samples"]] for each in found}
     known = {name: [s for s in of if s is not None] for name, of in samples.items()}
     scale = scale_of((s for of in known.values() for s in of), LEFT, WIDTH - 190)
-    y, rows, told = 26.0, [], []
+    y, rows, descriptions = 26.0, [], []
     for at, title in enumerate(("p50", "p95", "max", "n")):
         drawing.text(WIDTH - 140 + at * 46, 14, title, anchor="end", fill=MUTED, size=11)
     for each in found:
@@ -252,12 +252,12 @@ def checks(run: RecordedRun) -> Html:
         steps = ", ".join(f"{n} x{failures.count(n)}" for n in sorted(set(failures))) or "none observed"
         sources = ", ".join(str(of) for of in each["observed"].get("sources") or [])
         rows.append([name, *figures, int(gaps.get("n") or 0), period, str(said.get("failures")), steps, sources])
-        told.append(
+        descriptions.append(
             f"{name}: p50 {number(figures[0])}, p95 {number(figures[1])}, max {number(figures[2])} s, n {gaps.get('n')}"
         )
         y += 30
     drawing.axis(scale, 20, y)
-    drawing.height, drawing.words = y + 20, "; ".join(told)
+    drawing.height, drawing.words = y + 20, "; ".join(descriptions)
     words = (
         "Each dot is the time between two SYNs from the load balancer at the health-check port of one node. The "
         "triangle below the line is the period that the load balancer reports."

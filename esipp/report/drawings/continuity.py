@@ -46,13 +46,13 @@ def _begin(run: RecordedRun, seen: Evidence) -> Html:
     lines = []
     if settings.get("trouble"):
         lines.append(paragraph(tag("strong", f"No measurement: {settings['trouble']}")))
-    told = [
+    parts = [
         f"a new connection on every way in each {real(settings.get('spacing')) or 0:g} s",
         f"lost without an answer within {real(settings.get('timeout')) or 0:g} s",
         f"terminating pods keep serving for {settings.get('serves')} s",
     ]
     if settings:
-        lines.append(paragraph("; ".join(told) + f". {seen.budget_words}."))
+        lines.append(paragraph("; ".join(parts) + f". {seen.budget_words}."))
     for each in run.of(SUITE, "obstacle"):
         lines.append(paragraph(f"{each.get('way')} {each.get('family')} could not be tested: {each.get('why')}"))
     if not seen.windows:
@@ -119,9 +119,9 @@ def _tables(run: RecordedRun, seen: Evidence) -> Html:
     for phase in seen.phases:
         for way in (each for each in seen.ways if each.phase == phase):
             said = verdicts.get((phase, way.way, way.family))
-            told = f"{said.what}: {said.status}" if said else "no verdict"
+            judgement = f"{said.what}: {said.status}" if said else "no verdict"
             numbers = [way.requests, way.lost, way.late, way.gap, way.wrong_answers, way.broken]
-            rows.append([f"{phase}, {way.way} {way.family}", *numbers, told])
+            rows.append([f"{phase}, {way.way} {way.family}", *numbers, judgement])
         for family in sorted({family for of, family in control if of == phase}):
             requests, wrong = control[phase, family]
             rows.append([f"{phase}, control {family}", requests, wrong, None, None, None, None, "the control"])

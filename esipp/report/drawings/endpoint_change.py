@@ -53,14 +53,14 @@ def _begin(run: RecordedRun) -> Html:
     ]
     if short:
         said.append(f"Fewer endpoint changes than requested: {'; '.join(short)}.")
-    told = {
+    facts = {
         "seed": settings.get("seed"),
         "planned seconds between requests:": settings.get("spacing"),
         "timeout of a request in seconds:": settings.get("timeout"),
         "packets:": settings.get("packets"),
     }
     clock = real(settings.get("clock_uncertainty"))
-    known = [f"{name} {value}" for name, value in told.items() if value is not None]
+    known = [f"{name} {value}" for name, value in facts.items() if value is not None]
     known += [f"all times on one clock, precise to {1000 * clock:.1f} ms"] if clock is not None else []
     lines = [paragraph(" ".join(said), " ", "; ".join(known))]
     for each in run.of(SUITE, "obstacle"):

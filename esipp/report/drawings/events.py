@@ -19,7 +19,7 @@ LANE = 15.0
 SIGNS = {"timeout": "x", "unreachable": "x", "pending": "x", "refused": "v", "reset": "o"}
 """The signs of requests without a right answer; other outcomes are a plus."""
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 class Event(NamedTuple):
@@ -27,8 +27,8 @@ class Event(NamedTuple):
 
     balancer: str
     family: str
-    move: Told
-    seen: Told
+    move: Record
+    seen: Record
 
     @property
     def outage(self) -> float:
@@ -119,7 +119,7 @@ def timelines(run: RecordedRun) -> Html:
 def moments(event: Event) -> list[tuple[float, str]]:
     """The moments of an event, in order."""
     move, seen, up = event.move, event.seen, bool(event.move.get("up"))
-    told = [
+    known = [
         (move.get("cause"), "call"),
         (move.get("trigger"), "pod ready" if up else "pod unready or terminating"),
         (move.get("slice"), "in the EndpointSlices" if up else "out of the EndpointSlices"),
@@ -128,7 +128,7 @@ def moments(event: Event) -> list[tuple[float, str]]:
         (seen.get("decision"), f"decided: {'healthy' if up else 'unhealthy'}"),
         (seen.get("at"), f"{'first' if up else 'last'} request through the node"),
     ]
-    return sorted((at, said) for value, said in told if (at := real(value)) is not None)
+    return sorted((at, said) for value, said in known if (at := real(value)) is not None)
 
 
 def _figure(
@@ -151,8 +151,8 @@ def _figure(
 
 def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, ident: str, words: str) -> Html:
     seen = moments(event)
-    told = ", ".join(f"{what} {at - (real(event.move.get('cause')) or 0):.2f} s" for at, what in seen)
-    drawing = Drawing(ident, event.name, f"{words}. Seconds after the call: {told}")
+    times = ", ".join(f"{what} {at - (real(event.move.get('cause')) or 0):.2f} s" for at, what in seen)
+    drawing = Drawing(ident, event.name, f"{words}. Seconds after the call: {times}")
     cause = real(event.move.get("cause")) or 0.0
     checks = {
         name.split("health check of ")[1].rsplit(" ", 1)[0]: of
@@ -203,7 +203,7 @@ def _hole(event: Event, bound: Bound, checks: Mapping[str, Sequence[Stretch]]) -
     """
     hole, end = real(event.seen.get("black_hole")), real(event.seen.get("last_lost_by_steering"))
     cause, until = real(event.move.get("cause")), real(event.move.get("until"))
-    told = real((event.move.get("health") or {}).get(event.family))
+    unhealthy = real((event.move.get("health") or {}).get(event.family))
     if hole is None or bound.seconds is None or cause is None or until is None:
         return None
     if hole > 0 and end is not None:
@@ -211,7 +211,7 @@ def _hole(event: Event, bound: Bound, checks: Mapping[str, Sequence[Stretch]]) -
     others = (each for node, of in checks.items() if node != event.move.get("node") for each in of)
     firsts = [max(each.since, cause) for each in others if each.outcome == "200" and cause <= each.until]
     other = min((at for at in firsts if at < until), default=None)
-    return None if told is None or other is None else max(told, other)
+    return None if unhealthy is None or other is None else max(unhealthy, other)
 
 
 def _vip(name: str, event: Event) -> bool:

@@ -14,7 +14,7 @@ AROUND = 0.6
 """Seconds before and after a phase that the figure includes."""
 
 MOST_NODES = 6
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> Html:
@@ -68,14 +68,14 @@ def zooms(seen: Evidence) -> Html:
             lost, late = sum(each.lost for each in here), sum(each.late for each in here)
             broken = sum(each.broken for each in here)
             ways = many(len(here), "way in", "ways in")
-            told = f"{key(at)} {window.get('phase')}: {lost} lost, {late} late, {broken} broken, on {ways}"
-            parts.append(details(told, _zoom(seen, at, window, here)))
+            summary = f"{key(at)} {window.get('phase')}: {lost} lost, {late} late, {broken} broken, on {ways}"
+            parts.append(details(summary, _zoom(seen, at, window, here)))
         else:
             calm.append(f"{key(at)} {window.get('phase')}")
     quiet = [each for each in seen.ways if each.phase == "quiet" and (each.wrong or each.breaks)]
     if quiet:
-        told = "; ".join(f"{each.name}: {each.lost} lost, {each.late} late of {each.requests}" for each in quiet)
-        calm_words = f"Without a disruption: {told}."
+        summary = "; ".join(f"{each.name}: {each.lost} lost, {each.late} late of {each.requests}" for each in quiet)
+        calm_words = f"Without a disruption: {summary}."
     else:
         calm_words = "Without a disruption, nothing was missed." if seen.ways else ""
     if calm:
@@ -83,7 +83,7 @@ def zooms(seen: Evidence) -> Html:
     return joined([heading("Phases in detail"), paragraph(calm_words), *parts])
 
 
-def _zoom(seen: Evidence, at: int, window: Told, here: Sequence[Way]) -> Html:
+def _zoom(seen: Evidence, at: int, window: Record, here: Sequence[Way]) -> Html:
     begin = real(window.get("began")) or 0.0
     moments = [at for way in here for at in way.moments]
     end = max([real(window.get("until")) or begin, *moments]) + AROUND
@@ -98,9 +98,9 @@ def _zoom(seen: Evidence, at: int, window: Told, here: Sequence[Way]) -> Html:
     for x, row, text in staggered(labels, WIDTH, 10):
         if row == 0:
             drawing.text(x, 14, text, size=10, bold=True)
-    for told in list(seen.health)[: MOST_NODES * 2]:
-        runs = [Stretch(float(s) - begin, float(u) - begin, int(n), str(o), "") for s, u, n, o in told["stretches"]]
-        name = f"health check of {shorten(told.get('node'), 16)} {told.get('family')}"
+    for record in list(seen.health)[: MOST_NODES * 2]:
+        runs = [Stretch(float(s) - begin, float(u) - begin, int(n), str(o), "") for s, u, n, o in record["stretches"]]
+        name = f"health check of {shorten(record.get('node'), 16)} {record.get('family')}"
         drawing.text(LEFT - 8, y + 10, name, anchor="end", size=11, fill=MUTED)
         health(drawing, runs, scale, y + 1)
         y += 13

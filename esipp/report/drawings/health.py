@@ -34,7 +34,7 @@ WEIGHT = "x-load-balancing-endpoint-weight"
 NODES = ("endpoint-node", "bare-node", "other-node", "control-plane")
 """The nodes with a column; questions about others are in the table below."""
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 def draw(run: RecordedRun) -> Html:
@@ -48,7 +48,7 @@ def draw(run: RecordedRun) -> Html:
     return joined((attempt(what, make) for what, make in parts.items()), "\n")
 
 
-def said(answer: Told) -> str:
+def said(answer: Record) -> str:
     """An answer in words: status and count of local endpoints, or the outcome without an answer."""
     if answer.get("outcome") != "answered":
         outcome = str(answer.get("outcome"))
@@ -67,7 +67,7 @@ def said(answer: Told) -> str:
     return words
 
 
-def _tally(answers: Iterable[Told]) -> Counter[str]:
+def _tally(answers: Iterable[Record]) -> Counter[str]:
     found: Counter[str] = Counter()
     for each in answers:
         found[said(each)] += int(each.get("count") or 1)
@@ -81,8 +81,8 @@ def _sign(words: str) -> str:
 
 # ------------------------------------------------------------------------------------------------------- by situation
 def _answers(run: RecordedRun) -> Html:
-    by_cell: dict[tuple[str, str], dict[str, list[Told]]] = {}
-    others: dict[str, list[Told]] = {}
+    by_cell: dict[tuple[str, str], dict[str, list[Record]]] = {}
+    others: dict[str, list[Record]] = {}
     for each in run.of(SUITE, "answer"):
         question = str(each["question"])
         situation, family, rest = (*question.split(".", 2), "", "")[:3]
@@ -138,7 +138,7 @@ def _not_right(run: RecordedRun) -> dict[str, str]:
     return found
 
 
-def _cell(situation: str, place: str, ways: Mapping[str, list[Told]], wrong: Mapping[str, str]) -> Html:
+def _cell(situation: str, place: str, ways: Mapping[str, list[Record]], wrong: Mapping[str, str]) -> Html:
     if not ways:
         return esc("not tested")
     alike: dict[str, list[str]] = {}
@@ -215,10 +215,10 @@ def _rounds(run: RecordedRun) -> Html:
     found = run.of(SUITE, "round")
     if not found:
         return Html("")
-    followed: dict[str, list[Told]] = {}
+    followed: dict[str, list[Record]] = {}
     for each in found:
-        for node, told in each["status"].items():
-            followed.setdefault(str(node), []).append(told)
+        for node, status in each["status"].items():
+            followed.setdefault(str(node), []).append(status)
     drawing = Drawing("health-rounds", "Time that each node's health check takes to follow a change of placement", "")
     took = [at for of in followed.values() for each in of if (at := real(each.get("seconds"))) is not None]
     scale, y, rows, words = scale_of(took, 180, WIDTH - 230), 26.0, [], []
@@ -268,14 +268,14 @@ def _order(node: str) -> tuple[int, str]:
     return (NODES.index(place) if place in NODES else len(NODES), node)
 
 
-def _every(found: Iterable[Told]) -> Html:
+def _every(found: Iterable[Record]) -> Html:
     rows = []
     for each in found:
         truth = ", ".join(f"{place} {count}" for place, count in (each.get("truth") or {}).items())
         slow = [
-            f"{node} {t:.2f} s" if (t := real(told.get("seconds"))) is not None else f"{node} never"
-            for node, told in sorted(each["status"].items())
-            if told.get("last") or real(told.get("seconds")) is None
+            f"{node} {t:.2f} s" if (t := real(status.get("seconds"))) is not None else f"{node} never"
+            for node, status in sorted(each["status"].items())
+            if status.get("last") or real(status.get("seconds")) is None
         ]
         rows.append(
             [str(each.get("number")), shorten(each.get("done"), 160), truth, ", ".join(slow) or "no change required"]

@@ -26,7 +26,7 @@ ID = "interoperability"
 TITLE = "Interoperability"
 SUITE = "interoperability"
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 def draw(run: RecordedRun) -> Html:
@@ -53,7 +53,7 @@ def brief(answers: Mapping[str, int] | None) -> Counter[str]:
     return found
 
 
-def _where(each: Told) -> str:
+def _where(each: Record) -> str:
     strange = f" ({each['strange']})" if each.get("strange") else ""
     return f"{each.get('place')} {each.get('family')}{strange}" + (
         "" if each.get("reached", True) else " (not reached)"
@@ -116,13 +116,13 @@ def _scale(run: RecordedRun) -> Html:
     if answers:
         nodes: dict[str, Counter[str]] = {}
         for each in answers:
-            for node, told in (each.get("answers") or {}).items():
-                nodes.setdefault(str(node), Counter()).update(_own(told, str(each.get("service"))))
+            for node, counts in (each.get("answers") or {}).items():
+                nodes.setdefault(str(node), Counter()).update(_own(counts, str(each.get("service"))))
         rows = [[node, counted(tally), tally.total()] for node, tally in sorted(nodes.items())]
         parts.append(table(["node", f"health checks of {len(answers)} of them", "n"], rows))
         held = [port for each in answers for port in each.get("ports") or []]
         parts.append(paragraph(f"{many(len(held), 'health-check port')}, {len(set(held))} different."))
-    gone = summed(told for each in run.of(SUITE, "many-gone") for told in each.values() if isinstance(told, dict))
+    gone = summed(counts for each in run.of(SUITE, "many-gone") for counts in each.values() if isinstance(counts, dict))
     if gone:
         parts.append(paragraph(f"At their health-check ports after deletion: {counted(gone)}."))
     strange = [each for each in run.of(SUITE, "many-way") if each.get("strange") or not each.get("reached", True)]
@@ -130,10 +130,10 @@ def _scale(run: RecordedRun) -> Html:
     return joined(parts)
 
 
-def _own(told: Mapping[str, int] | None, service: str) -> Counter[str]:
+def _own(answers: Mapping[str, int] | None, service: str) -> Counter[str]:
     """Answers that name their own Service count as equal, whatever its name."""
     found: Counter[str] = Counter()
-    for words, count in brief(told).items():
+    for words, count in brief(answers).items():
         own = words.endswith(f" for {service}")
         found[words.removesuffix(f" for {service}") + " for itself" if own else words] += count
     return found
@@ -143,7 +143,7 @@ def _dns(run: RecordedRun) -> Html:
     found = run.of(SUITE, "name")
     if not found:
         return Html("")
-    claims: dict[str, list[Told]] = {}
+    claims: dict[str, list[Record]] = {}
     for each in found:
         claims.setdefault(f"{each.get('claim')} {each.get('family')}", []).append(each)
     rows = [

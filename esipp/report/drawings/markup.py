@@ -75,20 +75,20 @@ def number(value: float | None, digits: int = 2) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: object = "") -> Html:
     """A table; the first cell of a line is its head, numbers are aligned to the right."""
     lines = [list(row) for row in rows]
-    told = lines[:MOST_ROWS]
+    shown = lines[:MOST_ROWS]
     numeric = {
-        at for at in range(len(head)) if at and any(isinstance(row[at], (int, float)) for row in told if at < len(row))
+        at for at in range(len(head)) if at and any(isinstance(row[at], (int, float)) for row in shown if at < len(row))
     }
     heads = joined(
         tag("th", text, scope="col", class_="num") if at in numeric else tag("th", text, scope="col")
         for at, text in enumerate(head)
     )
-    body = joined((_line(row, numeric) for row in told), "\n")
+    body = joined((_line(row, numeric) for row in shown), "\n")
     title = tag("caption", caption) if caption else ""
     made = tag(
         "table", title, tag("thead", tag("tr", heads)), "\n", tag("tbody", body), class_="figures", style="width:auto"
     )
-    left = len(lines) - len(told)
+    left = len(lines) - len(shown)
     more = tag("p", f"and {many(left, 'more line')} in the ledger") if left else ""
     return tag("div", made, more, class_="scroll", tabindex="0", role="region", aria_label=_plain(caption or head[0]))
 

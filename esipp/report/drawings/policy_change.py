@@ -34,7 +34,7 @@ SILENCE = 0.9
 
 NO_ANSWER = ("timeout", "refused", "unreachable", "reset", "pending")
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 class Shown(NamedTuple):
@@ -89,7 +89,7 @@ _LEGEND = (
 )
 
 
-def _of(found: Iterable[Told], service: str) -> list[Told]:
+def _of(found: Iterable[Record], service: str) -> list[Record]:
     return [each for each in found if str(each.get("service")) == service]
 
 
@@ -146,7 +146,7 @@ def _right(at: str, policy: str) -> tuple[str, ...]:
     return ("node",)
 
 
-def _stable(flips: Sequence[Told], lanes: Mapping[str, Sequence[Shown]], end: float) -> list[list[Any]]:
+def _stable(flips: Sequence[Record], lanes: Mapping[str, Sequence[Shown]], end: float) -> list[list[Any]]:
     """Rows of the table: seconds until stable by entry and direction as the judge measures them, and probe counts."""
     rows: list[list[Any]] = []
     for name, of in lanes.items():
@@ -195,9 +195,9 @@ def steady(found: Sequence[Shown], right: Sequence[str], since: float, until: fl
 def _drawing(
     ident: str,
     service: str,
-    flips: Sequence[Told],
+    flips: Sequence[Record],
     lanes: Mapping[str, Sequence[Shown]],
-    ports: Sequence[Told],
+    ports: Sequence[Record],
     end: float,
 ) -> Drawing:
     begin = float(flips[0]["cause"])
@@ -220,8 +220,8 @@ def _drawing(
         y += LANE
     y += 5
     by_node: dict[str, list[Sequence[Any]]] = {}
-    for told in ports:
-        by_node.setdefault(f"port at {told['node']} {told['family']}", []).extend(told["stretches"])
+    for port in ports:
+        by_node.setdefault(f"port at {port['node']} {port['family']}", []).extend(port["stretches"])
     for name, runs in list(by_node.items())[:MOST_LANES]:
         drawing.text(LEFT - 8, y + 11, shorten(name, 30), anchor="end", fill=MUTED, size=11)
         for run_ in sorted(runs, key=lambda run_: float(run_[0])):
@@ -272,7 +272,7 @@ def _port(drawing: Drawing, left: float, right: float, outcome: str, y: float) -
 
 # -------------------------------------------------------------------------------------------------- kept and neighbours
 def _kept(run: RecordedRun, service: str) -> Html:
-    by_entry: dict[str, list[Told]] = {}
+    by_entry: dict[str, list[Record]] = {}
     for each in _of(run.of(SUITE, "kept"), service):
         by_entry.setdefault(f"{each.get('at')} {each.get('family')}", []).append(each)
     if not by_entry:

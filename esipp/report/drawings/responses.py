@@ -108,12 +108,12 @@ def _numbers(each: Samples) -> list[float | int | None]:
 
 # --------------------------------------------------------------------------------------------------------------- ECDF
 def _ecdf(whole: Sequence[Samples], families: Sequence[str]) -> Html:
-    told = "; ".join(
+    words = "; ".join(
         f"{each.balancer} {each.family} {each.direction}: p50 {number(each.p50)} s, p95 {number(each.p95)} s, "
         f"max {number(each.max)} s, n {each.n}"
         for each in whole
     )
-    drawing = Drawing("convergence-ecdf", f"Cumulative distribution of response times ({WHOLE})", told)
+    drawing = Drawing("convergence-ecdf", f"Cumulative distribution of response times ({WHOLE})", words)
     balancers = list(dict.fromkeys(each.balancer for each in whole))
     x = 48.0
     for at, balancer in enumerate(balancers):
@@ -172,12 +172,12 @@ def _order(phase: str) -> tuple[int, str]:
 def _strips(here: Sequence[Samples], family: str, number_: int) -> Html:
     balancers = list(dict.fromkeys(each.balancer for each in here))
     phases = sorted({each.phase for each in here}, key=_order)
-    told = "; ".join(
+    words = "; ".join(
         f"{each.phase}, {each.balancer}, {each.direction}: p50 {number(each.p50)}, p95 {number(each.p95)}, "
         f"max {number(each.max)} s, n {each.n}"
         for each in here
     )
-    drawing = Drawing(f"convergence-phases-{number_}", f"Time by phase and load balancer, {family}", told)
+    drawing = Drawing(f"convergence-phases-{number_}", f"Time by phase and load balancer, {family}", words)
     everything = [sample for each in here for sample in each.samples]
     sides = {
         direction: scale_of(everything, LEFT + at * HALF + 8, LEFT + at * HALF + PLOT)

@@ -18,7 +18,7 @@ LATE = 0.9
 SPLIT = 2.0
 """Seconds without a missed request that separate two gaps."""
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 class Wrong(NamedTuple):
@@ -87,12 +87,12 @@ class Evidence:
         lanes: each way in and family by name, with its requests in each phase.
     """
 
-    settings: Told = field(default_factory=dict)
-    windows: Sequence[Told] = ()
+    settings: Record = field(default_factory=dict)
+    windows: Sequence[Record] = ()
     ways: Sequence[Way] = ()
     lanes: Mapping[str, Sequence[Way]] = field(default_factory=dict)
-    health: Sequence[Told] = ()
-    steers: Sequence[Told] = ()
+    health: Sequence[Record] = ()
+    steers: Sequence[Record] = ()
 
     @classmethod
     def read(cls, run: RecordedRun) -> "Evidence":
@@ -136,8 +136,8 @@ class Evidence:
         checking = self.settings.get("checking") or {}
         if self.budget is None:
             return "There is no budget for gaps: the load balancer does not report its health checks"
-        told = f"N={checking['failures']}, period {float(checking['period']):.2f} s, as the load balancer reports"
-        return f"The budget of a gap is (N+1) x period = {self.budget:.2f} s ({told})"
+        settings = f"N={checking['failures']}, period {float(checking['period']):.2f} s, as the load balancer reports"
+        return f"The budget of a gap is (N+1) x period = {self.budget:.2f} s ({settings})"
 
     @property
     def words(self) -> str:
@@ -151,25 +151,25 @@ class Evidence:
         total = sum(each.requests for each in self.ways)
         return f"{many(total, 'request')}. " + ("; ".join(found) or "None was lost, late or answered wrongly.")
 
-    def causes(self, window: Told) -> list[float]:
+    def causes(self, window: Record) -> list[float]:
         """The times of the actions in a window."""
         return [at for each in window.get("causes") or [] if (at := real(each)) is not None]
 
 
-def _way(told: Told) -> Way:
-    wrong = tuple(_wrong(each) for each in told.get("wrong") or [])
+def _way(record: Record) -> Way:
+    wrong = tuple(_wrong(each) for each in record.get("wrong") or [])
     return Way(
-        str(told["phase"]),
-        str(told["way"]),
-        str(told["family"]),
-        int(told.get("requests") or 0),
-        int(told.get("lost") or 0),
-        int(told.get("late") or 0),
-        real(told.get("gap")),
+        str(record["phase"]),
+        str(record["way"]),
+        str(record["family"]),
+        int(record.get("requests") or 0),
+        int(record.get("lost") or 0),
+        int(record.get("late") or 0),
+        real(record.get("gap")),
         wrong,
-        int(told.get("wrong_count") or len(wrong)),
-        int(told.get("broken") or 0),
-        tuple(Broke(float(at), str(outcome)) for at, _, outcome in told.get("breaks") or []),
+        int(record.get("wrong_count") or len(wrong)),
+        int(record.get("broken") or 0),
+        tuple(Broke(float(at), str(outcome)) for at, _, outcome in record.get("breaks") or []),
     )
 
 

@@ -54,8 +54,8 @@ def embedded(run: RecordedRun) -> dict[str, Any]:
     checks = [_check(run, check, text, cited) for check in run.checks]
     wanted = dict.fromkeys(path for check in run.checks for path in _paths(check))
     first = min((probe.started for path in wanted for probe in run.probes.get(path, ())), default=0.0)
-    told = (path for path in wanted if path in run.probes or path in run.witnesses or path in run.obstacles)
-    paths = [_path(run, path, first, text) for path in told]
+    observed = (path for path in wanted if path in run.probes or path in run.witnesses or path in run.obstacles)
+    paths = [_path(run, path, first, text) for path in observed]
     return {
         "command": str(run.header["command"]),
         "ledger": LEDGER,
@@ -83,9 +83,9 @@ def _controls(check: RecordedCheck) -> list[tuple[str, str]]:
 
 def _cited(run: RecordedRun) -> dict[Reference, int]:
     """Every reference of the run with its number."""
-    told = [each for check in run.checks for each in check.references]
-    told += [each for verdict in run.verdicts.values() for each in verdict.references]
-    return {each: number for number, each in enumerate(dict.fromkeys(told))}
+    references = [each for check in run.checks for each in check.references]
+    references += [each for verdict in run.verdicts.values() for each in verdict.references]
+    return {each: number for number, each in enumerate(dict.fromkeys(references))}
 
 
 def _check(run: RecordedRun, check: RecordedCheck, text: Strings, cited: dict[Reference, int]) -> list[Any]:
@@ -181,8 +181,14 @@ def _witnesses(witnesses: Iterable[Witness], text: Strings) -> list[list[Any]]:
         if shape in alike:
             alike[shape][-1] += 1
         else:
-            told = [each.seq, text(each.words), text(_end(each.delivered)), text(each.change), text(each.contradiction)]
-            alike[shape] = [*told, 1]
+            entry = [
+                each.seq,
+                text(each.words),
+                text(_end(each.delivered)),
+                text(each.change),
+                text(each.contradiction),
+            ]
+            alike[shape] = [*entry, 1]
     return list(alike.values())
 
 

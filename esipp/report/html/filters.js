@@ -10,10 +10,10 @@ let listed = 0;
 
 /** The filters and the open check, from the address. */
 function fromAddress() {
-  const told = new URLSearchParams(decodeURIComponentSafe(location.hash.slice(1)));
-  const made = { q: told.get('q') || '', verdict: (told.get('verdict') || '').split(',').filter((each) => ORDER.includes(each)) };
-  for (const name of SELECTS) made[name] = told.get(name) || '';
-  return { filters: made, row: told.get('row') || '' };
+  const params = new URLSearchParams(decodeURIComponentSafe(location.hash.slice(1)));
+  const made = { q: params.get('q') || '', verdict: (params.get('verdict') || '').split(',').filter((each) => ORDER.includes(each)) };
+  for (const name of SELECTS) made[name] = params.get(name) || '';
+  return { filters: made, row: params.get('row') || '' };
 }
 
 /** A link may have been written with all of its fragment escaped. */
@@ -23,11 +23,11 @@ function decodeURIComponentSafe(hash) {
 
 /** The address of these filters and of an open check. */
 function addressFor(filters, open) {
-  const told = new URLSearchParams();
-  for (const name of ['q', ...SELECTS]) if (filters[name]) told.set(name, filters[name]);
-  if (filters.verdict.length) told.set('verdict', filters.verdict.join(','));
-  if (open) told.set('row', open);
-  const hash = told.toString().replaceAll('%2C', ',');
+  const params = new URLSearchParams();
+  for (const name of ['q', ...SELECTS]) if (filters[name]) params.set(name, filters[name]);
+  if (filters.verdict.length) params.set('verdict', filters.verdict.join(','));
+  if (open) params.set('row', open);
+  const hash = params.toString().replaceAll('%2C', ',');
   return hash ? `#${hash}` : location.pathname + location.search;
 }
 
@@ -43,7 +43,7 @@ const inWords = () => [
 /** The text of each check that a search covers, made at the first search. */
 let haystack = null;
 function textOf(number) {
-  haystack = haystack || DATA.rows.map((told) => ['id', 'requirement', 'expected', 'observed', 'reason', 'change'].map((name) => said(told[COLUMN[name]])).join('\n').toLowerCase());
+  haystack = haystack || DATA.rows.map((record) => ['id', 'requirement', 'expected', 'observed', 'reason', 'change'].map((name) => said(record[COLUMN[name]])).join('\n').toLowerCase());
   return haystack[number];
 }
 
@@ -53,9 +53,9 @@ function select() {
   const verdicts = new Set(state.verdict.map((each) => DATA.strings.indexOf(each)));
   const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
   const found = [];
-  DATA.rows.forEach((told, number) => {
-    if (verdicts.size && !verdicts.has(told[COLUMN.verdict])) return;
-    if (wanted.some(([at, value]) => (told[at] || 0) !== value)) return;
+  DATA.rows.forEach((record, number) => {
+    if (verdicts.size && !verdicts.has(record[COLUMN.verdict])) return;
+    if (wanted.some(([at, value]) => (record[at] || 0) !== value)) return;
     if (words.length && !words.every((word) => textOf(number).includes(word))) return;
     found.push(number);
   });
@@ -135,7 +135,7 @@ function showLink(each, rows) {
     each.link.replaceChildren(...each.whole);
     return true;
   }
-  const made = rows.map(row);
+  const made = rows.map(checkAt);
   const worst = made.reduce((a, b) => (rank(b.verdict) > rank(a.verdict) ? b : a));
   const letters = [...new Set(made.flatMap((one) => [...one.letters]))].sort().join('').slice(0, 2);
   const mark = worst.verdict === 'pass' ? '' : DATA.marks[worst.verdict];
@@ -155,8 +155,8 @@ const rank = (verdict) => RANK.indexOf(verdict);
 /** More lines of the list. */
 function listMore(most) {
   const lines = visible.slice(listed, listed + most).map((number) => {
-    const told = row(number);
-    return make('tr', null, make('td', null, verdictMark(told.verdict, told.verdict), ` ${told.level}`), make('th', { scope: 'row' }, make('a', { class: 'id', href: `#row=${told.id}` }, told.id)), make('td', null, told.expected), make('td', null, told.observed));
+    const check = checkAt(number);
+    return make('tr', null, make('td', null, verdictMark(check.verdict, check.verdict), ` ${check.level}`), make('th', { scope: 'row' }, make('a', { class: 'id', href: `#row=${check.id}` }, check.id)), make('td', null, check.expected), make('td', null, check.observed));
   });
   $('found-rows').append(...lines);
   listed += lines.length;
@@ -169,13 +169,13 @@ function listMore(most) {
 function fillForm() {
   for (const name of SELECTS) {
     const counts = new Map();
-    for (const told of DATA.rows) counts.set(told[COLUMN[name]] || 0, (counts.get(told[COLUMN[name]] || 0) || 0) + 1);
+    for (const record of DATA.rows) counts.set(record[COLUMN[name]] || 0, (counts.get(record[COLUMN[name]] || 0) || 0) + 1);
     for (const [number, count] of counts) {
       if (number) form.elements[name].append(make('option', { value: said(number) }, `${said(number).replaceAll('_', ' ')} (${count})`));
     }
   }
   const counts = new Map();
-  for (const told of DATA.rows) counts.set(said(told[COLUMN.verdict]), (counts.get(said(told[COLUMN.verdict])) || 0) + 1);
+  for (const record of DATA.rows) counts.set(said(record[COLUMN.verdict]), (counts.get(said(record[COLUMN.verdict])) || 0) + 1);
   for (const verdict of ORDER.filter((each) => counts.has(each))) {
     $('filter-verdicts').append(make('label', { class: `v v-${verdict}` }, make('input', { type: 'checkbox', name: 'verdict', value: verdict }), `${DATA.marks[verdict]} ${DATA.words[verdict]} ${counts.get(verdict)}`));
   }

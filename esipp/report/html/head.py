@@ -123,8 +123,8 @@ def _short(run: RecordedRun) -> str:
     """The cluster in one line."""
     proxy = " ".join(filter(None, (_value(run, "service-proxy"), _value(run, "proxy-mode"))))
     families = " and ".join(_families(run))
-    told = _value(run, "nodes")
-    nodes = f"{told} {form(1 if told == '1' else 2, 'node')}" if told else ""
+    number = _value(run, "nodes")
+    nodes = f"{number} {form(1 if number == '1' else 2, 'node')}" if number else ""
     version = f"Kubernetes {_value(run, 'kubernetes')}" if _value(run, "kubernetes") else ""
     return " · ".join(filter(None, (version, proxy, _value(run, "network-add-on"), families, nodes)))
 
@@ -155,7 +155,7 @@ def _lasted(begun: object, ended: object) -> str:
 def _about(run: RecordedRun) -> list[tuple[str, str]]:
     """Facts about the run; only those that its ledger has."""
     header = run.header
-    told = {
+    facts = {
         "Run": header.get("run", ""),
         "Lane": header.get("lane", ""),
         "esipp": header.get("suite", ""),
@@ -168,23 +168,23 @@ def _about(run: RecordedRun) -> list[tuple[str, str]]:
         "Core checks not selected": header.get("left_out_core_rows") or "",
         "Seed": header.get("seed", ""),
     }
-    return [(name, str(value)) for name, value in told.items() if value != ""]
+    return [(name, str(value)) for name, value in facts.items() if value != ""]
 
 
 def _facts(run: RecordedRun) -> list[HeadFact]:
     found, families = dict(run.facts), _families(run)
-    told = []
+    known = []
     for name, title in NAMES.items():
         if name == "families" and families:
             why = sorted({run.features[f"family.{each.lower()}"].why for each in families})
-            told.append(HeadFact(title, ", ".join(families), "; ".join(why)))
+            known.append(HeadFact(title, ", ".join(families), "; ".join(why)))
         for each in [one for one in found if one == name or one.startswith(f"{name}.")]:
             fact = found.pop(each)
-            told.append(
+            known.append(
                 HeadFact(title + each[len(name) :].replace(".", ": ").replace("-", " "), fact.value, fact.decided)
             )
     rest = [HeadFact(_title(name), fact.value, fact.decided) for name, fact in found.items()]
-    return told + rest
+    return known + rest
 
 
 def _title(name: str) -> str:
@@ -201,12 +201,12 @@ def _nodes(topology: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     parts: dict[str, list[str]] = {}
     for role, node in roles.items() if isinstance(roles, Mapping) else ():
         parts.setdefault(str(node), []).append(str(role))
-    told = []
+    found = []
     for name, node in nodes.items():
         internal = node.get("internal") if isinstance(node, Mapping) else None
         own = internal.values() if isinstance(internal, Mapping) else []
-        told.append((str(name), ", ".join(parts.get(str(name), [])), ", ".join(map(str, own))))
-    return told
+        found.append((str(name), ", ".join(parts.get(str(name), [])), ", ".join(map(str, own))))
+    return found
 
 
 def _profiles(run: RecordedRun) -> list[tuple[str, list[Part], str]]:

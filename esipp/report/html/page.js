@@ -20,39 +20,39 @@ function make(name, attributes, ...children) {
 const SVG_NAMES = new Set(['svg', 'title', 'desc', 'line', 'rect', 'circle', 'path', 'text', 'g', 'tspan']);
 
 /** The checks, each made at first use. */
-const ROWS = new Array(DATA.rows.length);
-function row(number) {
-  if (!ROWS[number]) {
-    const told = DATA.rows[number];
+const CHECKS = new Array(DATA.rows.length);
+function checkAt(number) {
+  if (!CHECKS[number]) {
+    const record = DATA.rows[number];
     const made = { number };
     DATA.columns.forEach((name, at) => {
-      made[name] = LISTS.includes(name) ? told[at] || [] : said(told[at]);
+      made[name] = LISTS.includes(name) ? record[at] || [] : said(record[at]);
     });
-    ROWS[number] = made;
+    CHECKS[number] = made;
   }
-  return ROWS[number];
+  return CHECKS[number];
 }
 
 /** The observations of a path. */
-const PATHS = new Map(DATA.paths.map((told) => [said(told[0]), told]));
+const PATHS = new Map(DATA.paths.map((record) => [said(record[0]), record]));
 function pathOf(name) {
-  const told = PATHS.get(name);
-  if (!told) return null;
-  const probes = told[1].map((each) => ({
+  const record = PATHS.get(name);
+  if (!record) return null;
+  const probes = record[1].map((each) => ({
     seq: each[0], times: each[1], outcome: said(each[2]), source: said(each[3]), dialled: said(each[4]),
     seen: said(each[5]), pod: said(each[6]), node: said(each[7]), start: each[8], length: each[9], detail: said(each[10]),
   }));
-  const packets = told[2].map((each) => ({
+  const packets = record[2].map((each) => ({
     seq: each[0], words: said(each[1]), delivered: said(each[2]), change: said(each[3]), contradiction: said(each[4]),
     alike: each[5],
   }));
-  return { probes, packets, obstacle: said(told[3]), more: told[4] };
+  return { probes, packets, obstacle: said(record[3]), more: record[4] };
 }
 
 /** The numbers of checks by id, made once. */
 let byId = null;
 function numberOf(id) {
-  byId = byId || new Map(DATA.rows.map((told, number) => [said(told[0]), number]));
+  byId = byId || new Map(DATA.rows.map((record, number) => [said(record[0]), number]));
   return byId.has(id) ? byId.get(id) : -1;
 }
 
@@ -90,7 +90,7 @@ function command(text) {
 
 /** Announce a text to screen readers. */
 function tell(text) {
-  $('told').textContent = text;
+  $('announced').textContent = text;
 }
 
 async function copy(button) {

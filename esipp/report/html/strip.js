@@ -21,11 +21,11 @@ function stepFor(length, most) {
   return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= least);
 }
 
-function stripOf(told, path, wide) {
+function stripOf(check, path, wide) {
   const lanes = lanesOf(path, '');
-  for (const [name] of told.controls) {
+  for (const [name] of check.controls) {
     const other = pathOf(said(name));
-    if (other && said(name) !== told.path && dialler(said(name)) === dialler(told.path)) lanes.push(...lanesOf(other, `control ${said(name)}`));
+    if (other && said(name) !== check.path && dialler(said(name)) === dialler(check.path)) lanes.push(...lanesOf(other, `control ${said(name)}`));
   }
   const probes = lanes.flatMap((lane) => lane.probes);
   const first = Math.min(...probes.map((each) => each.start));

@@ -46,14 +46,14 @@ const ENDS = {
 const handledAt = (node, sights, changes) => sights.some((sight) => sight.node === node) || changes.some((each) => each.node === node || each.to === node);
 
 /** The stops of a route. */
-function stopsOf(told, path) {
+function stopsOf(check, path) {
   const packet = path.packets[0] || null;
   const probe = (packet && path.probes.find((each) => each.seq === packet.seq && each.times === 1)) || path.probes.find((each) => each.outcome === 'answered') || path.probes[0];
   const sights = packet ? nodesOf(packet.words) : [];
   const changes = packet ? changesOf(packet.change) : [];
   const owner = probe.dialled ? ownerOf(probe.dialled) : '';
-  const home = DATA.homes[told.client] || '';
-  const stops = [{ kind: 'client', name: `client ${told.client}`, at: probe.source }];
+  const home = DATA.homes[check.client] || '';
+  const stops = [{ kind: 'client', name: `client ${check.client}`, at: probe.source }];
   const seenAt = (sight) => {
     const last = stops[stops.length - 1];
     if (last.node !== sight.node) stops.push({ kind: 'node', name: `node ${sight.node}${sight.node === home ? ' (the client’s own)' : ''}`, at: '', node: sight.node });
@@ -64,7 +64,7 @@ function stopsOf(told, path) {
   const left = [...sights];
   if (dialled && dialled !== home && !unseen && left.length && left[0].node === home) seenAt(left.shift()); // before it came to the other
   if (!owner.startsWith('pod ') && !owner.startsWith('client ')) {
-    const name = unseen ? `dialled: an address of node ${dialled}` : `dialled: ${owner || entryOf(told.path)}`;
+    const name = unseen ? `dialled: an address of node ${dialled}` : `dialled: ${owner || entryOf(check.path)}`;
     stops.push({ kind: 'entry', name, at: probe.dialled, node: unseen ? '' : dialled });
   }
   left.forEach(seenAt);
@@ -87,8 +87,8 @@ function takeChanges(changes, stop, before) {
   return taken;
 }
 
-function wayOf(told, path, wide) {
-  const { stops, changes, probe, packet, unseen } = stopsOf(told, path);
+function wayOf(check, path, wide) {
+  const { stops, changes, probe, packet, unseen } = stopsOf(check, path);
   const parts = [];
   const words = [];
   let y = 16;

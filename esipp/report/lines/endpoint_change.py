@@ -123,10 +123,10 @@ def _facts(judge: Judge, family: Family) -> list[str]:
 
 
 def _checks(judge: Judge) -> str:
-    told, seen = judge.result.told, judge.result.observed
+    reported, seen = judge.result.told, judge.result.observed
     parts = []
-    if told.bound is not None:
-        parts.append(f"reported: N={told.failures}, period {told.period:.2f} s")
+    if reported.bound is not None:
+        parts.append(f"reported: N={reported.failures}, period {reported.period:.2f} s")
     if seen.sources:
         found = seen.checking
         counts = ", ".join(f"{n} x{seen.failures.count(n)}" for n in sorted(set(seen.failures))) or "none"

@@ -49,10 +49,10 @@ def _course(service: Flipping, course: Course, ground: Ground) -> list[str]:
         lines.append(f"  {service} {family} {at}: {why}")
     for family in Family:
         for claim in (FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_AGAIN):
-            told = say_port_times(course, ground, family, claim)
+            words = say_port_times(course, ground, family, claim)
             lines += (
-                [f"  {f'{service} {family} health port':<{NAME}}{claim.value.replace('-', ' ')}: {told}"]
-                if told
+                [f"  {f'{service} {family} health port':<{NAME}}{claim.value.replace('-', ' ')}: {words}"]
+                if words
                 else []
             )
     for each in course.kept:
@@ -76,5 +76,5 @@ def _times(course: Course, ground: Ground, at: At, family: Family) -> str:
         if ground.shown(at, sample)[0] is Shown.NONE and at is not At.BARE_NODE
     )
     total = sum(len(phase.samples) for phase in phases)
-    told = "" if at is At.BARE_NODE else f"   {sum(lost.values())} of {total}"
-    return "   ".join(columns) + told
+    losses = "" if at is At.BARE_NODE else f"   {sum(lost.values())} of {total}"
+    return "   ".join(columns) + losses
