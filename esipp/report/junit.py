@@ -131,7 +131,7 @@ def _add_outcome(case: Element, run: RecordedRun, check: RecordedCheck, verdict:
         Status.FLAKY: f"{check.level.value} check is flaky: {seen}",
     }.get(status, f"{check.level.value} check differs: {seen}")
     if not run.scale.concerns(verdict):
-        why = f"not part of the verdict: {why}"
+        why = f"not part of the result: {why}"
     SubElement(case, "skipped", {"message": _clean(why), "type": status.value})
 
 

@@ -184,7 +184,7 @@ def _instrument(run: RecordedRun) -> list[str]:
     found = tally(run.verdicts[check.id] for check in checks if check.id in run.verdicts)
     lines = ["", "## Reference load balancer", ""]
     not_asked = f", {found.not_asked:,} not tested" if found.not_asked else ""
-    lines += [f"{counted(len(checks), 'check')}, not part of the verdict: {found.words or 'none tested'}{not_asked}."]
+    lines += [f"{counted(len(checks), 'check')}, not part of the result: {found.words or 'none tested'}{not_asked}."]
     causes = [line for group in _groups(run, checks)[:MOST_INSTRUMENT_CAUSES] for line in _cause(run, group)]
     return lines + (["", *causes] if causes else [])
 

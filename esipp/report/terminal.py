@@ -182,7 +182,7 @@ def _instrument(run: RecordedRun) -> list[str]:
     checks = run.instruments
     if not checks:
         return []
-    lines = ["", "reference load balancer (an instrument of the suite; not part of the verdict)"]
+    lines = ["", "reference load balancer (an instrument of the suite; not part of the result)"]
     matrices = _matrices([check for check in checks if check.place], run.verdicts)
     lines += ["", *matrices, ""] * bool(matrices)
     return [*lines, *counts(checks, run.verdicts), *by_reason(checks, run.verdicts), *_failures(run, checks)]
