@@ -1,4 +1,4 @@
-"""What is not fine, cause by cause, and what differs or was not tested, reason by reason: shared by all reports."""
+"""Failures grouped by cause, and other checks grouped by reason; shared by all reports."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,16 +11,16 @@ from esipp.ledger.conclusion import LEVELS
 from esipp.ledger.recorded_checks import RecordedCheck
 
 TROUBLE = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
-"""The verdicts that are not fine, as they are told one after the other."""
+"""The verdicts that need attention, in the order of the reports."""
 
 Group = Sequence[RecordedCheck]
-"""Checks of one cause, the plainest of the most binding ones first."""
+"""Checks of one cause, first the shortest id of the strictest level."""
 
 
 def causes_of_paths(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Group]:
-    """Checks of paths that are not fine, by cause.
+    """Failed and undecided path checks, grouped by cause.
 
-    They have one cause where the same was wrong with them and the same place is to be looked at first.
+    Checks have one cause if they differ in the same way and point to the same likely fault.
     """
     groups: dict[tuple[object, ...], list[RecordedCheck]] = {}
     for check in checks:
@@ -32,7 +32,7 @@ def causes_of_paths(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verd
 
 
 def causes_of_others(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Group]:
-    """Checks of no path that are not fine: those of one requirement have one cause."""
+    """Other failed and undecided checks; checks of one requirement have one cause."""
     groups: dict[tuple[int, str, str], list[RecordedCheck]] = {}
     for check in checks:
         verdict = verdicts.get(check.id)
@@ -42,26 +42,26 @@ def causes_of_others(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Ver
 
 
 def _cause(check: RecordedCheck, verdict: Verdict) -> tuple[object, ...]:
-    """What checks of one cause have in common."""
+    """The key that checks of one cause share."""
     if verdict.status is Status.INCONCLUSIVE:
         return (verdict.status, verdict.reason.partition(", but ")[0])
     if verdict.status is Status.ERROR:  # numbers and addresses differ from check to check
-        kind = verdict.reason.partition(" (on ")[0]  # on whichever path it was
+        kind = verdict.reason.partition(" (on ")[0]  # the path does not matter
         return (verdict.status, "".join(c for c in kind if not c.isdigit())[:40])
     return (verdict.status, verdict.likely, frozenset(each.value for each in verdict.shown) - check.accept)
 
 
 def one_of(changes: str) -> str:
-    """The first of several changes: those of other connections mostly differ by their ports only."""
+    """The first of several changes; those of other connections mostly differ only in ports."""
     first, *others = changes.split("; ")
-    return first + (f" (and {len(others)} more, in the ledger)" if others else "")
+    return first + (f" (and {len(others)} more in the ledger)" if others else "")
 
 
 @dataclass
 class Reason:
-    """Why checks differ, were not tested, or are undecided, and which checks.
+    """A reason why checks differ, were not tested or are undecided, with its checks.
 
-    ``of`` is what they lack, as far as a verdict names it; ``nature`` is that of a known difference.
+    ``of`` are the missing features that the verdicts name; ``nature`` is the nature of a known difference.
     """
 
     why: str
@@ -72,20 +72,20 @@ class Reason:
 
     @property
     def levels(self) -> dict[str, int]:
-        """How many checks of each level it has."""
+        """The number of checks by level."""
         found = Counter(check.level for check in self.checks)
         return {level.value: found[level] for level in Level if found[level]}
 
     @property
     def told_levels(self) -> str:
-        """The same in words: ``8 core, 4 extended``."""
+        """The number of checks by level in words: ``8 core, 4 extended``."""
         return ", ".join(f"{count} {LEVELS[Level(level)]}" for level, count in self.levels.items())
 
 
 def reasons(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], status: Status) -> list[Reason]:
     """The reasons of checks that are ``known``, ``unsupported`` or ``inconclusive``, each once.
 
-    Undecided checks have one reason where the same thing did not hold, whatever the rest of their reasons says.
+    Inconclusive checks share a reason if its part before ", but " is the same.
     """
     found: dict[tuple[str, tuple[Reference, ...], str], Reason] = {}
     for check in checks:
@@ -94,9 +94,9 @@ def reasons(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], st
             why = verdict.reason.partition(", but ")[0]
             found.setdefault((why, (), ""), Reason(why)).checks.append(check)
         elif verdict and verdict.status is status:
-            # several features are often missing for one reason; a check that lacks two is told with the first
+            # several features often lack for one reason; a check that lacks two counts for the first
             first = verdict.reason.removeprefix("needs ").partition("; ")[0]
-            what, _, why = (first if status is Status.UNSUPPORTED else verdict.reason).rpartition(": ")
+            what, _, why = first.rpartition(": ") if status is Status.UNSUPPORTED else ("", "", verdict.reason)
             key = (why, verdict.references, verdict.nature)
             reason = found.setdefault(key, Reason(why, verdict.references, nature=verdict.nature))
             reason.checks.append(check)

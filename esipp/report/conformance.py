@@ -1,8 +1,8 @@
-"""conformance.yaml: what the run says of each profile, in the manner of Gateway API's ConformanceReport.
+"""conformance.yaml: the result of each profile, in the style of Gateway API's ConformanceReport.
 
-``core`` and ``extended`` with a result, statistics and the tests that failed or were skipped, as there
-(https://gateway-api.sigs.k8s.io/concepts/conformance/); the schema beside this file says each field. Everything is
-sorted, and nothing that was measured stands in it: two runs of the same outcome differ in date, run and nothing else.
+Each profile has ``core`` and ``extended`` with a result, statistics, and the failed and skipped tests
+(https://gateway-api.sigs.k8s.io/concepts/conformance/). conformance.schema.json describes the fields. Everything is
+sorted and measurements are left out: two runs with the same outcome differ only in date and run.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ SCHEMA = Path(__file__).with_name("conformance.schema.json")
 API_VERSION, KIND = "esipp.dev/v1alpha2", "SourceIPConformanceReport"
 
 MEASURED = ("load-balancer.steered", "pod-to-node.ipv4", "pod-to-node.ipv6")
-"""Facts that were found in the judged window: they are the run's, not the cluster's."""
+"""Facts observed in the judged window: they belong to the run, not to the cluster."""
 
 FAILED = (Status.FAIL, Status.FLAKY)
 
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists are indented below their name, as people write them."""
+    """Indents lists below their key."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
         return super().increase_indent(flow, False)
@@ -46,7 +46,7 @@ def report(run: RecordedRun) -> Json:
     """The report as a value."""
     found, said = parts(run), run.conclusion
     features = {name for part in found.values() for name in part.features()}
-    told = run.header.get("implementation", {})
+    described = run.header.get("implementation", {})
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -55,8 +55,8 @@ def report(run: RecordedRun) -> Json:
         "mode": "disruptive" if run.header["allow_disruptive"] else "default",
         "suite": {"version": run.header["suite"], "lane": run.header["lane"], "failOn": run.header["fail_on"]}
         | {"acceptKnownDefects": run.header["accept_known_defects"]},
-        "implementation": {name: told.get(name, "") for name in ("organization", "project", "url", "version")}
-        | {"contact": sorted(told.get("contact", []))},
+        "implementation": {name: described.get(name, "") for name in ("organization", "project", "url", "version")}
+        | {"contact": sorted(described.get("contact", []))},
         "cluster": {
             "facts": {name: fact.value for name, fact in run.facts.items() if name not in MEASURED},
             "components": [
@@ -77,22 +77,22 @@ def report(run: RecordedRun) -> Json:
 
 
 def _faults(run: RecordedRun) -> Json:
-    told = faults(run)
-    return {"faults": told} if told else {}
+    found = faults(run)
+    return {"faults": found} if found else {}
 
 
 def _instrument(run: RecordedRun) -> Json:
-    """The checks of our own reference load balancer, at all levels together: they are in no profile's statistics."""
+    """The checks of the reference load balancer, all levels together; no profile's statistics include them."""
     checks = run.instruments
     return {"instrument": _status(run, Part("", Level.EXTENDED, checks))} if checks else {}
 
 
 def _feature(run: RecordedRun, name: str) -> Json:
-    """Whether a feature is there, and how that was decided; ``leftOut`` where we are to blame, not the cluster."""
+    """Whether a feature is present, and the source; ``leftOut`` if the user excluded it."""
     feature = run.features.get(name)
-    told = {"name": name, "supported": bool(feature and feature.present)}
-    told["decided"] = feature.why if feature else "nobody looked for it"
-    return told | ({"leftOut": True} if feature and feature.ours and not feature.present else {})
+    entry = {"name": name, "supported": bool(feature and feature.present)}
+    entry["decided"] = feature.why if feature else "not probed"
+    return entry | ({"leftOut": True} if feature and feature.ours and not feature.present else {})
 
 
 def _profile(run: RecordedRun, profile: Profile, found: dict[tuple[str, Level], Part]) -> Json:
@@ -104,9 +104,9 @@ def _profile(run: RecordedRun, profile: Profile, found: dict[tuple[str, Level], 
 def _status(run: RecordedRun, part: Part) -> Json:
     """Result, statistics and tests of a profile at one level.
 
-    Passed is what was as required, and nothing else: known differences are counted apart, by their nature. Skipped is
-    what has no answer through our own doing, or none that could be believed. What the cluster has no features for is
-    neither passed nor skipped: it stands under ``unsupportedTests``.
+    Passed tests are as required; known differences are counted separately, by nature. Skipped tests were excluded by
+    the user, are inconclusive, in error or without a verdict. Tests of features that the cluster lacks are neither
+    passed nor skipped: ``unsupportedTests`` lists them.
     """
     passed, failed = part.of(run, Status.PASS), part.of(run, *FAILED)
     found = tally(run.verdicts[check.id] for check in part.checks if check.id in run.verdicts)
@@ -124,14 +124,14 @@ def _status(run: RecordedRun, part: Part) -> Json:
         "result": _result(run, part, found, bool(skipped)),
         "statistics": {"Passed": len(passed), "Failed": len(failed), "Skipped": len(skipped)},
         "known": {"allowed": found.allowed, "defects": found.defects, "findings": found.findings},
-    } | {name: told for name, told in lists.items() if told}
+    } | {name: value for name, value in lists.items() if value}
 
 
 def _result(run: RecordedRun, part: Part, found: Tally, skipped: bool) -> str:
-    """A failure is one in any run, and so are known defects. ``success`` needs a run that is whole, a check that was
-    asked and none skipped, and that all that were asked are as required.
+    """The result of a part. Failures and known defects count in any run.
 
-    Which profile the checks belong to that were not selected at all is not known, so that all are partial for them.
+    ``success`` needs a complete run, at least one tested check, none skipped, and all tested checks as required. The
+    profile of checks that were not selected is unknown, so they make all profiles partial.
     """
     if found.failed or found.flaky:
         return "failure"
@@ -159,12 +159,12 @@ def _say(status: Json) -> str:
 
 
 def _known(run: RecordedRun) -> list[Json]:
-    """Known differences with their nature, reason and reference; none of them has passed."""
+    """Known differences with nature, reason and references; none of them counts as passed."""
     found = reasons(run.qualified, run.verdicts, Status.KNOWN)
-    told = [
+    entries = [
         {"reason": each.why, "reference": titles(each.references), "nature": each.nature or Nature.DEFECT.value}
         | {"references": [one.as_json() for one in each.references]}
         | {"tests": sorted(check.id for check in each.checks)}
         for each in found
     ]
-    return sorted(told, key=lambda each: (str(each["reason"]), str(each["reference"])))
+    return sorted(entries, key=lambda each: (str(each["reason"]), str(each["reference"])))

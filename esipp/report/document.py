@@ -1,4 +1,4 @@
-"""report.json: everything that a program wants to know of a run, by report.schema.json beside this file."""
+"""report.json: all results of a run for programs, described by report.schema.json."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
 
 FORMAT = "esipp-report/3"
-"""Of this document; a change that breaks a reader makes it the next number, and another ``$id`` of the schema."""
+"""Format version. An incompatible change raises it, and changes the ``$id`` of the schema."""
 
 SCHEMA = Path(__file__).with_name("report.schema.json")
 
@@ -29,27 +29,27 @@ Json = dict[str, Any]
 
 
 def render(run: RecordedRun) -> str:
-    """The document: keys in a fixed order, a check and a record of evidence to a line, so that two can be compared."""
-    told = document(run)
+    """The document as text: keys in a fixed order, one check or record per line, so that documents can be compared."""
+    content = document(run)
     lines = ["{"]
-    for number, (name, value) in enumerate(told.items()):
-        comma = "," if number < len(told) - 1 else ""
+    for number, (name, value) in enumerate(content.items()):
+        comma = "," if number < len(content) - 1 else ""
         lines.append(f"  {_json(name)}: {_fold(value)}{comma}")
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def _fold(value: Any) -> str:
-    """A list of objects with one to a line; whatever else on one line."""
+    """A list of objects with one object per line; any other value on one line."""
     if not isinstance(value, list) or not value or not isinstance(value[0], dict):
         return _json(value)
     return "[\n    " + ",\n    ".join(_json(each) for each in value) + "\n  ]"
 
 
 def _json(value: Any) -> str:
-    """One value; a number that JSON has no word for is an error, not a document that others cannot read.
+    """One value as JSON.
 
     Raises:
-        ValueError: it holds an infinity, or what is no number.
+        ValueError: the value holds an infinity or NaN, which JSON cannot express.
     """
     return json.dumps(value, allow_nan=False)
 
@@ -135,13 +135,13 @@ def document(run: RecordedRun) -> Json:
 
 
 def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
-    """What a suite that measures says of how; null where it did not run."""
-    told = run.of(suite, "settings")
-    return numbers.pick(told[-1], *names) if told else None
+    """The settings of a suite that measures; null if it did not run."""
+    records = run.of(suite, "settings")
+    return numbers.pick(records[-1], *names) if records else None
 
 
 def _instrument(run: RecordedRun) -> Json:
-    """The checks about our own reference load balancer: they are in no profile, and no count of the conclusion."""
+    """The checks of the reference load balancer, which no profile and no count of the conclusion includes."""
     ids = {check.id for check in run.instruments}
     found = Counter(each.status.value for each in run.verdicts.values() if each.check_id in ids)
     wrong = [each for each in run.verdicts.values() if each.check_id in ids and each.status in TROUBLE]
@@ -153,9 +153,9 @@ def _instrument(run: RecordedRun) -> Json:
 
 
 def _profiles(run: RecordedRun) -> list[Json]:
-    told = {key: {"rows": len(part.checks), "verdicts": part.counts(run)} for key, part in parts(run).items()}
+    counts = {key: {"rows": len(part.checks), "verdicts": part.counts(run)} for key, part in parts(run).items()}
     return [
-        {"name": profile.value} | {level.value: told[profile.value, level] for level in Level} for profile in Profile
+        {"name": profile.value} | {level.value: counts[profile.value, level] for level in Level} for profile in Profile
     ]
 
 
@@ -169,41 +169,41 @@ def _checks(run: RecordedRun) -> list[Json]:
 
 
 def _check(run: RecordedRun, check: RecordedCheck, kept: bool) -> Json:
-    """A check with its verdict; of one that was not judged, the status is null and nothing was observed."""
+    """A check with its verdict; without a verdict, the status is null and the observation empty."""
     verdict = run.verdicts.get(check.id)
-    told: Mapping[str, Any] = verdict.as_json() if verdict else {}
+    fields: Mapping[str, Any] = verdict.as_json() if verdict else {}
     return {
         "id": check.id,
         "suite": check.suite,
         "profile": check.profile,
         "level": check.level.value,
-        "status": told.get("status"),
+        "status": fields.get("status"),
         "requirement": check.requirement,
         "references": _cited(check.references),
         "features": list(check.features),
         "fails_if": check.fails_if,
         "path": _path(check),
-        "expected": told.get("expected", check.expect),
-        "observed": told.get("observed", ""),
-        "reason": told.get("reason", ""),
-        "difference_references": told.get("references", []),
-        "likely": told.get("likely", ""),
-        "tally": told.get("tally", {}),
-        "shown": told.get("shown", []),
-        "ports": told.get("ports", ""),
-        "change": told.get("change", ""),
-        "witnesses": told.get("witnesses", ""),
-        "left_out": told.get("left_out", False),
-        "sees": told.get("sees", ""),
-        "nature": told.get("nature", ""),
-        "missing": told.get("missing", []),
-        "instrument": told.get("instrument", False),
+        "expected": fields.get("expected", check.expect),
+        "observed": fields.get("observed", ""),
+        "reason": fields.get("reason", ""),
+        "difference_references": fields.get("references", []),
+        "likely": fields.get("likely", ""),
+        "tally": fields.get("tally", {}),
+        "shown": fields.get("shown", []),
+        "ports": fields.get("ports", ""),
+        "change": fields.get("change", ""),
+        "witnesses": fields.get("witnesses", ""),
+        "left_out": fields.get("left_out", False),
+        "sees": fields.get("sees", ""),
+        "nature": fields.get("nature", ""),
+        "missing": fields.get("missing", []),
+        "instrument": fields.get("instrument", False),
         "files": [path.as_posix() for path in run.files(check.id)] if kept else [],
     }
 
 
 def _path(check: RecordedCheck) -> Json | None:
-    """Who dials what; null for a check that is no path's."""
+    """The path of a path check: client, entry and Service; null for any other check."""
     names = ("service", "policy", "internal_policy", "protocol", "family", "client", "entry", "told", "spread")
     if check.place is None:
         return None

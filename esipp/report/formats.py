@@ -1,4 +1,4 @@
-"""What a run leaves beside its ledger: every report, each rendered from the ledger and from nothing else."""
+"""The list of reports, each rendered from the ledger alone."""
 
 import contextlib
 import importlib
@@ -14,7 +14,7 @@ Render = Callable[[RecordedRun], str]
 
 @dataclass(frozen=True)
 class Format:
-    """A form of the report: its file's name, what it is for, and the module whose ``render`` makes it."""
+    """A report format: the file name, the purpose, and the module with its ``render``."""
 
     file: str
     what: str
@@ -22,29 +22,29 @@ class Format:
 
     def render(self, run: RecordedRun) -> str:
         """The report's text."""
-        render: Render = importlib.import_module(self.module).render  # only what is asked for is loaded
+        render: Render = importlib.import_module(self.module).render  # load only the requested formats
         return render(run)
 
 
 FORMATS = {
     "html": Format("report.html", "one page, for people", "esipp.report.html"),
-    "terminal": Format("summary.txt", "what is said at the end of a run", "esipp.report.terminal"),
-    "json": Format("report.json", "everything, for programs", "esipp.report.document"),
+    "terminal": Format("summary.txt", "the text at the end of a run", "esipp.report.terminal"),
+    "json": Format("report.json", "all results, for programs", "esipp.report.document"),
     "markdown": Format("report.md", "for a pull request", "esipp.report.markdown"),
     "junit": Format("junit.xml", "for CI", "esipp.report.junit"),
-    "conformance": Format("conformance.yaml", "a conformance report as Gateway API has it", "esipp.report.conformance"),
+    "conformance": Format("conformance.yaml", "a conformance report like Gateway API's", "esipp.report.conformance"),
     "in-toto": Format("statement.json", "an unsigned in-toto test result", "esipp.report.statement"),
 }
-"""The forms, by the names that ``esipp report --format`` takes."""
+"""The formats by the names that ``esipp report --format`` accepts."""
 
 CANNOT = (Exception,)
-"""What may keep one report from being made, and hinders no other: whatever it stumbles over."""
+"""The exceptions that skip a single report: the others are still written."""
 
 
 def write_reports(run: RecordedRun) -> list[str]:
-    """Write every report into the run's folder, and return what is to be said on the terminal.
+    """Write all reports into the run's folder, and return the lines for the terminal.
 
-    A report that cannot be written is told, and hinders no other.
+    A report that cannot be written is named in these lines; the others are still written.
     """
     done, trouble = [], []
     for name, form in FORMATS.items():
@@ -53,16 +53,16 @@ def write_reports(run: RecordedRun) -> list[str]:
             done.append(form.file)
         except CANNOT as broken:
             trouble.append(f"no {name} report: {broken}")
-    told = [f"reports: {run.folder / done[0]}, {', '.join(done[1:])}"] if done else []
+    where = [f"reports: {run.folder / done[0]}, {', '.join(done[1:])}"] if done else []
     try:
         said = [*summary(run), *appendix(run)]
     except CANNOT:
         said = [run.conclusion.sentence]
-    return [*said, *told, *trouble]
+    return [*said, *where, *trouble]
 
 
 def written(path: Path, text: str) -> None:
-    """Write a file whole or not at all; what is no file, as /dev/null, is written to and stays what it is."""
+    """Write a file atomically; write to a special file such as /dev/null in place."""
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_text(text, encoding="utf-8")
         return

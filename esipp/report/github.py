@@ -1,8 +1,8 @@
-"""What GitHub Actions shows of a run beside its log: annotations, folded parts of the log, the job's summary.
+"""GitHub Actions output of a run: annotations, folded log groups, the job summary.
 
 Workflow commands are lines of the log (https://docs.github.com/actions/reference/workflow-commands-for-github-actions).
-So whatever a cluster says must not become one: in a command it is percent-encoded, elsewhere the log stops taking
-commands, with a token that nobody can guess.
+Text of a cluster must not become a command. Within a command it is percent-encoded; elsewhere a random token stops the
+processing of commands.
 """
 
 import secrets
@@ -18,25 +18,25 @@ from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import TROUBLE, Group, causes_of_others, causes_of_paths
 
 MOST_ANNOTATIONS = 10
-"""Causes that are annotated; GitHub shows no more than ten errors and ten warnings of a step."""
+"""How many causes are annotated; GitHub shows at most ten errors and ten warnings of a step."""
 
 LONGEST_MESSAGE = 2000
-"""Characters of an annotation."""
+"""Maximum length of an annotation."""
 
 MOST_SUMMARY = 1000 * 1024
-"""Bytes of a job summary: GitHub refuses more than 1 MiB a step."""
+"""Maximum size of a job summary in bytes; GitHub refuses more than 1 MiB per step."""
 
 
 def runs_here(environment: Mapping[str, str]) -> bool:
-    """Whether this is a step of a GitHub workflow."""
+    """Whether this process runs in a step of a GitHub workflow."""
     return environment.get("GITHUB_ACTIONS") == "true"
 
 
 # --------------------------------------------------------------------------------------------------- single commands
 def command(name: str, message: str, **properties: str) -> str:
-    """One workflow command, in one line whatever its texts are."""
-    told = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
-    return f"::{name}{' ' if told else ''}{told}::{_data(message)}"
+    """A workflow command in one line."""
+    pairs = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
+    return f"::{name}{' ' if pairs else ''}{pairs}::{_data(message)}"
 
 
 def _data(text: str) -> str:
@@ -49,29 +49,29 @@ def _property(text: str) -> str:
 
 @dataclass
 class Fold:
-    """A part of the log that can be folded, in which no line is taken for a command."""
+    """A folded group of the log in which GitHub interprets no line as a command."""
 
     title: str
     token: str = field(default_factory=lambda: secrets.token_hex(16))
 
     @property
     def opening(self) -> list[str]:
-        """Before its lines."""
+        """The lines before the group."""
         return [command("group", self.title), command("stop-commands", self.token)]
 
     @property
     def closing(self) -> list[str]:
-        """After them."""
+        """The lines after the group."""
         return [f"::{self.token}::", command("endgroup", "")]
 
     def around(self, lines: Iterable[str]) -> list[str]:
-        """The lines, folded."""
+        """The lines as a folded group."""
         return [*self.opening, *lines, *self.closing]
 
 
 # -------------------------------------------------------------------------------------------------------- annotations
 def annotations(run: RecordedRun) -> list[str]:
-    """What is not fine, one annotation a cause, the worst first; then the last word."""
+    """One annotation for each cause of failures, the worst first; then the conclusion."""
     paths = [check for check in run.qualified if check.place]
     others = [check for check in run.qualified if not check.place]
     groups = [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
@@ -81,15 +81,15 @@ def annotations(run: RecordedRun) -> list[str]:
     if rest:
         checks = sum(len(group) for group in rest)
         level = "error" if any(_level(group, run) == "error" for group in rest) else "warning"
-        text = f"and {len(rest)} more, of {counted(checks, 'check')}: see the job's summary and the run's report"
+        text = f"{counted(len(rest), 'more cause')} ({counted(checks, 'check')}): see the job summary and the report"
         lines.append(command(level, text, title="esipp"))
     said = run.conclusion
-    untold = said.result == KNOWN_DEFECTS and said.exit_code is not ExitCode.CONFORMANT  # no check fails
-    return [*lines, command("error" if untold else "notice", said.sentence, title="esipp")]
+    only_known = said.result == KNOWN_DEFECTS and said.exit_code is not ExitCode.CONFORMANT  # no check fails
+    return [*lines, command("error" if only_known else "notice", said.sentence, title="esipp")]
 
 
 def _level(group: Group, run: RecordedRun) -> str:
-    """What binds and is wrong is an error, and so is what is ours; all else is a warning."""
+    """``error`` for binding failures and for suite errors; ``warning`` for all else."""
     verdicts = [run.verdicts[check.id] for check in group]
     wrong = any(run.scale.binds(each) and each.status is not Status.INCONCLUSIVE for each in verdicts)
     return "error" if wrong or verdicts[0].status is Status.ERROR else "warning"
@@ -103,24 +103,24 @@ def _rank(group: Group, run: RecordedRun) -> tuple[int, int]:
 def _annotation(group: Group, run: RecordedRun) -> str:
     first, *others = group
     verdict = run.verdicts[first.id]
-    seen = verdict.status is not Status.INCONCLUSIVE  # there nothing that was seen is believed
-    told = {
+    counts = verdict.status is not Status.INCONCLUSIVE  # no observation of it counts
+    details = {
         "": first.requirement,
-        "expected": verdict.expected if seen else "",
-        "observed": verdict.observed if seen else "",
+        "expected": verdict.expected if counts else "",
+        "observed": verdict.observed if counts else "",
         "reason": verdict.reason,
         "likely": verdict.likely,
-        "also": f"{counted(len(others), 'check')} more" if others else "",
+        "also": counted(len(others), "more check") if others else "",
         "repeat": f"{run.header['command']} {first.id}",
     }
-    text = "\n".join(f"{label}: {said}" if label else said for label, said in told.items() if said)
+    text = "\n".join(f"{label}: {said}" if label else said for label, said in details.items() if said)
     title = f"{verdict.status.value} ({first.level.value}) {first.id}"
     return command(_level(group, run), text[:LONGEST_MESSAGE], title=title)
 
 
 # -------------------------------------------------------------------------------------------------------- job summary
 def append_summary(path: Path, text: str) -> None:
-    """Append to the job's summary; what is too long for GitHub is cut at the end of a line, and that is said.
+    """Append to the job summary; cut a text that is too long for GitHub at the end of a line, with a note.
 
     Raises:
         OSError: the file cannot be written.
@@ -133,6 +133,6 @@ def _cut(text: str, most: int) -> str:
     raw = text.encode()
     if len(raw) <= most:
         return text if text.endswith("\n") else f"{text}\n"
-    note = "\n\nThe rest is left out here, as GitHub takes no longer summaries; the run's report has all of it.\n"
+    note = "\n\nGitHub limits the length of a summary, so the rest is cut. The report of the run has all of it.\n"
     kept = raw[: max(0, most - len(note))].decode(errors="ignore")
     return kept.rpartition("\n")[0] + note

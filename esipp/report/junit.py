@@ -1,20 +1,19 @@
-"""JUnit XML, for CI: one testsuite a profile and suite, one testcase a row; red exactly where the exit code is not 0.
+"""junit.xml, for CI: one testsuite per profile and suite, one testcase per check; red if the exit code is not 0.
 
-What a consumer of JUnit sees of a verdict:
+Verdicts map to JUnit as follows:
 
-- ``<failure>``: the product does not do what binds it (``fail``, ``flaky``; ``--fail-on`` says what binds).
-- ``<error>``: ours (``error``), or what binds could not be decided (``inconclusive``).
-- ``<skipped>`` with the reason: ``unsupported``; ``known``, as pytest does with an expected failure: it must not turn
-  anything red, and did not do what the row says either; what differs, or could not be decided, and does not bind; and
-  rows that were never judged.
+- ``<failure>``: a binding check fails (``fail``, ``flaky``; ``--fail-on`` selects the binding levels).
+- ``<error>``: a suite error (``error``), or a binding check that is ``inconclusive``.
+- ``<skipped>`` with the reason: ``unsupported``; ``known``, like an expected failure of pytest; checks that do not bind
+  and fail or are inconclusive; and checks without a verdict.
 
-Nothing below a testcase is ``pass``, or ``recorded``: nothing is required of an informational row, and its property
-``verdict`` says so. A known defect or finding of a core row is a ``<failure>``, unless the run accepts known defects.
-Rows about our own reference load balancer are in testsuites of their own, and turn nothing red.
+A testcase without any of these is ``pass`` or ``recorded``; its property ``verdict`` says which. A known defect or
+finding of a core check is a ``<failure>`` unless the run accepts known defects. Checks of the reference load balancer
+have testsuites of their own and turn nothing red.
 
-Whatever concerns the run as a whole (a ledger that is not whole, an interrupt, a fault of ours) is an ``<error>`` of a
-testcase of its own, ``esipp.run``. JUnit has no place for a count of probes, two witnesses or flakiness: it is
-rendered from the ledger, and never read back.
+An ``<error>`` of the separate testcase ``esipp.run`` reports what concerns the whole run: an incomplete ledger, an
+interrupt, a suite error. JUnit has no place for counts of probes, two witnesses or flakiness: no program reads
+it back.
 """
 
 import contextlib
@@ -36,15 +35,15 @@ from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no way to say; observed text may hold it."""
+"""Characters that XML 1.0 cannot hold; observed text may contain them."""
 
 NO_TIME = "0.000"
-"""The seconds of a testcase: checks are observed side by side, so that times of their own would add up to many runs."""
+"""The seconds of a testcase. Checks are observed in parallel, so times of their own would add up to many runs."""
 
-INSTRUMENT = "our own reference load balancer"
-"""What stands for the profile of checks that are about our instrument."""
+INSTRUMENT = "reference load balancer"
+"""Replaces the profile for checks of the reference load balancer."""
 
-NOT_ENDED = "The run did not come to its end: no check was asked, or it was killed."
+NOT_ENDED = "The run did not finish: it tested no check, or it was killed."
 
 
 # ------------------------------------------------------------------------------------------------------ from a ledger
@@ -55,18 +54,18 @@ def render(run: RecordedRun) -> str:
     root = Element("testsuites", {"name": f"esipp {_clean(run.header['lane'])}"})
     order = [profile.value for profile in Profile]
     groups: dict[tuple[str, str], list[RecordedCheck]] = {}
-    beside = {check.id for check in run.instruments}
+    instruments = {check.id for check in run.instruments}
     for check in run.checks:
-        groups.setdefault((INSTRUMENT if check.id in beside else check.profile, check.suite), []).append(check)
+        groups.setdefault((INSTRUMENT if check.id in instruments else check.profile, check.suite), []).append(check)
     for profile, suite in sorted(groups, key=lambda group: order.index(group[0]) if group[0] in order else len(order)):
         _add_suite(root, f"{profile} / {suite}", run, groups[profile, suite])
     said = run.conclusion
     red = any(case.find("failure") is not None or case.find("error") is not None for case in root.iter("testcase"))
-    told_by_checks = said.exit_code in (ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT)
-    if not run.whole or not told_by_checks or (said.exit_code is not ExitCode.CONFORMANT and not red):
+    checks_show_it = said.exit_code in (ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT)
+    if not run.whole or not checks_show_it or (said.exit_code is not ExitCode.CONFORMANT and not red):
         unjudged = sum(1 for check in run.checks if check.id not in run.verdicts)
-        open_ = [f"{counted(unjudged, 'check has', 'checks have')} no verdict"] if unjudged else []
-        body = [said.sentence, *run.trouble, *open_]
+        without_verdict = [f"{counted(unjudged, 'check has', 'checks have')} no verdict"] if unjudged else []
+        body = [said.sentence, *run.trouble, *without_verdict]
         _run_case(_suite(root, "run", run), said.sentence, body, said.result)
     return _finish(root, max(times) - began)
 
@@ -77,20 +76,20 @@ def _add_suite(root: Element, name: str, run: RecordedRun, checks: list[Recorded
         case = _case(suite, f"esipp.{check.suite}.{check.profile}", check.id)
         verdict = run.verdicts.get(check.id)
         properties = SubElement(case, "properties")
-        for label, value in _told(run, check, verdict).items():
+        for label, value in _labelled(run, check, verdict).items():
             if value:
                 SubElement(properties, "property", {"name": label, "value": _clean(value)})
         if verdict is None:
-            SubElement(case, "skipped", {"message": "not judged: the run ended before"})
+            SubElement(case, "skipped", {"message": "no verdict: the run ended early"})
         else:
-            _say(case, run, check, verdict)
+            _add_outcome(case, run, check, verdict)
 
 
 def _suite(root: Element, name: str, run: RecordedRun) -> Element:
-    """A testsuite, with what the whole run said: who looks at one suite only must see that it is a part."""
+    """A testsuite with the conclusion of the whole run, so that a reader of one testsuite knows it."""
     began = datetime.fromtimestamp(int(run.header["at"]), UTC).isoformat()
     suite = SubElement(root, "testsuite", {"name": _clean(name), "timestamp": began})
-    suite.set("hostname", _clean(run.header["context"]))  # the cluster that was asked, and not whoever asked
+    suite.set("hostname", _clean(run.header["context"]))  # the tested cluster, not the machine that tests
     properties = SubElement(suite, "properties")
     facts = {
         name: run.facts[name].value for name in ("kubernetes", "proxy-mode", "network-add-on") if name in run.facts
@@ -101,19 +100,19 @@ def _suite(root: Element, name: str, run: RecordedRun) -> Element:
     return suite
 
 
-def _told(run: RecordedRun, check: RecordedCheck, verdict: Verdict | None) -> dict[str, str]:
-    """What is said of a check, by label; the evidence is told relative to the run's folder."""
+def _labelled(run: RecordedRun, check: RecordedCheck, verdict: Verdict | None) -> dict[str, str]:
+    """The texts of a check by label; the path of the evidence is relative to the run's folder."""
     evidence = f"rows/{check.id}" if verdict and verdict.status is not Status.PASS and run.files(check.id) else ""
-    told = {"level": check.level.value, "requirement": check.requirement, "expected": check.expect}
+    texts = {"level": check.level.value, "requirement": check.requirement, "expected": check.expect}
     if verdict is not None:
-        told |= {"verdict": verdict.status.value, "expected": verdict.expected, "observed": verdict.observed}
-        told |= {"sees": verdict.sees, "reason": verdict.reason, "likely": verdict.likely}
-        told |= {"nature": verdict.nature, "difference": with_urls(verdict.references)}
-    return told | {"reference": with_urls(check.references), "evidence": evidence}
+        texts |= {"verdict": verdict.status.value, "expected": verdict.expected, "observed": verdict.observed}
+        texts |= {"sees": verdict.sees, "reason": verdict.reason, "likely": verdict.likely}
+        texts |= {"nature": verdict.nature, "difference": with_urls(verdict.references)}
+    return texts | {"reference": with_urls(check.references), "evidence": evidence}
 
 
-def _say(case: Element, run: RecordedRun, check: RecordedCheck, verdict: Verdict) -> None:
-    """The testcase's outcome; nothing for one that passed."""
+def _add_outcome(case: Element, run: RecordedRun, check: RecordedCheck, verdict: Verdict) -> None:
+    """Add the outcome to a testcase; nothing for a check that passed."""
     status, seen = verdict.status, f"expected {verdict.expected}; observed {verdict.observed}"
     seen += f" ({verdict.reason})" if verdict.reason else ""
     if status in FINE:
@@ -121,33 +120,33 @@ def _say(case: Element, run: RecordedRun, check: RecordedCheck, verdict: Verdict
     if run.scale.spoils(verdict):
         kind = "error" if status in (Status.ERROR, Status.INCONCLUSIVE) else "failure"
         outcome = SubElement(case, kind, {"message": _clean(f"{status.value}: {seen}"), "type": status.value})
-        told = _told(run, check, verdict) | {"packets": verdict.change, "ports": verdict.ports}
-        told |= {"rests on": verdict.witnesses, "repeat": f"{run.header['command']} {check.id}"}
-        outcome.text = _clean("\n".join(f"{label}: {text}" for label, text in told.items() if text))
+        texts = _labelled(run, check, verdict) | {"packets": verdict.change, "ports": verdict.ports}
+        texts |= {"based on": verdict.witnesses, "repeat": f"{run.header['command']} {check.id}"}
+        outcome.text = _clean("\n".join(f"{label}: {text}" for label, text in texts.items() if text))
         return
     why = {
         Status.KNOWN: f"known difference, {verdict.nature}: {verdict.reason} [{titles(verdict.references)}]",
         Status.UNSUPPORTED: f"not tested: {verdict.reason}",
-        Status.INCONCLUSIVE: f"{check.level.value} check could not be decided: {verdict.reason}",
+        Status.INCONCLUSIVE: f"{check.level.value} check is inconclusive: {verdict.reason}",
         Status.FLAKY: f"{check.level.value} check is flaky: {seen}",
     }.get(status, f"{check.level.value} check differs: {seen}")
     if not run.scale.concerns(verdict):
-        why = f"outside of the verdict: {why}"
+        why = f"not part of the result: {why}"
     SubElement(case, "skipped", {"message": _clean(why), "type": status.value})
 
 
 # ------------------------------------------------------------------------------------------------- whatever happens
 @contextlib.contextmanager
 def promised(file: str | None) -> Iterator[None]:
-    """Have a file beside the run's folder, for CI: it is there, and red, from before anything is created.
+    """Keep a JUnit file for CI that exists, and is red, before the run creates anything.
 
-    Whatever ends the body early leaves it red; an error of ours is told in it. ``write`` puts the run there.
+    It stays red if the body ends early, and names an error of the suite. ``write`` puts the run into it.
 
     Args:
-        file: where to; None for none.
+        file: the path; None for no file.
 
     Raises:
-        PreflightError: it cannot be written.
+        PreflightError: the file cannot be written.
     """
     if file is None:
         yield
@@ -167,14 +166,14 @@ def promised(file: str | None) -> Iterator[None]:
 
 
 def refuse(file: str | None, error: EsippError) -> None:
-    """Say in the file why there is no run."""
+    """Write into the file why there is no run."""
     if file is not None:
-        with contextlib.suppress(OSError):  # it could be written a moment ago; the error itself is worth more
+        with contextlib.suppress(OSError):  # the file was writable before; the error itself matters more
             Path(file).write_text(_alone(error.sentence, error.hint), encoding="utf-8")
 
 
 def write(run: RecordedRun, file: str | None) -> list[str]:
-    """Put a run into the file; what hindered that is returned, in a line."""
+    """Write a run into the file; return an error as a line."""
     if file is None:
         return []
     try:
@@ -185,7 +184,7 @@ def write(run: RecordedRun, file: str | None) -> list[str]:
 
 
 def _alone(sentence: str, hint: str) -> str:
-    """JUnit XML of a run that has no ledger."""
+    """JUnit XML for a run without a ledger."""
     root = Element("testsuites", {"name": "esipp"})
     suite = SubElement(root, "testsuite", {"name": "run"})
     _run_case(suite, sentence, [sentence, *([f"hint: {hint}"] if hint else [])], "error")
@@ -198,13 +197,13 @@ def _case(suite: Element, classname: str, name: str) -> Element:
 
 
 def _run_case(suite: Element, message: str, body: list[str], kind: str) -> None:
-    """The testcase that stands for the run as a whole."""
+    """Add the testcase of the whole run."""
     outcome = SubElement(_case(suite, "esipp", "esipp.run"), "error", {"message": _clean(message), "type": kind})
     outcome.text = _clean("\n".join(body))
 
 
 def _finish(root: Element, seconds: float) -> str:
-    """Count, and write."""
+    """Add the counts, and return the XML."""
     total: Counter[str] = Counter()
     for suite in root:
         kinds = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
@@ -213,7 +212,7 @@ def _finish(root: Element, seconds: float) -> str:
             suite.set(label, str(number))
         suite.set("time", NO_TIME)
         total.update(counts)
-    for label in ("tests", "failures", "errors"):  # no 'skipped': strict readers know none at this place
+    for label in ("tests", "failures", "errors"):  # no 'skipped': strict readers reject it here
         root.set(label, str(total[label]))
     root.set("time", f"{seconds:.3f}")
     ElementTree.indent(root)
@@ -221,5 +220,5 @@ def _finish(root: Element, seconds: float) -> str:
 
 
 def _clean(text: object) -> str:
-    """The text without what XML cannot hold; the rest is escaped as it is written."""
+    """The text without characters that XML cannot hold; ElementTree escapes the rest."""
     return FORBIDDEN.sub("", str(text))

@@ -1,7 +1,6 @@
-"""What a run shows while it goes on: a display that redraws itself on a terminal, plain lines everywhere else.
+"""Progress output of a running run: a display that redraws itself on a terminal, plain lines elsewhere.
 
-The terminal is written to by its own descriptor: pytest redirects standard output while fixtures and tests run, and
-the display must not wait for it.
+The display writes to a descriptor of its own: pytest redirects standard output during fixtures and tests.
 """
 
 import contextlib
@@ -22,13 +21,13 @@ from esipp.ledger.conclusion import WORST_FIRST
 from esipp.ledger.progress import Phase, Progress, SlowSteps, Standing, plain, say_left, say_seconds
 
 FRAME = 0.25
-"""Seconds between two looks at how far the run is."""
+"""Seconds between two updates of the display."""
 
 MOST_WAITS = 3
-"""Waits that are shown at once, those first that have lasted longest."""
+"""How many waits the display shows, the longest first."""
 
 NARROW = 60
-"""Columns below which a line is not given more than it needs."""
+"""A terminal with fewer columns gets short lines."""
 
 COLOURS = {
     Status.PASS: "green",
@@ -43,7 +42,7 @@ COLOURS = {
 
 
 def wants_live(is_terminal: bool, environment: Mapping[str, str]) -> bool:
-    """Whether output that goes there may be drawn over: a terminal that can do so, with a person before it."""
+    """Whether to redraw the output: only on an interactive terminal that supports it, never in CI."""
     if environment.get("GITHUB_ACTIONS") == "true" or environment.get("CI", "").lower() not in ("", "0", "false", "no"):
         return False
     return is_terminal and environment.get("TERM", "").lower() not in ("", "dumb", "unknown")
@@ -51,7 +50,7 @@ def wants_live(is_terminal: bool, environment: Mapping[str, str]) -> bool:
 
 # ------------------------------------------------------------------------------------------------------- the drawing
 def frame(standing: Standing, width: int) -> RenderableType:
-    """The display at one moment, for a terminal of so many columns."""
+    """The display at one moment, for a terminal with ``width`` columns."""
     lines: list[RenderableType] = []
     if standing.now is not None:
         lines.append(_phase(standing.now))
@@ -68,7 +67,7 @@ def frame(standing: Standing, width: int) -> RenderableType:
 
 
 def _phase(phase: Phase) -> Text:
-    """What is being done, on one line."""
+    """The current phase on one line."""
     line = Text("> ", style="bold cyan", no_wrap=True, overflow="ellipsis")
     line.append(phase.name, style="bold")
     line.append(f"  {say_seconds(phase.seconds)}", style="cyan")
@@ -81,7 +80,7 @@ def _phase(phase: Phase) -> Text:
 def _within(standing: Standing) -> Iterator[Text]:
     landed, wanted = standing.connections
     if standing.now is not None and standing.now.name == "observe" and wanted:
-        yield Text(f"{landed:,} of {wanted:,} connections are back")
+        yield Text(f"{landed:,} of {wanted:,} connections done")
     if standing.said:
         yield Text(standing.said)
     for wait in standing.waits[:MOST_WAITS]:
@@ -92,9 +91,9 @@ def _within(standing: Standing) -> Iterator[Text]:
 
 def _checks(standing: Standing) -> Text:
     line = Text(f"{standing.checks:,} {form(standing.checks, 'check')}: ")
-    line.append(f"{standing.arranged:,} arranged, {standing.observed:,} observed, {standing.judged:,} judged")
+    line.append(f"{standing.arranged:,} set up, {standing.observed:,} observed, {standing.judged:,} judged")
     if standing.impossible:
-        line.append(f", {standing.impossible:,} not possible here", style="dim")
+        line.append(f", {standing.impossible:,} unsupported here", style="dim")
     return line
 
 
@@ -108,23 +107,23 @@ def _counts(standing: Standing) -> Text:
 
 
 def _clock(standing: Standing, width: int) -> RenderableType:
-    """A bar for the time, and the time in words."""
-    told = ", ".join(part for part in (say_seconds(standing.seconds), say_left(standing.left)) if part)
+    """A progress bar, and the time in words."""
+    times = ", ".join(part for part in (say_seconds(standing.seconds), say_left(standing.left)) if part)
     if width < NARROW:
-        return Text(f"  {told}", style="cyan", no_wrap=True, overflow="ellipsis")
+        return Text(f"  {times}", style="cyan", no_wrap=True, overflow="ellipsis")
     bar = Table.grid(padding=(0, 1), pad_edge=False)
     bar.add_column(width=1)
     bar.add_column(width=min(40, width // 2))
     bar.add_column(no_wrap=True)
-    bar.add_row("", ProgressBar(total=1.0, completed=standing.share), Text(told, style="cyan"))
+    bar.add_row("", ProgressBar(total=1.0, completed=standing.share), Text(times, style="cyan"))
     return bar
 
 
 def done_line(phase: Phase, width: int) -> Text:
-    """A phase that is over, on one line that stays."""
+    """The permanent line of a finished phase."""
     line = Text(f"  {phase.name:<20} {phase.seconds:>6.1f} s")
     if not phase.whole:
-        line.append("  broke off", style="yellow")
+        line.append("  interrupted", style="yellow")
     if width >= NARROW:
         line.append(f"  {phase.what}", style="dim")
     return line
@@ -132,7 +131,7 @@ def done_line(phase: Phase, width: int) -> Text:
 
 # ------------------------------------------------------------------------------------------------------ the outlets
 class Outlet:
-    """A text file over a descriptor of our own; what nobody reads any more is lost, and nothing else."""
+    """A text file on a duplicated descriptor; write errors, such as a closed pipe, are ignored."""
 
     def __init__(self, descriptor: int, encoding: str = "utf-8") -> None:
         self._own = os.dup(descriptor)
@@ -141,7 +140,7 @@ class Outlet:
         self.closed = False
 
     def write(self, text: str) -> int:
-        """Write at once, and whole."""
+        """Write the whole text at once."""
         left = text.encode(self.encoding, errors="replace")
         with self._lock, contextlib.suppress(OSError):
             while left and not self.closed:
@@ -149,18 +148,18 @@ class Outlet:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Nothing to do: nothing is buffered."""
 
     def fileno(self) -> int:
         """The descriptor."""
         return self._own
 
     def isatty(self) -> bool:
-        """Whether a terminal is behind it."""
+        """Whether the descriptor is a terminal."""
         return not self.closed and os.isatty(self._own)
 
     def size(self) -> tuple[int, int]:
-        """Columns and lines of the terminal as it is now; 80 and 24 where it does not say."""
+        """The current columns and lines of the terminal; 80 and 24 if unknown."""
         with contextlib.suppress(OSError):
             columns, lines = os.get_terminal_size(self._own)
             if columns > 0 and lines > 0:
@@ -168,7 +167,7 @@ class Outlet:
         return 80, 24
 
     def close(self) -> None:
-        """Let the descriptor go."""
+        """Close the descriptor."""
         with self._lock:
             if not self.closed:
                 self.closed = True
@@ -176,7 +175,7 @@ class Outlet:
 
 
 class Ticker:
-    """Calls something again and again, in a thread that is over when ``stop`` returns."""
+    """Calls a function periodically in a thread; ``stop`` waits for the thread."""
 
     def __init__(self, tick: Callable[[], None], seconds: float) -> None:
         self._tick = tick
@@ -185,11 +184,11 @@ class Ticker:
         self._thread = threading.Thread(target=self._run, name="esipp-progress", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and wait until it has ended."""
+        """Stop the thread and wait for it."""
         self._end.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
@@ -200,7 +199,7 @@ class Ticker:
 
 
 class Lines:
-    """Plain lines: what the run says, and a sign of life where a step is slow."""
+    """Progress as plain lines: the messages of the run, and a line for each slow step."""
 
     shows_phases = False
 
@@ -212,34 +211,34 @@ class Lines:
         self._ticker = Ticker(self.tick, 1.0)
 
     def start(self) -> None:
-        """Begin to look for slow steps."""
+        """Start to watch for slow steps."""
         self._ticker.start()
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print a message."""
         self._progress.said(text)
         with self._lock:
             self._slow.quiet(self._progress.standing())
             self._write(f"[esipp] {plain(text)}")
 
     def tick(self) -> None:
-        """Say what is slow, if anything is."""
+        """Print the slow steps, if any."""
         with self._lock:
             for text in self._slow.lines(self._progress.standing()):
                 self._write(f"[esipp] {text}")
 
     def stop(self) -> None:
-        """The run is over."""
+        """End the output."""
         self._ticker.stop()
 
 
 class Display:
-    """The display that redraws itself; lines that are said stand above it, and stay.
+    """Progress as a display that redraws itself, below the permanent messages.
 
     Args:
-        progress: what is shown.
-        console: where; its size is set before each frame.
-        size: columns and lines of the terminal, asked anew for each frame, as windows are resized.
+        progress: the progress of the run.
+        console: the terminal; its size is set before each frame.
+        size: returns columns and lines of the terminal; called for each frame, as windows change their size.
     """
 
     shows_phases = True
@@ -248,7 +247,7 @@ class Display:
         self._progress = progress
         self._console = console
         self._size = size
-        self._told = 0
+        self._printed = 0
         self._lock = threading.RLock()
         self._rest = ""
         self._live = Live(
@@ -259,7 +258,7 @@ class Display:
 
     @classmethod
     def on(cls, outlet: Outlet, progress: Progress) -> "Display":
-        """A display on a terminal; colours as the terminal has them, none with NO_COLOR."""
+        """A display on a terminal, with the terminal's colours; without colours if NO_COLOR is set."""
         file: IO[str] = outlet  # type: ignore[assignment]  # rich only writes, flushes and asks whether it is a terminal
         console = Console(
             file=file, force_terminal=True, force_interactive=True, force_jupyter=False, highlight=False, markup=False,
@@ -268,35 +267,35 @@ class Display:
         return cls(progress, console, outlet.size)
 
     def start(self) -> None:
-        """Show it."""
+        """Show the display."""
         with self._lock:
             self._fit()
             self._live.start(refresh=True)
         self._ticker.start()
 
     def say(self, text: str) -> None:
-        """One line above the display."""
+        """Print a message above the display."""
         self._progress.said(text)
         with self._lock:
             self._phases_done(self._progress.standing())
             self._console.print(Text(plain(text)))
 
     def raw(self, text: str) -> None:
-        """What somebody else writes to this terminal, line by line, above the display."""
+        """Print the output of others line by line above the display."""
         with self._lock:
             *whole, self._rest = (self._rest + text).split("\n")
             for line in whole:
                 self._console.print(Text.from_ansi(line), soft_wrap=True)
 
     def tick(self) -> None:
-        """Draw it anew."""
+        """Redraw the display."""
         with self._lock:
             self._fit()
             self._phases_done(self._progress.standing())
             self._live.refresh()
 
     def stop(self) -> None:
-        """Take it away, and give the cursor back; what was said stays."""
+        """Remove the display and restore the cursor; messages stay."""
         self._ticker.stop()
         with self._lock:
             self._fit()
@@ -314,6 +313,6 @@ class Display:
         self._console.size = (columns, lines)
 
     def _phases_done(self, standing: Standing) -> None:
-        new, self._told = standing.done[self._told :], len(standing.done)
+        new, self._printed = standing.done[self._printed :], len(standing.done)
         for phase in new:
             self._console.print(done_line(phase, self._console.width), no_wrap=True, overflow="ellipsis")

@@ -1,7 +1,6 @@
-"""report.md: what a pull request has room for. The last word first, then what to do about it.
+"""report.md: a short report for a pull request or a job summary. The conclusion comes first, then the failures.
 
-Every text that is not ours is escaped (escaping.py); lines are few whatever the run found, so that it fits a job's
-summary and a comment.
+Text from outside is escaped (escaping.py). The number of lines is limited, so that the report fits a comment.
 """
 
 from collections.abc import Sequence
@@ -20,21 +19,21 @@ from esipp.report.shared import common_factor
 from esipp.report.terminal import contradictions
 
 MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
-"""What is told of each at most; how many more there are is said, and report.json has them all."""
+"""Limits of each list; the report names the number of the rest, and report.json has all."""
 
 MOST_INSTRUMENT_CAUSES = 3
-"""Causes that are told of our own instrument."""
+"""Limit of the causes listed for the reference load balancer."""
 
 FIRST_FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", INTERNAL, "nodes", "kernel", "runtime")
 FIRST_KINDS = ("service-proxy", "network-add-on", "load-balancer")
-"""Facts and kinds of components that are told before all others, which follow by name."""
+"""Facts and kinds of components that come first; all others follow by name."""
 
 ORDER = (*(status.value for status in reversed(WORST_FIRST)), NOT_JUDGED)
 """The columns of the table of verdicts."""
 
 
 def render(run: RecordedRun) -> str:
-    """The whole page."""
+    """The text of report.md."""
     said = run.conclusion
     lines = [f"# Source IP qualification: {said.result.upper()}", "", f"**{said.result.upper()}**: {prose(said.why)}"]
     lines += _trouble(run)
@@ -58,19 +57,19 @@ def _some(found: Sequence[str], most: int, what: str) -> list[str]:
 
 
 def _trouble(run: RecordedRun) -> list[str]:
-    """What is wrong with the ledger itself: the first thing to be said."""
+    """The faults of the ledger, before everything else."""
     if run.whole:
         return []
-    told = [f"- {prose(each)}" for each in faults(run)]
-    lines = ["", "**INCOMPLETE: the ledger of this run is not whole. Nothing below may be signed.**", ""]
-    return lines + _some(told, MOST_FAULTS, "faults")
+    found = [f"- {prose(each)}" for each in faults(run)]
+    lines = ["", "**INCOMPLETE: the ledger of this run is incomplete. Do not sign anything below.**", ""]
+    return lines + _some(found, MOST_FAULTS, "faults")
 
 
 def _verdicts(run: RecordedRun) -> list[str]:
-    """The table of profiles and levels, of verdicts that any check got."""
+    """The table of verdicts by profile and level; verdicts that no check has are left out."""
     found = {key: part.counts(run) for key, part in parts(run).items()}
     columns = [each for each in ORDER if each == Status.PASS or any(each in counts for counts in found.values())]
-    lines = ["", "| profile | level | rows | " + " | ".join(columns) + " |", "|---|---|--:|" + "--:|" * len(columns)]
+    lines = ["", "| profile | level | checks | " + " | ".join(columns) + " |", "|---|---|--:|" + "--:|" * len(columns)]
     for profile in Profile:
         for level in Level:
             counts = found[profile.value, level]
@@ -82,10 +81,10 @@ def _verdicts(run: RecordedRun) -> list[str]:
 
 
 def _qualified(run: RecordedRun) -> list[str]:
-    """What was tested: the facts and the components, each with how it was decided."""
+    """The facts and components of the cluster, with their sources."""
     over = ended(run)
     when = f"began {code(moment(run.header['at']))}" if over is None else code(moment(over))
-    lines = ["", "## What was qualified", ""]
+    lines = ["", "## What was tested", ""]
     lines += [
         f"Lane {code(str(run.header['lane']))}, esipp {code(str(run.header['suite']))}, "
         f"run {code(str(run.header['run']))}, {when}, "
@@ -103,7 +102,7 @@ def _qualified(run: RecordedRun) -> list[str]:
         for each in sorted(run.components, key=lambda each: (each.kind not in FIRST_KINDS, each.kind, each))
     ]
     if facts:
-        lines += ["| fact | value | decided by |", "|---|---|---|", *facts[:MOST_FACTS]]
+        lines += ["| fact | value | source |", "|---|---|---|", *facts[:MOST_FACTS]]
         more = len(facts) - MOST_FACTS
         lines += [f"| | and {more} more | in report.json |"] if more > 0 else []
     if found := contradictions(run):
@@ -116,101 +115,104 @@ def _qualified(run: RecordedRun) -> list[str]:
 
 
 def _failures(run: RecordedRun) -> list[str]:
-    """What is not fine, cause by cause, what binds first."""
+    """Failures and undecided checks by cause, binding ones first."""
     groups = _groups(run, run.qualified)
     if not groups:
         return []
     groups.sort(key=lambda group: not run.scale.binds(run.verdicts[group[0].id]))
     checks = sum(len(group) for group in groups)
-    lines = ["", f"## Not fine: {counted(checks, 'check')}, {counted(len(groups), 'cause')}", ""]
+    lines = ["", f"## Failures: {counted(checks, 'check')}, {counted(len(groups), 'cause')}", ""]
     for group in groups[:MOST_CAUSES]:
         lines += _cause(run, group)
     if len(groups) > MOST_CAUSES:
         left = sum(len(group) for group in groups[MOST_CAUSES:])
         lines += [
             "",
-            f"And {counted(len(groups) - MOST_CAUSES, 'more cause')} with {counted(left, 'check')}, in report.json.",
+            f"And {counted(len(groups) - MOST_CAUSES, 'more cause')} ({counted(left, 'check')}) in report.json.",
         ]
     return lines
 
 
 def _groups(run: RecordedRun, checks: Sequence[RecordedCheck]) -> list[Group]:
-    """The causes of these checks, those of paths first."""
+    """The causes of these checks, path checks first."""
     paths, others = ([check for check in checks if bool(check.place) is which] for which in (True, False))
     return [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
 
 
 def _cause(run: RecordedRun, group: Group) -> list[str]:
-    """One cause by its plainest check: what it requires, what was seen, where to look, how to ask again."""
+    """One cause, shown by its first check: requirement, observation, likely fault, and the command that repeats it."""
     first, *others = group
     verdict = run.verdicts[first.id]
     wrong = verdict.status in (Status.FAIL, Status.FLAKY)
-    seen = f"expected {code(verdict.expected, 200)}, observed {code(verdict.observed, 200)}"
+    observed = f"expected {code(verdict.expected, 200)}, observed {code(verdict.observed, 200)}"
     why = {
         "": code(verdict.reason, 200) if verdict.reason else "",
         "packets: ": code(one_of(verdict.change), 200) if verdict.change else "",
-        "only ": prose(common_factor(group, run.checks, run.verdicts)) if wrong else "",
-        "likely ": prose(verdict.likely) if verdict.likely else "",
+        "only affects: ": prose(common_factor(group, run.checks, run.verdicts)) if wrong else "",
+        "likely cause: ": prose(verdict.likely) if verdict.likely else "",
     }
-    told = {
+    details = {
         "required": prose(first.requirement),
-        "seen": "" if verdict.status is Status.INCONCLUSIVE else seen,  # there nothing that was seen is believed
-        "sees": prose(verdict.sees) if verdict.sees else "",
+        "result": "" if verdict.status is Status.INCONCLUSIVE else observed,  # no observation of it counts
+        "precision": prose(verdict.sees) if verdict.sees else "",
         "why": "; ".join(label + text for label, text in why.items() if text not in ("", "-")),
-        "again": code(f"{run.header['command']} {first.id}", 400),
+        "repeat": code(f"{run.header['command']} {first.id}", 400),
     }
     also = f" and {counted(len(others), 'more check')}" if others else ""
     title = f"- **{verdict.status.value.upper()}** ({first.level.value}) {code(first.id, 200)}{also}"
-    return [title, *(f"  - {label}: {text}" for label, text in told.items() if text)]
+    return [title, *(f"  - {label}: {text}" for label, text in details.items() if text)]
 
 
 def _known(run: RecordedRun) -> list[str]:
-    """What differs for a reason that is known."""
+    """The known differences."""
     found = reasons(run.qualified, run.verdicts, Status.KNOWN)
     if not found:
         return []
-    told = [
+    bullets = [
         f"- {each.nature or 'known'}, {counted(len(each.checks), 'check')} ({each.told_levels}): {prose(each.why)} "
         f"[{links(each.references)}]"
         for each in sorted(found, key=lambda each: each.nature == Nature.ALLOWED)
     ]
-    return ["", "## Known differences", "", *_some(told, MOST_REASONS, "reasons")]
+    return ["", "## Known differences", "", *_some(bullets, MOST_REASONS, "reasons")]
 
 
 def _instrument(run: RecordedRun) -> list[str]:
-    """The checks about our own reference load balancer: they are in no table above."""
+    """The checks of the reference load balancer, which no table above includes."""
     checks = run.instruments
     if not checks:
         return []
     found = tally(run.verdicts[check.id] for check in checks if check.id in run.verdicts)
-    lines = ["", "## Our own reference load balancer", ""]
+    lines = ["", "## Reference load balancer", ""]
     not_asked = f", {found.not_asked:,} not tested" if found.not_asked else ""
-    lines += [f"{counted(len(checks), 'check')}, outside of the verdict: {found.words or 'none asked'}{not_asked}."]
+    lines += [f"{counted(len(checks), 'check')}, not part of the result: {found.words or 'none tested'}{not_asked}."]
     causes = [line for group in _groups(run, checks)[:MOST_INSTRUMENT_CAUSES] for line in _cause(run, group)]
     return lines + (["", *causes] if causes else [])
 
 
 def _not_tested(run: RecordedRun) -> list[str]:
-    """What was not tested and why, by the feature that is missing."""
+    """The untested checks by missing feature, with the reason."""
     found = missing(run)
     unjudged = sum(1 for check in run.checks if check.id not in run.verdicts)
     if not found and not unjudged:
         return []
-    told = [f"- {counted(unjudged, 'check')}: not judged, the run was cut short"] if unjudged else []
+    bullets = [f"- {counted(unjudged, 'check')} without a verdict: the run ended early"] if unjudged else []
     for each in sorted(found, key=lambda each: (not each.ours, -len(each.checks), each.name)):
         name = f"Kubernetes {each.name.removeprefix(KUBERNETES)}" if each.name.startswith(KUBERNETES) else each.name
-        by = " (left out by us)" if each.ours else ""
-        told.append(f"- {counted(len(each.checks), 'check')} for want of {code(name)}{by}: {prose(each.why)}")
-    return ["", "## Not tested", "", *_some(told, MOST_REASONS, "features")]
+        by = " (excluded by user)" if each.ours else ""
+        bullets.append(f"- {counted(len(each.checks), 'check')} without {code(name)}{by}: {prose(each.why)}")
+    return ["", "## Not tested", "", *_some(bullets, MOST_REASONS, "features")]
 
 
 def _convergence(run: RecordedRun) -> list[str]:
-    """How fast each balancer followed the pods, beside its bound; a family and direction a line would be too many."""
+    """How fast each load balancer followed endpoint changes, and its bound; the slower family only."""
     found = numbers.balancers(run)
     if not found:
         return []
-    lines = ["", "## Convergence", "", "Seconds from a change to traffic that follows it: p50 / p95 / max.", ""]
-    lines += ["| balancer | up | down | lost requests | black hole | bound |", "|---|--:|--:|--:|--:|---|"]
+    lines = ["", "## Convergence", "", "Seconds from an endpoint change until traffic follows it: p50 / p95 / max.", ""]
+    lines += [
+        "| load balancer | pod added | pod removed | lost requests | longest black hole | bound |",
+        "|---|--:|--:|--:|--:|---|",
+    ]
     for each in found[:MOST_BALANCERS]:
         if each["obstacle"]:
             lines.append(f"| {table_cell(each['name'])} | - | - | - | - | {table_cell(each['obstacle'])} |")
@@ -227,7 +229,7 @@ def _convergence(run: RecordedRun) -> list[str]:
 
 
 def _worst(balancer: numbers.Json, direction: str) -> str:
-    """The slower one of both families."""
+    """The numbers of the slower family."""
     sides = [each for each in numbers.response(balancer) if each["direction"] == direction and each["n"]]
     if not sides:
         return "-"

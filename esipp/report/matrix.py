@@ -1,8 +1,8 @@
-"""The matrix: services and entries down, clients and families across. What shows the same is one line.
+"""The matrix of path checks: Services and entries down, clients and families across. Equal lines are merged.
 
-A line begins as one service, at one entry, over one protocol. It is told together with another one of its kind (the
-same service but for its traits, or another protocol) if every field of it shows what the other's does; so whatever
-differs stands in a line of its own, and says in which protocol, if not in all.
+A line starts as one Service at one entry over one protocol. Lines of one kind (the same Service but for its traits,
+or another protocol) merge if all their fields agree. A line that differs stays, and names its protocols if it does
+not cover all tested ones.
 """
 
 import textwrap
@@ -38,14 +38,14 @@ MARKS = {
     Status.ERROR: "E",
 }
 LEGEND = (
-    "The backend saw: C the client's address (a host process: one of its node's), N a node's, H its own node's "
-    "(hairpin), P another pod's, L the load balancer's, X any other; - the client got no answer. Two letters: some of "
-    "each.",
-    "Verdict behind it: none as required, ! fail, ~ flaky, k known difference, ? inconclusive, u unsupported, E error "
-    "of ours, r recorded only; the worst of all rows in the field. . no row.",
-    "A line holds for every protocol that was tested, unless it names some. (+n): n services that are made otherwise, "
-    "or have no policy set, show the same; those that do not stand in lines of their own. (2nd): at a second address "
-    "of the node. v4, v6: IPv4, IPv6.",
+    "Source address that the backend saw: C the client's (for a host process: an address of its node), N a node's, "
+    "H the backend's own node's (hairpin), P another pod's, L the load balancer's, X any other; - the client got no "
+    "answer. Two letters: both occurred.",
+    "Verdict, the worst of all checks in the field: no sign as required, ! fail, ~ flaky, k known difference, "
+    "? inconclusive, u unsupported, E suite error, r recorded only. A dot: no check.",
+    "A line covers every tested protocol unless it names some. (+n): n more Services, with other traits or with no "
+    "policy set, show the same; Services that differ have lines of their own. (2nd): a second address of the node. "
+    "v4, v6: IPv4, IPv6.",
 )
 
 Column = tuple[str, str]
@@ -58,7 +58,7 @@ Fields = dict[Column, list[tuple[RecordedCheck, Verdict]]]
 
 @dataclass
 class Line:
-    """A line in the making: the services and protocols it stands for, at one entry, its fields and their rows."""
+    """A line in the making: the Services and protocols it covers at one entry, its fields and their checks."""
 
     entry: str
     fields: dict[Column, str]
@@ -66,7 +66,7 @@ class Line:
     made: Fields = field(default_factory=dict)
 
     def title(self, tested: Mapping[tuple[str, str], set[str]]) -> str:
-        """The first service, the entry, the protocols if they are not all, and how many more services."""
+        """The first Service, the entry, the protocols unless all are covered, and the number of further Services."""
         first, *more = self.stands_for
         name = f"{first}  {self.entry}".rstrip()
         protocols = self.stands_for[first]
@@ -77,7 +77,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Grid:
-    """The lines, and what stands across: each client in each family. ``titles`` are the lines' own, in their order."""
+    """The lines with their ``titles``, in order; the columns are each client in each family."""
 
     lines: Sequence[Line]
     titles: Sequence[str]
@@ -85,12 +85,12 @@ class Grid:
     families: Sequence[Family]
 
 
-def grid(rows: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Grid | None:
-    """The matrix of all rows that were asked; None without any. Those that could not be are told elsewhere."""
+def grid(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Grid | None:
+    """The matrix of all tested checks; None if there are none. Unsupported checks are reported elsewhere."""
     asked = [
-        (row.place, row, verdicts[row.id])
-        for row in rows
-        if row.place and row.id in verdicts and verdicts[row.id].status is not Status.UNSUPPORTED
+        (check.place, check, verdicts[check.id])
+        for check in checks
+        if check.place and check.id in verdicts and verdicts[check.id].status is not Status.UNSUPPORTED
     ]
     if not asked:
         return None
@@ -100,9 +100,9 @@ def grid(rows: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Grid
     return Grid(lines, [line.title(tested) for line in lines], clients, families)
 
 
-def matrix(rows: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """The matrix of all rows that were asked, as text."""
-    whole = grid(rows, verdicts)
+def matrix(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """The matrix of all tested checks, as text."""
+    whole = grid(checks, verdicts)
     if whole is None:
         return []
     lines, clients, families = whole.lines, whole.clients, whole.families
@@ -120,14 +120,14 @@ def matrix(rows: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> li
     short = _across({c: "v4" if c[1] == Family.IPV4 else "v6" for c in columns}, clients, families, narrow, width)
     out.append(" " * first + short)
     for line, title in zip(lines, whole.titles, strict=True):
-        beside = len(title) < first  # or too long to stand beside its fields
-        out += [] if beside else [title]
-        out.append(f"{title if beside else '':<{first}}" + _across(line.fields, clients, families, narrow, width))
+        fits = len(title) < first  # else the title has a line of its own
+        out += [] if fits else [title]
+        out.append(f"{title if fits else '':<{first}}" + _across(line.fields, clients, families, narrow, width))
     return [text.rstrip() for text in out]
 
 
 def _head(client: str) -> list[str]:
-    """A client's name in lines that break between words, short ones together."""
+    """A client's name, wrapped between words."""
     return textwrap.wrap(client.replace("-", " "), width=8)
 
 
@@ -140,32 +140,32 @@ def _across(
 
 
 def _lines(asked: Iterable[Asked]) -> tuple[list[Line], Mapping[tuple[str, str], set[str]]]:
-    """The lines, and which protocols were tested of each service at each entry."""
-    rows: dict[tuple[str, str, str], Fields] = {}
+    """The lines, and the tested protocols of each Service at each entry."""
+    found: dict[tuple[str, str, str], Fields] = {}
     kinds: dict[tuple[str, str, str], str] = {}
     order: dict[tuple[str, str, str], tuple[object, ...]] = {}
     tested: dict[tuple[str, str], set[str]] = {}
-    for place, row, verdict in asked:
+    for place, check, verdict in asked:
         key = (place.service, place.entry, place.protocol)
-        rows.setdefault(key, {}).setdefault((place.client, place.family), []).append((row, verdict))
+        found.setdefault(key, {}).setdefault((place.client, place.family), []).append((check, verdict))
         kinds[key], order[key] = place.kind, place.order
         tested.setdefault(key[:2], set()).add(place.protocol)
     lines: dict[str, list[Line]] = {}
-    for key in sorted(rows, key=lambda key: (order[key], [*Protocol].index(Protocol(key[2])))):
-        fields = {column: in_short(made) for column, made in rows[key].items()}
+    for key in sorted(found, key=lambda key: (order[key], [*Protocol].index(Protocol(key[2])))):
+        fields = {column: in_short(made) for column, made in found[key].items()}
         kin = lines.setdefault(kinds[key], [])
         line = next((each for each in kin if fields.items() <= each.fields.items()), None)
         if line is None:
             line = Line(key[1], fields)
             kin.append(line)
         line.stands_for.setdefault(key[0], set()).add(key[2])
-        for column, made in rows[key].items():
+        for column, made in found[key].items():
             line.made.setdefault(column, []).extend(made)
     return [line for kin in lines.values() for line in kin], tested
 
 
 def in_short(made: Sequence[tuple[RecordedCheck, Verdict]]) -> str:
-    """What was seen, and the worst verdict; what was only recorded says so."""
+    """The letters seen, and the sign of the worst verdict."""
     worst = min((verdict for _, verdict in made), key=lambda verdict: WORST_FIRST.index(verdict.status))
     seen = "".join(sorted({LETTERS[each] for _, verdict in made for each in verdict.shown}))
     return (seen[:2] or " ") + MARKS[worst.status]

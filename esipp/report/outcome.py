@@ -1,4 +1,4 @@
-"""A verdict as pytest's outcome; the exit code and the reports come from the verdicts themselves."""
+"""The pytest outcome of a verdict. Exit code and reports do not depend on it."""
 
 import pytest
 
@@ -10,10 +10,10 @@ from esipp.checks.reference import titles
 
 
 def enforce(verdict: Verdict) -> None:
-    """End the test as its verdict says.
+    """End the test with the outcome of its verdict.
 
-    What is no failure of the product, but ours or undecided, ends it with an error of ours: tools that tell a failed
-    assertion from any other exception (Allure: failed, broken) then tell these apart too.
+    Suite errors and inconclusive checks raise a HarnessError. Tools that separate failed assertions from other
+    exceptions (Allure: failed, broken) then separate them from failures of the product.
     """
     said = f"{verdict.status.value}: expected {verdict.expected}; observed {verdict.observed}"
     said = redact(said + (f" ({verdict.reason})" if verdict.reason else ""))

@@ -1,4 +1,4 @@
-"""Documentation pages generated from the checks, so that prose cannot drift from checks."""
+"""The documentation page of all checks, generated from the checks."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,12 +13,11 @@ from esipp.report.escaping import links
 
 HEAD = """# Checks
 
-Generated from the checks themselves by `ci/generate`. Do not edit. `esipp explain ROW` tells more of each: what is
-sent, what every answer would mean, which controls must hold.
+Generated from the checks by `ci/generate`. Do not edit. `esipp explain CHECK` shows more about a check: what it sends,
+what each answer means, and which controls must hold.
 
-A line stands for one check of each protocol and family in braces: `{tcp,udp}.{ipv4,ipv6}` are four checks, whose ids
-are the line's with one of each put in. Where a protocol's level is another, it is named. Numbers are the references at
-the end.
+A line with braces stands for several checks: `{tcp,udp}.{ipv4,ipv6}` are four checks, one for each combination. A line
+names the levels of protocols whose level differs. Numbers refer to the references at the end.
 """
 
 _EVERYTHING = frozenset(AddressClass)
@@ -28,15 +27,15 @@ _Line = tuple[PathCheck, ...]
 TITLES = {
     "health_checks": "Health checks",
     "convergence": "Convergence",
-    "interoperability": "Inter-operation",
+    "interoperability": "Interoperability",
     "compatibility": "Backward compatibility",
     "continuity": "Continuity",
 }
-"""What the other suites' checks are about."""
+"""Titles of the other suites."""
 
 
 def checks_page(checks: Sequence[Check]) -> str:
-    """One table for each kind of service, then those of each other suite: its paths, and what else it looks at."""
+    """The page: a table for each kind of Service, then the path checks and other checks of each other suite."""
     lines = [HEAD, f"{counted(len(checks), 'check')}: {_levels(checks)}.", ""]
     references = list(dict.fromkeys(each for check in checks for each in check.references))
     source_ip = [check for check in checks if check.suite == "source_ip"]
@@ -63,7 +62,7 @@ def checks_page(checks: Sequence[Check]) -> str:
 
 
 def _table(path_checks: Iterable[PathCheck], references: Sequence[Reference]) -> list[str]:
-    lines = ["| checks | level | the backend must see | requirement | because |", "|---|---|---|---|---|"]
+    lines = ["| checks | level | the backend must see | requirement | references |", "|---|---|---|---|---|"]
     return lines + [_line(line, references) for line in _fold(path_checks)]
 
 
@@ -73,7 +72,7 @@ def _levels(checks: Iterable[Check]) -> str:
 
 
 def _groups(path_checks: Iterable[PathCheck]) -> dict[str, list[PathCheck]]:
-    """Checks by kind of service, the kinds in a fixed order."""
+    """Checks by kind of Service, in a fixed order."""
     titles = ("Pod IP", "ClusterIP", "NodePort", "externalIPs", "LoadBalancer", "Reference load balancer")
     found: dict[str, list[PathCheck]] = {title: [] for title in titles}
     for path_check in path_checks:
@@ -91,7 +90,7 @@ def _kind(path_check: PathCheck) -> str:
 
 
 def _fold(path_checks: Iterable[PathCheck]) -> list[_Line]:
-    """Checks that differ in nothing but protocol and family, and are there in every combination of both."""
+    """Groups of checks that differ only in protocol and family and exist in every combination of both."""
     alike: dict[tuple[object, ...], list[PathCheck]] = {}
     for path_check in path_checks:
         key = (
@@ -144,7 +143,7 @@ def _line(line: _Line, references: Sequence[Reference]) -> str:
 
 
 def _level(line: _Line) -> str:
-    """The level of the first protocol, and those of others that have another."""
+    """The level of the first protocol, and the levels of protocols that differ."""
     levels: Mapping[Protocol, Level] = {path_check.path.protocol: path_check.level for path_check in line}
     first = line[0].level
     others = [f"{protocol.value}: {level.value}" for protocol, level in levels.items() if level is not first]
@@ -157,5 +156,5 @@ def _must_see(path_check: PathCheck) -> str:
     if path_check.accept <= NO_ANSWER:
         return "nothing"
     seen = " or ".join(sorted(each.value.replace("_", " ") for each in path_check.accept))
-    seen += f", told the client in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
+    seen += f", with the client's address in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
     return seen + (", one backend" if path_check.spread is Spread.ONE else "")

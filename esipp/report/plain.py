@@ -1,4 +1,4 @@
-"""Checks that are no paths, for people: how they are explained, listed in docs/cells.md, and told where they fail."""
+"""Text about checks that are not path checks: explanations, the table of docs/cells.md, failures on the terminal."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,33 +15,33 @@ from esipp.report.causes import causes_of_others
 from esipp.report.matrix import WIDTH
 
 MOST_OTHERS = 5
-"""Checks that fail in the same way and are shown in a line each, after the first; all of them are in the ledger."""
+"""How many more checks of a cause have a line each, after the first; the ledger has all."""
 
 
 def explain_check(check: Check) -> str:
-    """What a check requires, why, and what must be seen."""
+    """The explanation of a check: its requirement, its references and its expectation."""
     if isinstance(check, PathCheck):
         return explain(check)
-    told = {
-        "asked": check.asked,
+    details = {
+        "method": check.asked,
         "holds if": check.expected
         if check.level is not Level.RECORD
-        else "nothing is required: what is seen is recorded",
+        else "nothing is required: the observation is recorded",
         "fails if": check.fails_if,
         "since": say_since(check),
         "needs": ", ".join(sorted(each for each in check.features if not each.startswith(KUBERNETES))),
     }
     lines = [check.id, "=" * len(check.id), *textwrap.wrap(check.requirement, WIDTH, break_on_hyphens=False), ""]
     lines += fold("level", check.level.value, 12) + cite("because", check.references)
-    for label, text in told.items():
+    for label, text in details.items():
         lines += fold(label, text, 12) if text else []
     return "\n".join(lines)
 
 
 # ------------------------------------------------------------------------------------------------- docs/cells.md
 def table(checks: Sequence[Check], references: Sequence[Reference]) -> list[str]:
-    """The checks as a table; those that differ only in who asks whom are one line, their ids told in braces."""
-    lines = ["| checks | level | must be seen | requirement | because |", "|---|---|---|---|---|"]
+    """The checks as a table; checks that differ only in their ids share a line, with braces in the id."""
+    lines = ["| checks | level | expected | requirement | references |", "|---|---|---|---|---|"]
     alike: dict[tuple[object, ...], list[Check]] = {}
     for check in checks:
         key = (check.requirement, check.level, check.expected, check.references)
@@ -56,40 +56,40 @@ def table(checks: Sequence[Check], references: Sequence[Reference]) -> list[str]
 
 # --------------------------------------------------------------------------------------------------- the terminal
 def failures(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """Each check that is not fine; of those that fail in the same way the first whole, the others in a line each."""
+    """Failed and undecided checks by cause: the first in full, the others in a line each."""
     lines: list[str] = []
     for group in causes_of_others(checks, verdicts):
-        lines += ["", *_tell(group, verdicts, repeat)]
+        lines += ["", *_describe_cause(group, verdicts, repeat)]
     return lines
 
 
-def _tell(group: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+def _describe_cause(group: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
     first, *others = group
     verdict = verdicts[first.id]
-    told = {
+    details = {
         "required": first.requirement,
         "expected": verdict.expected,
         "observed": verdict.observed,
-        "sees": verdict.sees,
+        "precision": verdict.sees,
         "reason": verdict.reason,
         "likely": verdict.likely,
         "see": titles(first.references),
     }
     lines = [f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"]
-    for label, text in told.items():
+    for label, text in details.items():
         lines += fold(label, text) if text else []
     lines.append(f"  {'repeat':<9} {repeat} {first.id}")
     if others:
-        lines += fold("also", f"{counted(len(others), 'more check')} of this requirement:")
+        lines += fold("also", f"{counted(len(others), 'more check')} with this requirement:")
     for check in others[:MOST_OTHERS]:
         lines += fold("", f"({check.level.value}) {check.id}: {verdicts[check.id].observed}")
     if len(others) > MOST_OTHERS:
-        lines += fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
+        lines += fold("", f"and {len(others) - MOST_OTHERS} more (see the ledger)")
     return lines
 
 
 def fold(label: str, text: str, width: int = 9) -> list[str]:
-    """A label and a text beside it, wrapped below each other."""
+    """A label and its text, wrapped and indented."""
     start = f"  {label:<9} " if width == 9 else f"{label:<12}"
     return textwrap.wrap(
         text,

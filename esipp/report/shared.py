@@ -1,4 +1,4 @@
-"""What failing checks share and their passing siblings lack: ``over UDP, not TCP``."""
+"""Common factors of failing checks that their passing siblings lack: ``over UDP, not TCP``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,10 +10,10 @@ from esipp.ledger.recorded_checks import RecordedCheck
 def common_factor(
     failing: Sequence[RecordedCheck], checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]
 ) -> str:
-    """What failing checks share and their passing siblings lack; empty where nothing is.
+    """The common factors of failing checks that their passing siblings lack; empty if there are none.
 
-    A sibling differs in one thing only, and requires the same. A thing is named if all failing checks share it, and
-    none of their siblings in it fails as well.
+    A sibling differs from a failing check on one axis only and has the same requirement. An axis is named if all
+    failing checks share its value and all their tested siblings on it pass.
     """
     places = [(check.place, verdicts[check.id]) for check in checks
               if check.place and check.id in verdicts and check.level is not Level.RECORD]  # fmt: skip

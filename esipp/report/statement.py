@@ -1,7 +1,7 @@
-"""statement.json: an unsigned in-toto statement of the run, for whoever signs what was qualified.
+"""statement.json: an unsigned in-toto statement of the run, ready for a signature.
 
 Statement v1 with the predicate test-result v0.1 (github.com/in-toto/attestation, spec/predicates/test-result.md). Its
-subjects are the components that were tested, by the digests of their images; our own instruments are none of them.
+subjects are the tested components by image digest; the suite's own instruments are not among them.
 """
 
 import json
@@ -18,7 +18,7 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 
 OUR_KINDS, OUR_NAMES = ("echo", "echo-image"), ("reference load balancer",)
-"""Components that are our instruments, not what was tested: they are part of the configuration."""
+"""Kinds and names of the suite's own components: they belong to the configuration, not to the subjects."""
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ def render(run: RecordedRun) -> str:
     """The statement.
 
     Raises:
-        ValueError: there is nothing that it could be about, or its ledger has no digest.
+        ValueError: no tested component has a digest, or the ledger has none.
     """
     return json.dumps(statement(run), indent=2) + "\n"
 
@@ -35,15 +35,15 @@ def render(run: RecordedRun) -> str:
 def statement(run: RecordedRun) -> Json:
     """The statement as a value. Test names are check ids.
 
-    Checks that were not asked are no tests. Informational checks neither pass nor fail: they are named by an annotation
-    of the ledger, and checks about our own reference load balancer are counted there.
+    Untested checks are not listed. Informational checks neither pass nor fail: an annotation of the ledger names them,
+    and another one counts the checks of the reference load balancer.
 
     Raises:
-        ValueError: there is nothing that it could be about, or its ledger has no digest.
+        ValueError: no tested component has a digest, or the ledger has none.
     """
     subjects = _descriptors(each for each in run.components if not _is_ours(each))
     if not subjects:
-        raise ValueError("no tested component has a digest, so there is nothing that a statement could be about")
+        raise ValueError("no tested component has a digest, so the statement would have no subject")
     if not run.sha256:
         raise ValueError("the digest of the ledger is unknown")
     passed, warned, failed = _tests(run)
@@ -66,10 +66,10 @@ def _is_ours(component: Component) -> bool:
 
 
 def _result(run: RecordedRun, warned: list[str]) -> str:
-    """Passed is a run that is whole, conformant and without reservation; what was not proven is failed.
+    """PASSED for a complete, conformant run without known differences; FAILED if conformance is not proven.
 
-    A run with known differences has a reservation; with known defects that the user accepts, too. Known defects that
-    the user did not accept make it failed, as its exit code says.
+    Known differences make it WARNED, and so do known defects that the user accepts. Other known defects make it FAILED,
+    like the exit code.
     """
     said = run.conclusion
     if not run.whole or said.exit_code is not ExitCode.CONFORMANT:
@@ -96,7 +96,7 @@ def _tests(run: RecordedRun) -> tuple[list[str], list[str], list[str]]:
 
 
 def _ledger(run: RecordedRun) -> Json:
-    """The ledger, by which every word of this can be checked, and what else there is to say of the run."""
+    """The ledger as evidence, annotated with facts about the run."""
     said = run.conclusion
     names = (
         "run", "lane", "context", "command", "fail_on", "accept_known_defects", "require", "without",
@@ -109,10 +109,10 @@ def _ledger(run: RecordedRun) -> Json:
         for each in sorted(run.components)
         if not each.digest
     ]
-    told = {"suite_version": run.header["suite"], **settings(run, *names), "implementation": _implementation(run)}
-    told |= {"conclusion": said.result, "why": said.why, "counts": list(said.lines), "recorded_tests": recorded}
-    told |= {"faults": faults(run), "components_without_digest": undigested}
-    kept = {f"esipp_{name}": value for name, value in told.items() if value not in ([], {}, "")}
+    facts = {"suite_version": run.header["suite"], **settings(run, *names), "implementation": _implementation(run)}
+    facts |= {"conclusion": said.result, "why": said.why, "counts": list(said.lines), "recorded_tests": recorded}
+    facts |= {"faults": faults(run), "components_without_digest": undigested}
+    kept = {f"esipp_{name}": value for name, value in facts.items() if value not in ([], {}, "")}
     return {
         "name": LEDGER,
         "digest": {"sha256": run.sha256},
@@ -122,12 +122,12 @@ def _ledger(run: RecordedRun) -> Json:
 
 
 def _implementation(run: RecordedRun) -> Json:
-    """What the user says was tested."""
+    """The user's description of the tested product."""
     return dict(run.header.get("implementation", {}))
 
 
 def _descriptors(components: Iterable[Component]) -> list[Json]:
-    """Images that have a digest, each once; where one name has several digests, the name has the digest too."""
+    """Images with a digest, each once; a name with several digests gets the digest appended."""
     known = (each for each in components if each.digest)
     found = sorted({(each.image or each.name, each.digest.removeprefix("sha256:")) for each in known})
     names = [name for name, _ in found]

@@ -1,4 +1,4 @@
-"""What a run says on a terminal, or in a log: a matrix, the counts, each failure, the last word. No colour needed."""
+"""summary.txt, and the end of a run's output: the matrix, the counts, each failure, the conclusion. No colours."""
 
 import textwrap
 from collections import Counter
@@ -18,46 +18,46 @@ from esipp.report.matrix import LEGEND, WIDTH, matrix
 from esipp.report.shared import common_factor
 
 MOST_OTHERS = 5
-"""Checks of one cause that are shown in a line each, after the first one; all of them are in the ledger."""
+"""How many more checks of a cause have a line each, after the first; the ledger has all."""
 
 MOST_WAYS = 6
-"""Ways in that are named where checks of one cause have many."""
+"""How many ways in are named for the checks of a cause."""
 
 
 def failures(path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """Each check that is not fine, cause by cause: the first whole, a few others in a line each, and how many more."""
+    """Failed and undecided path checks by cause: the first in full, a few more in a line each."""
     lines: list[str] = []
     for group in causes_of_paths(path_checks, verdicts):
-        lines += ["", *_tell(group, path_checks, verdicts, repeat)]
+        lines += ["", *_describe_cause(group, path_checks, verdicts, repeat)]
     return lines
 
 
-def _tell(
+def _describe_cause(
     group: Sequence[RecordedCheck], path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str
 ) -> list[str]:
-    """One cause: the plainest of its most binding checks whole, then what else it hits."""
+    """One cause: the shortest of its strictest checks in full, then the other checks."""
     first, *others = group
     verdict = verdicts[first.id]
     title = f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"
-    by = f" (by the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
+    by = f" (from the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
     seen = {
         "expected": verdict.expected,
         "observed": verdict.observed + by,
         "packets": f"the source changed: {one_of(verdict.change)}" if verdict.change else "",
         "ports": f"source ports {verdict.ports}" if verdict.ports else "",
-        "rests on": verdict.witnesses,
-        "sees": verdict.sees,
+        "based on": verdict.witnesses,
+        "precision": verdict.sees,
     }
-    told = {
+    details = {
         "required": first.requirement,
-        **(seen if verdict.status is not Status.INCONCLUSIVE else {}),  # there nothing that was seen is believed
+        **(seen if verdict.status is not Status.INCONCLUSIVE else {}),  # no observation of it counts
         "reason": verdict.reason,
         "only": common_factor(group, path_checks, verdicts) if verdict.status in (Status.FAIL, Status.FLAKY) else "",
         "likely": verdict.likely,
         "see": titles(first.references),
     }
     lines = [title]
-    for label, text in told.items():
+    for label, text in details.items():
         lines += plain.fold(label, text) if text else []
     lines.append(f"  {'repeat':<9} {repeat} {first.id}")
     if not others:
@@ -65,17 +65,17 @@ def _tell(
     ways = Counter(path_check.way_in for path_check in others).most_common()
     hit = ", ".join(f"{way} ({count})" for way, count in ways[:MOST_WAYS])
     hit += f" and {counted(len(ways) - MOST_WAYS, 'more way')} in" if len(ways) > MOST_WAYS else ""
-    lines += plain.fold("also", f"{counted(len(others), 'more check shows', 'more checks show')} the same: {hit}")
+    lines += plain.fold("also", f"{counted(len(others), 'more check has', 'more checks have')} this cause: {hit}")
     for path_check in _various(others):
         what = verdicts[path_check.id].observed if verdict.status is not Status.INCONCLUSIVE else ""
         lines += plain.fold("", f"({path_check.level.value}) {path_check.id}" + (f": {what}" if what else ""))
     if len(others) > MOST_OTHERS:
-        lines += plain.fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
+        lines += plain.fold("", f"and {len(others) - MOST_OTHERS} more (see the ledger)")
     return lines
 
 
 def _various(others: Sequence[RecordedCheck]) -> list[RecordedCheck]:
-    """A few of many checks, of as many ways in as can be."""
+    """A few of the checks, from as many different ways in as possible."""
     earlier: Counter[str] = Counter()
     rank = {}
     for path_check in others:
@@ -85,7 +85,7 @@ def _various(others: Sequence[RecordedCheck]) -> list[RecordedCheck]:
 
 
 def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """How many checks of each level got which verdict."""
+    """The number of checks by level and verdict."""
     table: dict[Level, dict[Status, int]] = {}
     for check in checks:
         if check.id in verdicts:
@@ -99,17 +99,17 @@ def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> 
     ]
 
 
-TOLD_BY_REASON = (
+TITLES_OF_REASONS = (
     (Status.KNOWN, "known difference"),
-    (Status.INCONCLUSIVE, "undecided"),
+    (Status.INCONCLUSIVE, "inconclusive"),
     (Status.UNSUPPORTED, "not tested"),
 )
 
 
 def by_reason(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """What differs for a known reason, what could not be decided, and what was not tested, each reason once."""
+    """Known differences, inconclusive checks and untested checks; each reason once."""
     checks, lines = list(checks), []
-    for status, title in TOLD_BY_REASON:
+    for status, title in TITLES_OF_REASONS:
         for reason in reasons(checks, verdicts, status):
             why = reason.why + (f" [{titles(reason.references)}]" if reason.references else "")
             said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
@@ -121,26 +121,26 @@ def by_reason(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) 
 
 
 def contradictions(run: RecordedRun) -> list[str]:
-    """What was seen of the load balancer that is not as is known of it; no verdict rests on it."""
-    return [f"found of the load balancer: {note}" for about, note in run.notes if about == ABOUT]
+    """Observations that contradict the load balancer's profile; no verdict depends on them."""
+    return [f"load balancer profile: {note}" for about, note in run.notes if about == ABOUT]
 
 
 def _matrices(path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """A matrix for each suite that has checks of paths; where there are several, each says whose it is."""
+    """A matrix for each suite with path checks; several matrices carry the name of their suite."""
     by_suite: dict[str, list[RecordedCheck]] = {}
     for path_check in path_checks:
         by_suite.setdefault(path_check.suite, []).append(path_check)
-    told = {suite: lines for suite, own in by_suite.items() if (lines := matrix(own, verdicts))}
+    matrices = {suite: lines for suite, own in by_suite.items() if (lines := matrix(own, verdicts))}
     found: list[str] = []
-    for suite, lines in told.items():
+    for suite, lines in matrices.items():
         found += [""] if found else []
-        found += [f"suite {suite}"] if len(told) > 1 else []
+        found += [f"suite {suite}"] if len(matrices) > 1 else []
         found += lines
     return found
 
 
 def summary(run: RecordedRun) -> list[str]:
-    """Everything that is said at the end of a run, from its ledger."""
+    """The lines that end a run's output, from its ledger."""
     checks = run.qualified
     lines = _matrices([check for check in checks if check.place], run.verdicts)
     if lines:
@@ -153,16 +153,16 @@ def summary(run: RecordedRun) -> list[str]:
     lines += _failures(run, checks)
     lines += _instrument(run)
     if run.trouble:
-        lines += ["", "what is wrong with the ledger itself:"]
+        lines += ["", "faults of the ledger:"]
         lines += [part for each in run.trouble for part in plain.fold("", each)]
     return [*lines, "", *last_word(run)]
 
 
 def last_word(run: RecordedRun) -> list[str]:
-    """The result and why; below it the counts, a line each, and what the run can have missed."""
+    """The conclusion: result and reason, the counts, and what the run may have missed."""
     said = run.conclusion
-    told = [*said.lines, *([run.power] if run.power else [])]
-    below = [part for text in told for part in _wrapped(text, "  ", "    ")]
+    more = [*said.lines, *([run.power] if run.power else [])]
+    below = [part for text in more for part in _wrapped(text, "  ", "    ")]
     return [*_wrapped(said.headline, "", "  "), *below]
 
 
@@ -171,30 +171,30 @@ def _wrapped(text: str, first: str, others: str) -> list[str]:
 
 
 def _failures(run: RecordedRun, checks: Sequence[RecordedCheck]) -> list[str]:
-    """Each of these checks that is not fine, those of paths first."""
+    """The failed and undecided checks, path checks first."""
     repeat = str(run.header["command"])
     paths, others = ([check for check in checks if bool(check.place) is which] for which in (True, False))
     return [*failures(paths, run.verdicts, repeat), *plain.failures(others, run.verdicts, repeat)]
 
 
 def _instrument(run: RecordedRun) -> list[str]:
-    """The checks of our own reference load balancer, in a section of their own."""
+    """The section on the reference load balancer."""
     checks = run.instruments
     if not checks:
         return []
-    lines = ["", "our own reference load balancer (an instrument: none of this is in the verdict)"]
-    told = _matrices([check for check in checks if check.place], run.verdicts)
-    lines += ["", *told, ""] * bool(told)
+    lines = ["", "reference load balancer (an instrument of the suite; not part of the result)"]
+    matrices = _matrices([check for check in checks if check.place], run.verdicts)
+    lines += ["", *matrices, ""] * bool(matrices)
     return [*lines, *counts(checks, run.verdicts), *by_reason(checks, run.verdicts), *_failures(run, checks)]
 
 
 def render(run: RecordedRun) -> str:
-    """The whole of summary.txt: what is said at the end of a run, and where its files are."""
+    """The text of summary.txt."""
     return "\n".join([*summary(run), *appendix(run)]) + "\n"
 
 
 def appendix(run: RecordedRun) -> list[str]:
-    """Where the run's time went, and where its files are."""
+    """The duration of each phase, and where the files of the run are."""
     lines = ["phases: " + ", ".join(f"{phase.name} {phase.seconds:.1f} s" for phase in run.phases)]
     lines.append(f"ledger: {run.folder / LEDGER}")
     kept = (run.folder / "rows").is_dir()

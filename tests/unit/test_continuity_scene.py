@@ -180,7 +180,7 @@ def test_the_table_says_what_was_not_done_and_what_did_not_settle() -> None:
     ]  # fmt: skip
     text = "\n".join(section(Judge(replace(seen, windows=windows)), 0.0))
     assert "drain: the node said no" in text
-    assert "NOT SETTLED: default.local IPv4" in text
+    assert "NOT STABLE AGAIN: default.local IPv4" in text
 
 
 def test_where_nothing_came_about_that_is_all_that_is_told() -> None:

@@ -13,6 +13,7 @@ from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import FAILING, Kind
 from esipp.report.comparing.diff import Diff, compare
+from esipp.report.comparing.words import ranges
 from tests.unit.comparing_world import OTHER_NODES, one, run_of, said, told_check
 
 P, F, FLAKY, K = Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN
@@ -83,9 +84,7 @@ def test_a_run_compared_with_itself_shows_nothing() -> None:
     diff = compare(run, run)
     assert (diff.changes, diff.redefined, diff.environment) == ([], [], [])
     assert diff.exit_code is ExitCode.CONFORMANT
-    assert (
-        diff.sentence == "Nothing changed: the 3 checks that both runs have got the same verdicts, and show the same."
-    )
+    assert diff.sentence == "Nothing changed: the 3 checks of both runs have the same verdicts and observations."
 
 
 VERDICTS = st.dictionaries(
@@ -139,7 +138,7 @@ def test_checks_of_one_run_only_are_new_or_gone_and_no_regression() -> None:
 
 def test_new_checks_that_fail_are_told_in_the_first_sentence() -> None:
     diff = compare(run_of([said("a.row", P)]), run_of([said("a.row", P), said("b.row", F)]))
-    assert diff.sentence == "No core check regressed, none fixed, 1 new (1 of which fail)."
+    assert diff.sentence == "No core check regressed, none fixed, 1 only in the new run (1 of them fails)."
 
 
 def test_the_first_sentence_counts_core_checks_first() -> None:
@@ -147,7 +146,7 @@ def test_the_first_sentence_counts_core_checks_first() -> None:
     new = [said("a", F), said("b", FLAKY), said("c", U), said("d", P), said("e", F, Level.EXTENDED)]
     sentence = compare(run_of(old), run_of(new)).sentence
     assert sentence.startswith(
-        "3 core checks regressed (1 of them: what held is not shown any more), 1 extended, 1 fixed"
+        "3 core checks (1 of them no longer shown to hold) and 1 extended check regressed, 1 fixed"
     )
 
 
@@ -155,6 +154,26 @@ def test_the_stricter_level_counts_where_suites_disagree() -> None:
     old, new = run_of([said("a", P, Level.EXTENDED)]), run_of([said("a", F, Level.CORE)])
     assert compare(old, new).exit_code is ExitCode.NOT_CONFORMANT
     assert compare(new, old).fixed == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "whole"),
+    [
+        (["0 of 175 lost, gap 0.10 s"] * 2, "0 of 175 lost, gap 0.10 s"),
+        (["3 of 175 lost, gap 0.40 s", "0 of 175 lost, gap 1.2 s"], "0 to 3 of 175 lost, gap 0.40 to 1.2 s"),
+        (["p=1.5e-73 at pod a-5b", "p=0.2 at pod a-5b"], "p=1.5e-73 to 0.2 at pod a-5b"),
+        (["3 lost", "none lost", "4 refused"], "3 lost (2 other results)"),
+    ],
+)
+def test_numbers_of_several_checks_are_ranges(texts: list[str], whole: str) -> None:
+    assert ranges(texts) == whole
+
+
+def test_a_change_keeps_the_numbers_that_the_comparison_ignores() -> None:
+    old, new = said("a", P, observed="0 of 70 requests lost"), said("a", F, observed="9 of 72 requests lost")
+    (change,) = compare(run_of([old]), run_of([new])).changes
+    assert (change.before, change.after) == ("0 of all requests lost", "some of all requests lost")
+    assert (change.measured_before, change.measured_after) == ("0 of 70 requests lost", "9 of 72 requests lost")
 
 
 # ------------------------------------------------------------------------------------------------ not whole
@@ -169,9 +188,9 @@ def test_a_run_that_is_not_whole_is_compared_and_told() -> None:
     new = cut(run_of([said("a", P), said("b", P)]), "b")
     diff = compare(run_of([said("a", P), said("b", P)]), new)
     assert diff.exit_code is ExitCode.HARNESS
-    assert diff.incomplete == ["NEW is not whole: the run has no closing record: it was killed"]
+    assert diff.incomplete == ["NEW is incomplete: the run has no closing record: it was killed"]
     assert [(each.id, each.kind) for each in diff.changes] == [("b", Kind.NO_VERDICT)]
-    assert diff.sentence.startswith("As far as the ledgers go, no core check regressed")
+    assert diff.sentence.startswith("In the recorded parts of the ledgers, no core check regressed")
 
 
 def test_a_regression_in_a_run_that_is_not_whole_is_one() -> None:
@@ -183,7 +202,7 @@ def test_a_damaged_old_ledger_is_told_too() -> None:
     old = one(P)
     old.trouble.append("line 7 is cut off")
     diff = compare(old, one(P))
-    assert diff.incomplete == ["OLD is not whole: line 7 is cut off"]
+    assert diff.incomplete == ["OLD is incomplete: line 7 is cut off"]
     assert diff.exit_code is ExitCode.HARNESS
 
 
@@ -191,7 +210,7 @@ def test_an_interrupted_run_is_not_whole_though_it_was_closed() -> None:
     new = run_of([said("a", P)], checks=[told_check("a"), told_check("b")])
     new.end = {"result": "incomplete", "why": "the run was interrupted", "exit_code": 2}
     diff = compare(run_of([said("a", P), said("b", P)]), new)
-    assert diff.incomplete == ["NEW is not whole: 1 of its checks has no verdict (the run was interrupted)"]
+    assert diff.incomplete == ["NEW is incomplete: 1 of its checks has no verdict (the run was interrupted)"]
     assert diff.exit_code is ExitCode.HARNESS
 
 

@@ -118,7 +118,7 @@ def test_judgements_stand_beside_what_was_seen() -> None:
     assert "✗ fail: seen &lt;so&gt;" in made["seen-health"]
     assert "flaky" in made["seen-health"]
     assert "recorded" in made["seen-convergence"]
-    assert "not judged" in made["seen-convergence"]
+    assert "no verdict" in made["seen-convergence"]
     assert "gap: known" in made["seen-continuity"]
     assert "api.policy.local" in made["seen-api"]
     assert "api.policy.cluster" not in made["seen-api"]

@@ -124,7 +124,7 @@ def test_a_failure_is_told_with_where_to_look_and_how_to_repeat_it() -> None:
 def test_the_head_names_each_cause_with_a_link_to_it() -> None:
     text = page()
     head = text[text.index("<header") : text.index("</header>")]
-    assert "where this is required" in head
+    assert "; expected " in head
     assert "192.0.2.1 became 10.244.3.1" not in head  # what the judge was not told stands in no verdict
     for link in re.findall(r'href="#(cause-\d+)"', head):
         assert f'id="{link}"' in text
@@ -150,7 +150,7 @@ def test_an_incomplete_ledger_is_told_loudly_and_nothing_is_green() -> None:
     text = render(run)
     assert "INCOMPLETE" in text
     assert "line 7 is cut off" in text
-    profiles = text[text.index('class="profiles"') : text.index("What was qualified")]
+    profiles = text[text.index('class="profiles"') : text.index("What was tested")]
     assert "v-pass" not in profiles
     assert "holds" not in profiles
 
@@ -161,7 +161,7 @@ def test_a_whole_conformant_run_is_green_and_has_no_banner() -> None:
     text = render(recorded(checks, good))
     assert 'class="banner good"' in text
     assert 'role="alert"' not in text
-    assert "No check fails" in text
+    assert "No check failed" in text
 
 
 def test_a_check_without_a_verdict_is_told_as_such() -> None:

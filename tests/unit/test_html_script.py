@@ -73,7 +73,7 @@ def test_the_way_claims_no_node_that_its_packets_do_not_name() -> None:
 @needs_tool("node")
 def test_the_way_ends_at_no_pod_that_packets_did_not_reach() -> None:
     told = stops(f"{AT_ONE}\n{AT_POD} in eth0", "", "192.0.2.2:30080", outcome="timeout")
-    assert told[-2:] == ["towards pod backend, never seen to arrive", "the client got no answer"]
+    assert told[-2:] == ["towards pod backend, arrival not captured", "the client got no answer"]
 
 
 def test_the_script_asks_for_no_element_that_is_not_there() -> None:

@@ -283,7 +283,7 @@ def test_the_summary_says_whose_matrix_it_is_where_there_are_several() -> None:
 
 def test_the_page_of_checks_tells_paths_and_trials_of_this_suite_under_one_title() -> None:
     page = checks_page([*SOURCE_IP[:10], *ALL])
-    own = page.partition("## Inter-operation")[2]
+    own = page.partition("## Interoperability")[2]
     assert own.startswith(f"\n\n{len(ALL)} checks: ")
     assert "interop.neighbours.kept" in own
-    assert "interop." not in page.partition("## Inter-operation")[0]
+    assert "interop." not in page.partition("## Interoperability")[0]

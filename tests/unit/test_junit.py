@@ -101,10 +101,10 @@ def test_red_is_what_the_exit_code_says(
         (verdict(Status.KNOWN), "skipped", "known difference, allowed: a reason [a reference]"),
         (verdict(Status.KNOWN, nature="known defect"), "failure", "known: expected the client"),
         (verdict(Status.KNOWN, Level.EXTENDED, nature="finding"), "skipped", "known difference, finding: a reason"),
-        (verdict(Status.FAIL, instrument=True), "skipped", "outside of the verdict: core check differs: expected"),
+        (verdict(Status.FAIL, instrument=True), "skipped", "not part of the result: core check differs: expected"),
         (verdict(Status.UNSUPPORTED), "skipped", "not tested: a reason"),
         (verdict(Status.FAIL, Level.EXTENDED), "skipped", "extended check differs: expected the client"),
-        (verdict(Status.INCONCLUSIVE, Level.EXTENDED), "skipped", "extended check could not be decided: a reason"),
+        (verdict(Status.INCONCLUSIVE, Level.EXTENDED), "skipped", "extended check is inconclusive: a reason"),
         (verdict(Status.FLAKY, Level.EXTENDED), "skipped", "extended check is flaky: expected"),
     ],
 )

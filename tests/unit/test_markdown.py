@@ -95,7 +95,7 @@ def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_pat
     (name,) = failing()
     assert "| `kubernetes` | `v1.36.3` | `API server /version` |" in text
     assert "| `load-balancer` | `registry.example/speaker:v1` | `no digest` |" in text
-    assert f"  - again: `esipp run --context kind-test --image echo:1 {name}`" in text
+    assert f"  - repeat: `esipp run --context kind-test --image echo:1 {name}`" in text
     assert "Not selected: 3 core checks." in text
     assert "| `default` | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 6 | 0.40 | 3.00, as" in text
     assert "| `other` | - | - | - | - | `it is not there` |" in text
@@ -125,7 +125,7 @@ def test_known_differences_and_what_was_not_tested_are_told(tmp_path: Path) -> N
 
     (tmp_path / "b").mkdir()
     text = render(made(tmp_path / "b", said=said, more=nothing))
-    assert "for want of `family.ipv4` (left out by us): --without it" in text
+    assert "without `family.ipv4` (excluded by user): --without it" in text
 
 
 @pytest.mark.parametrize("end", [False, True])
@@ -139,7 +139,7 @@ def test_a_run_that_is_not_whole_says_so_at_once(tmp_path: Path, end: bool) -> N
         run.ledger.close()
     lines = render(read_run(tmp_path)).splitlines()
     assert lines[0].endswith("INCOMPLETE")
-    assert "**INCOMPLETE: the ledger of this run is not whole. Nothing below may be signed.**" in lines[:6]
+    assert "**INCOMPLETE: the ledger of this run is incomplete. Do not sign anything below.**" in lines[:6]
     assert any(line.startswith("- ") for line in lines[:8])
     assert "conformant" not in "\n".join(lines).lower()
 
@@ -173,7 +173,7 @@ def test_the_page_is_short_however_much_went_wrong(tmp_path: Path) -> None:
     assert text.count("\n") < 165
     assert len(text) < 60_000
     assert len(re.findall(r"^- \*\*(?:FAIL|FLAKY|ERROR|INCONCLUSIVE)\*\*", text, re.MULTILINE)) == MOST_CAUSES
-    assert re.search(r"^And \d+ more causes with \d+ checks, in report\.json\.$", text, re.MULTILINE)
+    assert re.search(r"^And \d+ more causes \(\d+ checks\) in report\.json\.$", text, re.MULTILINE)
     fenced = text.rpartition("## Repeat")[0]
     for line in fenced.splitlines():
         rest = bare(line)

@@ -469,14 +469,14 @@ def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:
     text = "\n".join(section([World().judge()], 7, 30, 0.001))
     for part in ("--seed 7", "trigger to traffic", "bound 3.00 s kept", "the worst event", "cause: pod", "N=2"):
         assert part in text
-    assert "BROKEN" in "\n".join(section([World(period=3.0).judge()], 7, 30, 0.001))
+    assert "EXCEEDED" in "\n".join(section([World(period=3.0).judge()], 7, 30, 0.001))
 
 
 def test_the_section_tells_how_often_we_really_asked() -> None:
     result = World().result()
     del result.seen.vip[FAMILY].samples[1::2]
     text = " ".join("\n".join(section([Judge(result)], 7, 30, 0.001)).split())
-    assert "a request of ours each 40 ms (p95 40 ms), a health check of ours each 20 ms (p95 20 ms)" in text
+    assert "one request every 40 ms (p95 40 ms), one health check of the suite every 20 ms (p95 20 ms)" in text
 
 
 def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> None:
@@ -494,4 +494,4 @@ def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> Non
             if change.cause <= sample.started < result.ends[change.number] and not sample.answered:
                 stream.samples[number] = sample._replace(outcome="answered", pod="b1", node="b", source=CLIENT)
     text = "\n".join(section([Judge(result)], 7, 30, 0.001))
-    assert "cause: pod a1 on node a elsewhere (move 4)" in text
+    assert "cause: pod a1 on node a elsewhere (endpoint change 4)" in text

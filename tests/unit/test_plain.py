@@ -134,8 +134,8 @@ def test_failures_of_one_requirement_are_told_together() -> None:
     lines = failures(told_checks(checks), verdicts, "esipp run --context x")
     text = "\n".join(lines)
     assert text.count("FAIL (core)") == 2
-    assert "8 more checks of this requirement" in text
-    assert "and 3 more, all in the ledger" in text
+    assert "8 more checks with this requirement" in text
+    assert "and 3 more (see the ledger)" in text
     assert "likely    it is broken" in text
     assert "repeat    esipp run --context x a.0" in text
 

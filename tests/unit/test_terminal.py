@@ -163,9 +163,9 @@ def test_a_failure_says_all_a_reader_needs() -> None:
     assert path_check.requirement in text
     assert "172.18.0.101" in text, "expected, resolved to this cluster"
     assert "worker-b" in text, "observed, with the owner of the address"
-    assert f"packets the source changed: {change.format(0)} (and 1 more, in the ledger)" in text
+    assert f"packets the source changed: {change.format(0)} (and 1 more in the ledger)" in text
     assert "ports source ports kept 3 of 3" in text
-    assert "rests on echo server, and packets of 2 of 3 connections" in text
+    assert "based on echo server, and packets of 2 of 3 connections" in text
     assert f"esipp run --context x {path_check.id}" in text
     assert "that node masquerades" in text, "where to look first"
     assert "over TCP, not SCTP or UDP; over IPv4, not IPv6" in text, "what its siblings tell"
@@ -180,8 +180,8 @@ def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_
     assert text.count("FAIL (core)") == 1
     assert text.count("an address of nobody in this run") == 1
     assert "only over UDP, not SCTP or TCP" in text
-    assert f"{failing - 1} more checks show the same" in text
-    assert f"and {failing - 6} more, all in the ledger" in text
+    assert f"{failing - 1} more checks have this cause" in text
+    assert f"and {failing - 6} more (see the ledger)" in text
     told_of_each = text.partition("INCONCLUSIVE")[0]  # checks whose control is gone come after
     assert told_of_each.count("nobody we know x3") == 6
     lines = failures(TOLD, judged(changes), "esipp run")
@@ -213,7 +213,7 @@ def test_the_same_doubt_is_told_once_with_its_count() -> None:
     listener = by_id(LOCAL).controls[0].path
     text = "\n".join(told(judged({listener: AddressClass.DROPPED})))
     assert text.count("INCONCLUSIVE (core)") == 1
-    assert "more checks show the same" in text
+    assert "more checks have this cause" in text
 
 
 def test_our_own_errors_are_told_once_each_kind() -> None:
@@ -231,11 +231,13 @@ def test_what_was_not_tested_is_said_with_its_reason_once() -> None:
     lines = told(judged(features=gone))
     text = " ".join(" ".join(lines).split())
     reference = sum(1 for c in CHECKS if c.features & set(NO_REFERENCE) and "family.ipv4" in c.features)
-    instrument = text.partition("our own reference load balancer (an instrument")[2]
+    instrument = text.partition("reference load balancer (an instrument")[2]
     assert f"not tested, {reference} checks (" in instrument
     assert "): needs load-balancer.reference-" in instrument
     assert text.count("not there yet") == 1
-    assert text.partition("our own reference")[0].count("needs family.ipv6: node worker-a has no IPv6 InternalIP") == 1
+    assert (
+        text.partition("reference load balancer (an")[0].count("needs family.ipv6: node worker-a has no IPv6 Int") == 1
+    )
 
 
 def test_silence_and_refusal_differ_in_words() -> None:
@@ -260,7 +262,7 @@ def test_known_differences_are_told_by_nature_and_level_and_undecided_checks_by_
         verdicts[path_check.id] = replace(verdicts[path_check.id], status=Status.INCONCLUSIVE, reason=why)
     lines = told(verdicts)
     assert "known difference (finding), 2 checks (1 core, 1 extended): so it is [issue 1]" in lines
-    assert "undecided, 3 checks (2 core, 1 extended): no answer" in lines
+    assert "inconclusive, 3 checks (2 core, 1 extended): no answer" in lines
     assert any(line.startswith("KNOWN DEFECTS: 1 core check differs") for line in lines)
 
 
@@ -270,10 +272,10 @@ def test_our_own_instrument_stands_in_a_section_of_its_own() -> None:
     assert verdicts[path_check.id].instrument
     verdicts[path_check.id] = replace(verdicts[path_check.id], status=Status.FAIL, observed="of our own", sees="0 of 3")
     lines = told(verdicts)
-    begins = next(number for number, line in enumerate(lines) if line.startswith("our own reference load balancer (an"))
+    begins = next(number for number, line in enumerate(lines) if line.startswith("reference load balancer (an"))
     failed = lines.index(f"FAIL (core) {path_check.id}")
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
     assert begins < failed < last
-    assert "  sees      0 of 3" in lines
+    assert "  precision 0 of 3" in lines
     assert any(line.startswith("  our own reference load balancer, outside of this verdict: ") for line in lines[last:])
     assert not any("reference-" in line for line in lines[:begins])

@@ -1,4 +1,4 @@
-"""Allure results, written by allure-pytest: during a run (live.py) or from its ledger (replay.py), alike by both."""
+"""Allure results, written by allure-pytest: during a run (live.py), or equal ones from its ledger (replay.py)."""
 
 from esipp.report.allure.replay import write
 

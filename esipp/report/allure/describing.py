@@ -1,4 +1,4 @@
-"""A check in Allure: labels, links, parameters, description, evidence. The same during a run and after it."""
+"""Allure data of a check: labels, links, parameters, description, evidence. Equal during a run and after it."""
 
 import json
 import re
@@ -25,16 +25,16 @@ SEVERITIES = {
 }
 
 MOST_BYTES = 64 * 1024
-"""The size of the observations that are attached to a check, at most; the ledger has them all."""
+"""Maximum size of the observations attached to a check; the ledger has all."""
 
 KINDS = {".pcap": AttachmentType.PCAP, ".json": AttachmentType.JSON}
-TOLD_ALREADY = ("verdict.json", "observations.jsonl")
-"""Files of a check that say what its other attachments say."""
+DUPLICATES = ("verdict.json", "observations.jsonl")
+"""Files of a check with the content of its other attachments."""
 
 
 @dataclass(frozen=True)
-class Word:
-    """A parameter that is shown as it is: the plugin shows a parameter's repr, and strings would stand in quotes."""
+class Plain:
+    """A parameter without quotes: the plugin shows a parameter's repr."""
 
     text: str
 
@@ -43,39 +43,39 @@ class Word:
 
 
 class Describer:
-    """Hooks of pytest and of allure-pytest alike, that describe each check as its test goes on.
+    """Hooks of pytest and allure-pytest that describe each check during its test.
 
-    What differs between a run and its replay is asked of the four methods below.
+    A run and its replay differ in the four methods below.
     """
 
     def __init__(self) -> None:
         self._now: Verdict | None = None
 
     def check(self, item: pytest.Item) -> RecordedCheck | None:
-        """The check that a test stands for; None for any other test."""
+        """The check of a test; None for any other test."""
         raise NotImplementedError
 
     def verdict(self, check: RecordedCheck) -> Verdict | None:
-        """What was said of it, as far as is known."""
+        """The verdict on the check, if there is one."""
         raise NotImplementedError
 
     def recorded(self, check: RecordedCheck) -> RecordedRun:
-        """The run as its ledger tells it, at least as far as this check needs it."""
+        """The run from its ledger, at least the part that this check needs."""
         raise NotImplementedError
 
     def finish(self, result: Any) -> None:
-        """The last word on a result, before it is written."""
+        """Change a result before it is written."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Say what is asked; it is said of checks that no verdict is made of, too."""
+        """Describe the check, also one that gets no verdict."""
         self._now = None
         if check := self.check(item):
             begin(check)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """Say what was seen."""
+        """Add the verdict and the evidence."""
         check = self.check(item)
         if check and (verdict := self.verdict(check)):
             self._now = verdict
@@ -83,17 +83,17 @@ class Describer:
 
     @allure_commons.hookimpl(tryfirst=True)
     def report_result(self, result: Any) -> None:
-        """Before a result is written: say what allure-pytest has no word for, and nothing of this machine."""
+        """Before a result is written: add what allure-pytest cannot express, and remove facts about this machine."""
         result.labels[:] = [each for each in result.labels if each.name not in ("host", "thread")]
         if self._now is not None and result.statusDetails is not None:
-            result.statusDetails.trace = None  # it would show where our own code stands
+            result.statusDetails.trace = None  # it would show paths of this machine
             result.statusDetails.flaky = True if self._now.status is Status.FLAKY else None
             result.statusDetails.known = True if self._now.status is Status.KNOWN else None
         self.finish(result)
 
 
 def begin(check: RecordedCheck) -> None:
-    """Labels, links and parameters of the test that is being set up."""
+    """Add labels, links and parameters to the test in set-up."""
     say, story = allure.dynamic, story_of(check)
     say.epic(check.profile)
     say.feature(check.suite)
@@ -105,22 +105,22 @@ def begin(check: RecordedCheck) -> None:
     say.tag(check.level.value)
     for kind, address, name in links(check.references):
         say.link(address, link_type=kind, name=name)
-    # only the id makes the history: a check whose words were improved is still the same one
-    say.parameter("row", Word(check.id), mode=ParameterMode.HIDDEN)
-    say.parameter("check", Word(check.id), excluded=True, mode=ParameterMode.HIDDEN)
+    # only the id identifies the history: a check with new words is still the same
+    say.parameter("row", Plain(check.id), mode=ParameterMode.HIDDEN)
+    say.parameter("check", Plain(check.id), excluded=True, mode=ParameterMode.HIDDEN)
     for name, value in _parameters(check):
-        say.parameter(name, Word(value), excluded=True)
+        say.parameter(name, Plain(value), excluded=True)
 
 
 def story_of(check: RecordedCheck) -> str:
-    """The policy of a path's Service; of another check, the group that its id names."""
+    """The traffic policies of a path check's Service; for other checks, the group in its id."""
     if check.place is None:
         return ".".join(check.id.split(".")[:2])
     external, internal = check.data.get("policy"), check.data.get("internal_policy")
-    told = [f"externalTrafficPolicy {external}"] * bool(external) + [f"internalTrafficPolicy {internal}"] * bool(
+    policies = [f"externalTrafficPolicy {external}"] * bool(external) + [f"internalTrafficPolicy {internal}"] * bool(
         internal
     )
-    return ", ".join(told) or "no policy"
+    return ", ".join(policies) or "no policy"
 
 
 def _parameters(check: RecordedCheck) -> Iterator[tuple[str, str]]:
@@ -134,7 +134,7 @@ def _parameters(check: RecordedCheck) -> Iterator[tuple[str, str]]:
 
 
 def complete(check: RecordedCheck, verdict: Verdict, run: RecordedRun) -> None:
-    """Title, description and evidence of the test that is being torn down."""
+    """Add title, description and evidence to the test in teardown."""
     allure.dynamic.title(check.id)
     allure.dynamic.description(description(check, verdict))
     text = json.dumps(verdict.as_json(), indent=1, ensure_ascii=False)
@@ -144,32 +144,32 @@ def complete(check: RecordedCheck, verdict: Verdict, run: RecordedRun) -> None:
     if words := "\n".join(each.words for each in run.witnesses.get(check.path, []) if each.words):
         allure.attach(words[:MOST_BYTES], name="packets.txt", attachment_type=AttachmentType.TEXT)
     for file in run.files(check.id):
-        if file.name not in TOLD_ALREADY:
+        if file.name not in DUPLICATES:
             kind = KINDS.get(file.suffix, AttachmentType.TEXT)
             allure.attach.file(str(run.folder / file), name=str(file), attachment_type=kind)
 
 
 def description(check: RecordedCheck, verdict: Verdict) -> str:
-    """What is required, expected and seen, in Markdown."""
-    told = {
+    """Requirement, expectation and observation in Markdown."""
+    texts = {
         "expected": verdict.expected,
         "observed": verdict.observed,
         "reason": verdict.reason,
         "known difference": titles(verdict.references),
         "packets": verdict.change,
         "source ports": verdict.ports,
-        "rests on": verdict.witnesses,
+        "based on": verdict.witnesses,
         "likely": verdict.likely,
-        "asked": check.asked,
+        "method": check.asked,
         "fails if": check.fails_if,
-        "because": titles(check.references),
+        "references": titles(check.references),
     }
-    lines = [f"- **{label}**: {_plain(text)}" for label, text in told.items() if text]
+    lines = [f"- **{label}**: {_plain(text)}" for label, text in texts.items() if text]
     return "\n".join([_plain(check.requirement), "", *lines])
 
 
 def observations(run: RecordedRun, path: str) -> str:
-    """The probes of a path as JSON lines; of too many, the first ones, and how many are left out."""
+    """The probes of a path as JSON lines; the first ones if there are too many, and the number left out."""
     lines: list[str] = []
     size, probes = 0, run.probes[path]
     for probe in probes:
@@ -183,5 +183,5 @@ def observations(run: RecordedRun, path: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is; it may come from whatever answered."""
+    """Text escaped for Markdown; it may come from any server that answered."""
     return re.sub(r"([\\`*_\[\]<>|~#])", r"\\\1", text.replace("\n", " ")).encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""What Allure's report shows beside the checks: the cluster, categories of what went wrong, what ran it."""
+"""Allure's environment, categories and executor files."""
 
 import json
 from pathlib import Path
@@ -21,17 +21,17 @@ CATEGORIES = (
     {"name": "Known difference", "matchedStatuses": ["skipped"], "messageRegex": r"(?s)XFAIL.*"},
     {"name": "Unsupported", "matchedStatuses": ["skipped"], "messageRegex": r"(?s)(?!XFAIL).*needs .*"},
 )
-"""By the words in which a verdict ends its test (outcome.py)."""
+"""They match the messages that a verdict ends its test with (outcome.py)."""
 
 
 def write_surroundings(run: RecordedRun, folder: Path) -> None:
-    """Write them beside the results; an executor that CI has written is left alone.
+    """Write the files into the results' folder; keep an executor.json that CI has written.
 
     Raises:
         OSError: the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    told = {
+    properties = {
         "result": run.conclusion.sentence,
         "esipp": run.header["suite"],
         "run": run.header["run"],
@@ -41,7 +41,7 @@ def write_surroundings(run: RecordedRun, folder: Path) -> None:
         **{name: fact.value for name, fact in sorted(run.facts.items())},
         **{f"component.{each.name}": f"{each.image} {each.digest}".strip() for each in run.components},
     }
-    lines = [f"{_escape(name, key=True)} = {_escape(value)}\n" for name, value in told.items()]
+    lines = [f"{_escape(name, key=True)} = {_escape(value)}\n" for name, value in properties.items()]
     (folder / "environment.properties").write_text("".join(lines), encoding="ascii")
     (folder / "categories.json").write_text(json.dumps(CATEGORIES, indent=1) + "\n", encoding="utf-8")
     executor = folder / "executor.json"
@@ -51,14 +51,14 @@ def write_surroundings(run: RecordedRun, folder: Path) -> None:
 
 
 def _escape(text: object, key: bool = False) -> str:
-    """The text as Java's properties have it: ASCII, in one line."""
-    told = []
+    """The text in the format of Java properties: ASCII, one line."""
+    characters = []
     for each in str(text).encode("utf-16-be", errors="replace").decode("utf-16-be", errors="replace"):
         if each in "\\\n\r\t" or (key and each in " :=#!"):
-            told.append({"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(each, "\\" + each))
+            characters.append({"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(each, "\\" + each))
         elif " " <= each <= "~":
-            told.append(each)
+            characters.append(each)
         else:
             units = each.encode("utf-16-be")
-            told += [f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)]
-    return "".join(told)
+            characters += [f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)]
+    return "".join(characters)

@@ -1,4 +1,4 @@
-"""References as links of a test: Allure tells issues from all other documents."""
+"""References as Allure links: issues, and all other documents."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ ISSUE = re.compile(r"https://github\.com/(?!kubernetes/enhancements/)[^/]+/[^/]+
 
 
 def links(references: Iterable[Reference]) -> Iterator[tuple[str, str, str]]:
-    """Kind (``issue``, ``tms`` for what a check is traced to), address and title of each reference with an address."""
+    """Kind (``issue``, or ``tms`` for other documents), address and title of each reference with an address."""
     for each in references:
         if each.link:
             yield "issue" if ISSUE.fullmatch(each.link) else "tms", each.link, each.title

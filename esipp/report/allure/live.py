@@ -1,4 +1,4 @@
-"""Allure results of a run while it goes on: ``pytest suites/... --alluredir DIR``, ``esipp run --alluredir DIR``."""
+"""Allure results during a run: ``pytest suites/... --alluredir DIR``, ``esipp run --alluredir DIR``."""
 
 import tempfile
 from pathlib import Path
@@ -16,13 +16,13 @@ from esipp.report.allure.describing import Describer
 from esipp.report.allure.environment import write_surroundings
 
 MOST_READS = 5
-"""How often the ledger is read again for a path that it did not know before: a suite observes all its paths at once."""
+"""How often the ledger is read again for an unknown path; a suite observes all its paths at once."""
 
 
 class Live(Describer):
-    """Describes the checks of a run in progress; what was seen of a path is read from its ledger, as ever.
+    """Describes the checks of a run in progress. Observations come from its ledger.
 
-    What is collected of failing checks after the last of them is not there yet: a replay attaches it.
+    Files that the run collects for failing checks at its end do not exist yet; a replay attaches them.
     """
 
     def __init__(self, run: Run) -> None:
@@ -37,11 +37,11 @@ class Live(Describer):
         return read_check(check_record(given)) if isinstance(given, Check) else None
 
     def verdict(self, check: RecordedCheck) -> Verdict | None:
-        """What the judge has said just now."""
+        """The verdict that the judge has just given."""
         return self._run.verdicts.get(check.id)
 
     def recorded(self, check: RecordedCheck) -> RecordedRun:
-        """The ledger as it was when it had this check's path."""
+        """The ledger, read again if it lacked this check's path."""
         asked = check.path and self._run.verdicts[check.id].status is not Status.UNSUPPORTED
         missing = self._recorded is None or (asked and check.path not in self._recorded.probes)
         if self._recorded is None or (missing and self._reads < MOST_READS):
@@ -60,7 +60,7 @@ def attend(config: pytest.Config, run: Run) -> None:
 
 
 def surround(config: pytest.Config, run: RecordedRun) -> list[str]:
-    """After the run: write what stands beside the checks; what hindered that is returned, in a line."""
+    """After the run: write environment, categories and executor; return the result or an error as a line."""
     folder = config.getoption("allure_report_dir", None)
     if not folder:
         return []
@@ -72,10 +72,10 @@ def surround(config: pytest.Config, run: RecordedRun) -> list[str]:
 
 
 def check_results(folder: str | None) -> None:
-    """Make the folder of the results before anything is created in a cluster.
+    """Create the results' folder before the run creates anything in a cluster.
 
     Raises:
-        PreflightError: it cannot be written.
+        PreflightError: the folder cannot be written.
     """
     if folder is None:
         return

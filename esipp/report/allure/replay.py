@@ -1,11 +1,11 @@
-"""Allure results of a recorded run: its checks are tests once more, whose outcomes are the verdicts of the ledger.
+"""Allure results of a recorded run: each check becomes a test whose outcome is the verdict in the ledger.
 
-The session is a process of its own: allure-pytest keeps what it does in one place for all sessions of a process, and
-one may be going on.
+The pytest session runs in a process of its own: allure-pytest has one state for all sessions of a process, and another
+session may be running.
 """
 
 import os
-import pickle  # only what this very module has written a moment ago is read back
+import pickle  # reads only what this module has just written
 import subprocess
 import sys
 import tempfile
@@ -24,7 +24,7 @@ from esipp.report.allure.environment import write_surroundings
 from esipp.report.outcome import enforce
 
 SECONDS = 600.0
-"""The session may take so long; a hundred thousand observations take it a few seconds."""
+"""Timeout of the session; a hundred thousand observations take a few seconds."""
 
 OWN = ("*-result.json", "*-container.json", "*-attachment.*", "*-globals.json")
 WHOLE_RUN = "esipp.run"
@@ -32,7 +32,7 @@ WHOLE_RUN = "esipp.run"
 
 # ------------------------------------------------------------------------------------------------------ from outside
 def write(run: RecordedRun, folder: Path) -> None:
-    """Write the Allure results of a run; results that are in the folder go, anything else stays.
+    """Write the Allure results of a run; replace earlier results in the folder and keep other files.
 
     Raises:
         PreflightError: the folder cannot be written.
@@ -57,7 +57,7 @@ def write(run: RecordedRun, folder: Path) -> None:
 
 
 def _session(place: Path, arguments: list[str]) -> None:
-    """A session of pytest with nothing but its own plugins, allure-pytest and this module."""
+    """Run a pytest session with only its own plugins, allure-pytest and this module."""
     own = str(Path(__file__).parents[3])
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "ALLURE_"))}
     paths = [own, *(environment.get("PYTHONPATH") or "").split(os.pathsep)]
@@ -78,42 +78,42 @@ def _session(place: Path, arguments: list[str]) -> None:
 
 # ------------------------------------------------------------------------------------------------ inside the session
 class Suite(pytest.Collector):
-    """A file of tests as it stood below suites/; it need not be there any more."""
+    """A test file below suites/; it need not exist any more."""
 
     def collect(self) -> list[pytest.Item]:
-        """Nothing: its checks are handed out by the replay."""
+        """Nothing: the replay creates the items."""
         return []
 
 
-class RowItem(pytest.Item):
-    """A check of the ledger; its outcome is its verdict."""
+class CheckItem(pytest.Item):
+    """A check of the ledger; the verdict is the outcome."""
 
     check: RecordedCheck
     verdict: Verdict | None
 
     def runtest(self) -> None:
-        """End as the test of the check itself has ended."""
+        """End as the test of the check ended."""
         if self.verdict is None:
-            pytest.skip("not judged: the run ended before")
+            pytest.skip("no verdict: the run ended early")
         enforce(self.verdict)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:  # noqa: ARG002
-        """In its own words: a traceback would be of this module, and thrown away."""
+        """The message only: a traceback would show this module."""
         return str(excinfo.value)
 
 
 class RunItem(pytest.Item):
-    """The run as a whole, where it did not come to an end, or its ledger is not whole."""
+    """The run as a whole, if it did not finish or its ledger is incomplete."""
 
     said: str
 
     def runtest(self) -> None:
-        """It is ours, and no failure of the product."""
+        """Fail with an error of the suite, not of the product."""
         raise HarnessError(self.said)
 
 
 class Replay(Describer):
-    """Describes the checks of a recorded run, and tells when they were judged."""
+    """Describes the checks of a recorded run, with the time of their verdicts."""
 
     def __init__(self, run: RecordedRun) -> None:
         super().__init__()
@@ -122,32 +122,32 @@ class Replay(Describer):
         self._last = max([float(run.header["at"]), *(phase.at for phase in run.phases), *run.judged_at.values()])
 
     def check(self, item: pytest.Item) -> RecordedCheck | None:
-        """The item's own."""
+        """The item's check."""
         self._at = self._last
-        if isinstance(item, RowItem):
+        if isinstance(item, CheckItem):
             self._at = self._run.judged_at.get(item.check.id, self._last)
             return item.check
         return None
 
     def verdict(self, check: RecordedCheck) -> Verdict | None:
-        """As the ledger has it."""
+        """The verdict in the ledger."""
         return self._run.verdicts.get(check.id)
 
     def recorded(self, check: RecordedCheck) -> RecordedRun:  # noqa: ARG002 - during a run it depends
-        """All of it."""
+        """The whole run."""
         return self._run
 
     def finish(self, result: Any) -> None:
-        """A test only judges: its evidence was recorded before, for all checks at once."""
+        """Set the time of the verdict: the evidence was recorded earlier, for all checks at once."""
         result.start = result.stop = round(self._at * 1000)
 
     def pytest_collection(self, session: pytest.Session) -> bool:
-        """The checks instead of files."""
+        """Collect the checks instead of files."""
         suites: dict[str, Suite] = {}
         for check in self._run.checks:
             name = f"suites/{check.suite}/test_{check.suite}.py"
             suite = suites.setdefault(name, Suite.from_parent(session, name=name, nodeid=name))
-            item: RowItem = RowItem.from_parent(suite, name=f"test_{check.suite}[{check.id}]")
+            item: CheckItem = CheckItem.from_parent(suite, name=f"test_{check.suite}[{check.id}]")
             item.check, item.verdict = check, self._run.verdicts.get(check.id)
             session.items.append(item)
         said = self._run.conclusion
@@ -160,12 +160,12 @@ class Replay(Describer):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The run to replay; ``write`` makes the file."""
+    """Add the option for the recorded run; ``write`` makes the file."""
     parser.addoption("--esipp-run", default=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the run, and take part in both plugin systems."""
+    """Read the run, and register with both plugin systems."""
     run = pickle.loads(Path(config.getoption("--esipp-run")).read_bytes())  # noqa: S301 - our own, see above
     replay = Replay(run)
     config.pluginmanager.register(replay, "esipp-replay")

@@ -1,1 +1,1 @@
-"""Several runs: compared, or merged into one matrix."""
+"""``esipp diff`` and ``esipp merge``: comparisons of several runs."""

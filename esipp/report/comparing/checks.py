@@ -1,4 +1,4 @@
-"""What became of every check from one run to the next: which changes of verdict are worse, better, or neither."""
+"""Changes of each check between two runs: worse, better, or neither."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from esipp.report.comparing.words import Shape, Words, gist
 
 
 class Kind(StrEnum):
-    """What became of a check. Every kind but the last three has its mirror image when the runs change places."""
+    """The kind of a change. All but the last three have a mirror image if the runs are swapped. The values are JSON."""
 
     REGRESSED = "regressed"
     FAILS_NOW = "fails, could not be told before"
@@ -31,92 +31,113 @@ class Kind(StrEnum):
     OBSERVED = "same verdict, other observation"
 
 
-class _Word(Enum):
+class _Meaning(Enum):
     """What a verdict says about the product."""
 
     HOLDS = "holds"
     KNOWN = "differs as the API allows"
     DEFECT = "differs by a known defect or finding"
     FAILS = "fails"
-    OPEN = "says nothing"
+    OPEN = "decides nothing"
     RECORDED = "nothing is required"
 
 
-_WORD = {
-    Status.PASS: _Word.HOLDS,
-    Status.RECORDED: _Word.RECORDED,
-    Status.KNOWN: _Word.KNOWN,
-    Status.FAIL: _Word.FAILS,
-    Status.FLAKY: _Word.FAILS,
-    Status.UNSUPPORTED: _Word.OPEN,
-    Status.INCONCLUSIVE: _Word.OPEN,
-    Status.ERROR: _Word.OPEN,
+_MEANING = {
+    Status.PASS: _Meaning.HOLDS,
+    Status.RECORDED: _Meaning.RECORDED,
+    Status.KNOWN: _Meaning.KNOWN,
+    Status.FAIL: _Meaning.FAILS,
+    Status.FLAKY: _Meaning.FAILS,
+    Status.UNSUPPORTED: _Meaning.OPEN,
+    Status.INCONCLUSIVE: _Meaning.OPEN,
+    Status.ERROR: _Meaning.OPEN,
 }
 
 _KIND = {
-    (_Word.HOLDS, _Word.FAILS): Kind.REGRESSED,
-    (_Word.KNOWN, _Word.FAILS): Kind.REGRESSED,
-    (_Word.OPEN, _Word.FAILS): Kind.FAILS_NOW,
-    (_Word.HOLDS, _Word.OPEN): Kind.NOT_SHOWN,
-    (_Word.KNOWN, _Word.OPEN): Kind.NOT_SHOWN,
-    (_Word.FAILS, _Word.HOLDS): Kind.FIXED,
-    (_Word.FAILS, _Word.KNOWN): Kind.FIXED,
-    (_Word.OPEN, _Word.HOLDS): Kind.SHOWN_NOW,
-    (_Word.OPEN, _Word.KNOWN): Kind.SHOWN_NOW,
-    (_Word.FAILS, _Word.OPEN): Kind.FAILED_ONCE,
-    (_Word.HOLDS, _Word.KNOWN): Kind.KNOWN_NOW,
-    (_Word.KNOWN, _Word.HOLDS): Kind.KNOWN_ONCE,
-    (_Word.HOLDS, _Word.DEFECT): Kind.REGRESSED,
-    (_Word.KNOWN, _Word.DEFECT): Kind.REGRESSED,
-    (_Word.OPEN, _Word.DEFECT): Kind.FAILS_NOW,
-    (_Word.RECORDED, _Word.DEFECT): Kind.FAILS_NOW,
-    (_Word.DEFECT, _Word.HOLDS): Kind.FIXED,
-    (_Word.DEFECT, _Word.KNOWN): Kind.FIXED,
-    (_Word.DEFECT, _Word.OPEN): Kind.FAILED_ONCE,
-    (_Word.DEFECT, _Word.RECORDED): Kind.FAILED_ONCE,
-    (_Word.HOLDS, _Word.RECORDED): Kind.NOT_SHOWN,
-    (_Word.KNOWN, _Word.RECORDED): Kind.NOT_SHOWN,
-    (_Word.RECORDED, _Word.FAILS): Kind.FAILS_NOW,
-    (_Word.RECORDED, _Word.HOLDS): Kind.SHOWN_NOW,
-    (_Word.RECORDED, _Word.KNOWN): Kind.SHOWN_NOW,
-    (_Word.FAILS, _Word.RECORDED): Kind.FAILED_ONCE,
+    (_Meaning.HOLDS, _Meaning.FAILS): Kind.REGRESSED,
+    (_Meaning.KNOWN, _Meaning.FAILS): Kind.REGRESSED,
+    (_Meaning.OPEN, _Meaning.FAILS): Kind.FAILS_NOW,
+    (_Meaning.HOLDS, _Meaning.OPEN): Kind.NOT_SHOWN,
+    (_Meaning.KNOWN, _Meaning.OPEN): Kind.NOT_SHOWN,
+    (_Meaning.FAILS, _Meaning.HOLDS): Kind.FIXED,
+    (_Meaning.FAILS, _Meaning.KNOWN): Kind.FIXED,
+    (_Meaning.OPEN, _Meaning.HOLDS): Kind.SHOWN_NOW,
+    (_Meaning.OPEN, _Meaning.KNOWN): Kind.SHOWN_NOW,
+    (_Meaning.FAILS, _Meaning.OPEN): Kind.FAILED_ONCE,
+    (_Meaning.HOLDS, _Meaning.KNOWN): Kind.KNOWN_NOW,
+    (_Meaning.KNOWN, _Meaning.HOLDS): Kind.KNOWN_ONCE,
+    (_Meaning.HOLDS, _Meaning.DEFECT): Kind.REGRESSED,
+    (_Meaning.KNOWN, _Meaning.DEFECT): Kind.REGRESSED,
+    (_Meaning.OPEN, _Meaning.DEFECT): Kind.FAILS_NOW,
+    (_Meaning.RECORDED, _Meaning.DEFECT): Kind.FAILS_NOW,
+    (_Meaning.DEFECT, _Meaning.HOLDS): Kind.FIXED,
+    (_Meaning.DEFECT, _Meaning.KNOWN): Kind.FIXED,
+    (_Meaning.DEFECT, _Meaning.OPEN): Kind.FAILED_ONCE,
+    (_Meaning.DEFECT, _Meaning.RECORDED): Kind.FAILED_ONCE,
+    (_Meaning.HOLDS, _Meaning.RECORDED): Kind.NOT_SHOWN,
+    (_Meaning.KNOWN, _Meaning.RECORDED): Kind.NOT_SHOWN,
+    (_Meaning.RECORDED, _Meaning.FAILS): Kind.FAILS_NOW,
+    (_Meaning.RECORDED, _Meaning.HOLDS): Kind.SHOWN_NOW,
+    (_Meaning.RECORDED, _Meaning.KNOWN): Kind.SHOWN_NOW,
+    (_Meaning.FAILS, _Meaning.RECORDED): Kind.FAILED_ONCE,
 }
-"""What is not named here has the same weight: a known defect, and a failure, both end a run with exit code 1."""
+"""Other pairs have the same weight: a known defect and a failure both make a run exit with code 1."""
+
+SEEN = "seen"
+"""The aspect of changes of the observation itself; a value of the JSON."""
 
 FAILING = (Status.FAIL, Status.FLAKY)
 
 WORSE = (Kind.REGRESSED, Kind.FAILS_NOW, Kind.NOT_SHOWN)
-"""Changes that make ``esipp diff`` fail where the check binds: it fails now, or no longer shows what held."""
+"""Changes that make ``esipp diff`` fail for a binding check: it fails now, or is no longer shown to hold."""
+
+TITLES = {
+    Kind.REGRESSED: "Regressed",
+    Kind.FAILS_NOW: "Fails now, undecided before",
+    Kind.NOT_SHOWN: "Held before, undecided now",
+    Kind.FIXED: "Fixed",
+    Kind.SHOWN_NOW: "Holds now, undecided before",
+    Kind.FAILED_ONCE: "Failed before, undecided now",
+    Kind.KNOWN_NOW: "Now a known difference",
+    Kind.KNOWN_ONCE: "No longer a known difference",
+    Kind.OTHERWISE: "Other changes of verdict",
+    Kind.NEW: "Only in the new run",
+    Kind.GONE: "Only in the old run",
+    Kind.NO_VERDICT: "Verdict missing in one run",
+    Kind.OBSERVED: "Same verdict, different observation",
+}
+"""The headings of the report."""
 
 DEFINITIONS = {
     Kind.REGRESSED: "pass or allowed before; fail, flaky or a known defect now",
     Kind.FAILS_NOW: "unsupported, inconclusive, error or recorded before; fail, flaky or a known defect now",
-    Kind.NOT_SHOWN: "pass or allowed before; unsupported, inconclusive, error or recorded now: a loss of coverage, "
-    "which counts as regressed where the check is core",
+    Kind.NOT_SHOWN: "pass or allowed before; unsupported, inconclusive, error or recorded now. This loss of coverage "
+    "counts as regressed for a core check",
     Kind.FIXED: "fail, flaky or a known defect before; pass or allowed now",
     Kind.SHOWN_NOW: "unsupported, inconclusive, error or recorded before; pass or allowed now",
-    Kind.FAILED_ONCE: "fail, flaky or a known defect before; unsupported, inconclusive, error or recorded now: nothing "
-    "says that it was fixed",
-    Kind.KNOWN_NOW: "pass before; now it differs as the API allows",
-    Kind.KNOWN_ONCE: "it differed as the API allows, and passes now",
-    Kind.OTHERWISE: "another verdict of the same weight",
-    Kind.NEW: "only the new run was asked for it",
-    Kind.GONE: "only the old run was asked for it",
-    Kind.NO_VERDICT: "a run that is not whole names the check and says nothing of it",
-    Kind.OBSERVED: "the verdict is the same, what was seen is not; addresses, ports, counts and names of pods and "
-    "nodes are left out of account",
+    Kind.FAILED_ONCE: "fail, flaky or a known defect before; unsupported, inconclusive, error or recorded now. This "
+    "does not show a fix",
+    Kind.KNOWN_NOW: "pass before; a difference that the API allows now",
+    Kind.KNOWN_ONCE: "a difference that the API allows before; pass now",
+    Kind.OTHERWISE: "a different verdict of the same weight",
+    Kind.NEW: "only the new run selected these checks",
+    Kind.GONE: "only the old run selected these checks",
+    Kind.NO_VERDICT: "an incomplete run selected the check but has no verdict on it",
+    Kind.OBSERVED: "the verdict is the same, the observation differs. Addresses, ports, counts and the names of pods "
+    "and nodes are not compared",
 }
 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one check. ``old`` and ``new`` are None where a run has no verdict on it.
+    """The change of one check. ``old`` and ``new`` are None if a run has no verdict on it.
 
     Args:
-        id, level: the check; the level is the stricter of the two where suites disagree.
-        before, after: what was seen, in few words that hold on every cluster.
-        why_before, why_after: the reason, of a verdict that is known, or says nothing.
-        aspect: of another observation: what of it is another.
+        id, level: the check; the stricter level if the versions of the suite disagree.
+        before, after: the observations in few words that hold on every cluster.
+        why_before, why_after: the reasons of known differences and undecided verdicts.
+        aspect: the aspect that differs between two observations.
+        measured_before, measured_after: the observations with their numbers, if they have any.
     """
 
     id: str
@@ -129,36 +150,40 @@ class Change:
     why_before: str = ""
     why_after: str = ""
     aspect: str = ""
+    measured_before: str = ""
+    measured_after: str = ""
 
     def binds(self, fail_on: Binding) -> bool:
-        """Whether the check makes a comparison fail that is asked to ``--fail-on`` so much."""
+        """Whether the check can make a comparison fail with this ``--fail-on``."""
         if self.level is not Level.EXTENDED:
             return self.level is Level.CORE
         return fail_on is Binding.EXTENDED
 
     @property
     def counts_as_regressed(self) -> bool:
-        """Whether the check is worse than it was: it fails now, or is core and what held is not shown any more."""
+        """Whether the check is worse: it fails now, or it is core and no longer shown to hold."""
         return self.kind is Kind.REGRESSED or (self.kind is Kind.NOT_SHOWN and self.level is Level.CORE)
 
     @property
     def counts_as_fixed(self) -> bool:
-        """The mirror image: what counts as regressed when the runs change places."""
+        """Whether the check would count as regressed if the runs were swapped."""
         return self.kind is Kind.FIXED or (self.kind is Kind.SHOWN_NOW and self.level is Level.CORE)
 
 
 def kind_of_change(old: Verdict, new: Verdict) -> Kind | None:
-    """What a change of verdict is; None where it is the same."""
-    words = _word(old), _word(new)
-    return None if old.status is new.status and words[0] is words[1] else _KIND.get(words, Kind.OTHERWISE)
+    """The kind of a change of verdict; None without a change."""
+    meanings = _meaning(old), _meaning(new)
+    if old.status is new.status and meanings[0] is meanings[1]:
+        return None
+    return _KIND.get(meanings, Kind.OTHERWISE)
 
 
-def _word(verdict: Verdict) -> _Word:
-    return _Word.DEFECT if is_defect(verdict) else _WORD[verdict.status]
+def _meaning(verdict: Verdict) -> _Meaning:
+    return _Meaning.DEFECT if is_defect(verdict) else _MEANING[verdict.status]
 
 
 def compare_checks(old: RecordedRun, new: RecordedRun) -> list[Change]:
-    """What became of every check that is not as it was, in the order of the checks."""
+    """All changes, in the order of the checks."""
     words = Words(old), Words(new)
     before = {check.id: check for check in old.checks}
     after = {check.id: check for check in new.checks}
@@ -181,11 +206,13 @@ def _compare(
     levels = list(Level)
     level = min((check.level for check in checks), key=levels.index)
     shapes = [each and word.shape(each) for each, word in zip((old, new), words, strict=True)]
-    told = [gist(each) if each else "" for each in shapes]
+    gists = [gist(each) if each else "" for each in shapes]
+    measured = [word.measured(each) if each else "" for each, word in zip((old, new), words, strict=True)]
     was, now = (word.why(each) if each else "" for each, word in zip((old, new), words, strict=True))
 
-    def change(kind: Kind, before: str = told[0], after: str = told[1], aspect: str = "") -> Change:
-        return Change(name, kind, level, old, new, before, after, was, now, aspect)
+    def change(kind: Kind, before: str = gists[0], after: str = gists[1], aspect: str = "") -> Change:
+        numbers = measured if aspect in ("", SEEN) else ("", "")
+        return Change(name, kind, level, old, new, before, after, was, now, aspect, *numbers)
 
     if only:
         yield change(only)
@@ -202,25 +229,25 @@ def _compare(
 
 
 def _differing(old: Shape, new: Shape) -> Iterator[tuple[str, str, str]]:
-    """In what two observations of one verdict differ: at most one thing, the one that says most."""
+    """The difference of two observations with one verdict: at most one aspect, the most telling."""
     if old.why != new.why:
         yield "reason", old.why, new.why
     elif old.seen != new.seen:
         before, after = gist(old), gist(new)
-        if before == after:  # the owners are others of the same sort: another node
+        if before == after:  # the owners are of the same kind, such as another node
             before, after = (" and ".join(sorted(each.seen)) for each in (old, new))
-        yield "seen", before, after
+        yield SEEN, before, after
     elif old.ports != new.ports and old.ports and new.ports:
         yield "source ports", old.ports, new.ports
     elif len(old.seen) == 1 and old.change and new.change and not old.change & new.change:
-        # which connections were sampled is chance: it is another way only where no place is common to both, and not
-        # where several nodes take turns
+        # which connections were captured is chance: the route differs only if both have no place in common, and not
+        # if several nodes take turns
         yield "where the source changed", "; ".join(sorted(old.change)), "; ".join(sorted(new.change))
 
 
 @dataclass(frozen=True)
 class Redefined:
-    """A check that another version of the suite defines otherwise: ``what`` of it, and both words."""
+    """A check that the other version of the suite defines differently: ``what`` differs, and both texts."""
 
     id: str
     what: str
@@ -229,7 +256,7 @@ class Redefined:
 
 
 def redefined(old: RecordedRun, new: RecordedRun) -> list[Redefined]:
-    """What the two suites require differently of checks that both have."""
+    """The checks of both runs that the two versions of the suite define differently."""
     before = {check.id: check for check in old.checks}
     found = []
     for check in new.checks:
@@ -240,12 +267,12 @@ def redefined(old: RecordedRun, new: RecordedRun) -> list[Redefined]:
 
 
 def _definition(check: RecordedCheck) -> Mapping[str, str]:
-    told: Mapping[str, Any] = check.data
+    data: Mapping[str, Any] = check.data
     return {
         "level": check.level.value,
         "requirement": check.requirement,
-        "must be seen": check.expect,
+        "expected": check.expect,
         "needs": ", ".join(check.features),
-        "how it is asked": check.asked,
-        "controls": "; ".join(each["path"] for each in told.get("controls", ())),
+        "method": check.asked,
+        "controls": "; ".join(each["path"] for each in data.get("controls", ())),
     }

@@ -1,6 +1,5 @@
-"""Data planes, as runs found them, and what each shows otherwise than another. Pure; no lane's name is asked."""
+"""Data planes found by runs, and their differences. Pure; lane names do not matter."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,7 @@ from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import FINE
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import Change, Kind, compare_checks
+from esipp.report.comparing.words import ranges
 
 KUBE_PROXY, IPTABLES = "kube-proxy", "iptables"
 UNKNOWN = "unknown"
@@ -20,14 +20,14 @@ FAMILIES = {"IPv4, IPv6": "dual-stack", "IPv6, IPv4": "dual-stack"}
 
 @dataclass(frozen=True)
 class Plane:
-    """What carries Services on a cluster, by what was found there.
+    """The data plane of a cluster, from its facts.
 
     Args:
-        proxy: the service proxy, its minor version where it has one of its own, and its mode.
-        add_on: the network add-on; empty where the service proxy is that, too.
+        proxy: the service proxy, its minor version if it has one of its own, and its mode.
+        add_on: the network add-on; empty if the service proxy is the same product.
         families: ``dual-stack``, ``IPv4`` or ``IPv6``.
         kubernetes: the minor version.
-        balancer: the cluster's own load balancer; empty where none was found.
+        balancer: the cluster's own load balancer; empty if there is none.
     """
 
     proxy: str
@@ -38,24 +38,24 @@ class Plane:
 
     @property
     def name(self) -> str:
-        """All of it, in words: what tells it apart from others."""
+        """The full name of the data plane."""
         parts = [self.proxy, self.add_on, self.families, self.balancer, f"Kubernetes {self.kubernetes}"]
         return ", ".join(part for part in parts if part)
 
     @property
     def is_reference(self) -> bool:
-        """Whether others can be held against it: kube-proxy in iptables mode is what the documentation describes."""
+        """Whether it serves as the reference: Kubernetes documents kube-proxy in iptables mode."""
         return self.proxy == f"{KUBE_PROXY} {IPTABLES}"
 
     @property
     def minor(self) -> tuple[int, ...]:
-        """The version, to compare; of what cannot be read, the oldest of all."""
+        """The version for comparisons; an unreadable version counts as the oldest."""
         parts = self.kubernetes.split(".")
         return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (0,)
 
 
 def plane_of(facts: Mapping[str, str]) -> Plane:
-    """The data plane that a cluster of these facts has."""
+    """The data plane of a cluster with these facts."""
     proxy = facts.get("service-proxy", UNKNOWN)
     add_on = facts.get("network-add-on", UNKNOWN)
     words = [proxy, _minor(facts.get(f"{proxy}.version", "")), facts.get("proxy-mode", UNKNOWN)]
@@ -75,9 +75,9 @@ def _minor(version: str) -> str:
 
 
 def reference_for(plane: Plane, others: Sequence[Plane]) -> Plane | None:
-    """Which of the data planes a plane is held against: kube-proxy's iptables on the same Kubernetes and families.
+    """The reference for a data plane: kube-proxy in iptables mode on the same Kubernetes and families.
 
-    The newest one with both families stands for all, and is held against nobody. None where there is no such.
+    The newest one with both families is the fallback, and has no reference itself. None if there is no reference.
     """
     usable = [each for each in others if each.is_reference]
     if not usable:
@@ -91,7 +91,7 @@ def reference_for(plane: Plane, others: Sequence[Plane]) -> Plane | None:
 
 
 class What(StrEnum):
-    """What a difference is. Known ones say it themselves; all others follow from the verdict."""
+    """The nature of a difference: known differences name it, others follow from the verdict."""
 
     FINDING = Nature.FINDING.value
     DEFECT = Nature.DEFECT.value
@@ -104,14 +104,14 @@ class What(StrEnum):
 
 @dataclass(frozen=True)
 class Differing:
-    """Checks that show something else on one data plane than on another, for one reason.
+    """Checks that differ between two data planes for one reason.
 
     Args:
-        what: whether it is allowed, a defect, a finding.
+        what: allowed, a defect, a finding …
         ids: the checks.
-        levels: theirs, the strictest first.
-        before, after: what each data plane shows, the most frequent first, with the verdict where that is another, too.
-        reason, references: why.
+        levels: their levels, the strictest first.
+        before, after: the observations on each data plane, the most frequent first, with the verdict if it differs.
+        reason, references: the reason.
     """
 
     what: What
@@ -124,32 +124,32 @@ class Differing:
 
     @property
     def checks(self) -> list[str]:
-        """The ids, folded."""
+        """The ids as patterns."""
         return patterns(self.ids)
 
 
 Key = tuple[str, str, tuple[Reference, ...], str]
-"""What tells groups apart: what it is, why, where that is known from, and what else."""
+"""The key of a group: nature, reason, references, and the rest."""
 
 MOST_SHOWN = 3
-"""Different things shown that are told of checks of one reason."""
+"""How many observations are listed for checks with one reason."""
 NOT_ASKED = (Kind.GONE, Kind.NEW, Kind.NO_VERDICT)
 OPEN = (Status.INCONCLUSIVE, Status.ERROR)
 
 
 def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim]) -> list[Differing]:
-    """What a run shows otherwise than the run on the data plane that it is held against; the gravest first.
+    """The differences of a run from the run on the reference data plane, the gravest first.
 
     Args:
-        reference, run: both runs. Checks that one of them was not asked are no difference.
-        claims: the known differences, which say of themselves what they are.
+        reference, run: both runs. Checks that only one of them selected are no difference.
+        claims: the known differences with their natures.
     """
     claims = list(claims)
     natures = {claim.reason: claim.nature for claim in claims}
     luck = {claim.reason for claim in claims if claim.by_chance and claim.nature is Nature.ALLOWED}
     groups: dict[Key, list[Change]] = {}
     for change in compare_checks(reference, run):
-        if change.kind not in NOT_ASKED and change.new is not None and _tells(change, luck):
+        if change.kind not in NOT_ASKED and change.new is not None and _is_about_data_plane(change, luck):
             groups.setdefault(_key(change, natures), []).append(change)
     order = list(What)
     found = [
@@ -161,11 +161,11 @@ def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim])
     return sorted(found, key=lambda each: (order.index(each.what), -len(each.ids)))
 
 
-def _tells(change: Change, luck: Set[str]) -> bool:
-    """Whether it says something of the data plane: another class of address where the verdict is the same.
+def _is_about_data_plane(change: Change, luck: Set[str]) -> bool:
+    """Whether a change says something about the data plane.
 
-    Not where packets were caught, which node a VIP was at, what happened in one window, or what one was told to leave
-    out.
+    With equal verdicts, only a different class of address does. Places of packet captures, the node of a VIP, chance
+    within one window and checks excluded by the user do not count.
     """
     assert change.old is not None
     assert change.new is not None
@@ -180,14 +180,14 @@ def _tells(change: Change, luck: Set[str]) -> bool:
 
 
 def _key(change: Change, natures: Mapping[str, Nature]) -> Key:
-    """What it is, why, where that is known from, and what else tells such differences apart."""
+    """The key of a change's group."""
     old, new = change.old, change.new
     assert old is not None
     assert new is not None
     if new.status is Status.KNOWN:
         nature = new.nature or natures.get(new.reason, Nature.DEFECT)
         return str(nature), new.reason, new.references, ""
-    if new.status is Status.UNSUPPORTED or new.status in OPEN:  # the reason is what it shows
+    if new.status is Status.UNSUPPORTED or new.status in OPEN:  # the reason replaces the observation
         what = What.MISSING if new.status is Status.UNSUPPORTED else What.OPEN
         return what.value, change.after, (), new.status.value
     if new.status in FINE and old.status is new.status:
@@ -198,25 +198,33 @@ def _key(change: Change, natures: Mapping[str, Nature]) -> Key:
 
 
 def _shown(changes: Sequence[Change], what: What) -> tuple[str, str]:
-    """What both data planes show on these checks; classes of addresses alone where the verdict is the same."""
-    before, after = Counter[str](), Counter[str]()
+    """The observations on both data planes; only the classes of addresses if the verdicts are equal."""
+    before: dict[str, list[str]] = {}
+    after: dict[str, list[str]] = {}
     for change in changes:
         assert change.old is not None
         assert change.new is not None
         same = change.old.status is change.new.status
         if what is What.RECORDED:
-            before[" and ".join(sorted(change.old.shown))] += 1
-            after[" and ".join(sorted(change.new.shown))] += 1
+            for found, classes in ((before, change.old.shown), (after, change.new.shown)):
+                found.setdefault(" and ".join(sorted(classes)), []).append(" and ".join(sorted(classes)))
         else:
-            before[change.before if same else f"{change.old.status.value}: {change.before}"] += 1
-            told = change.new.status.value if what in (What.MISSING, What.OPEN) else change.after
-            after[told if same or told == change.new.status.value else f"{change.new.status.value}: {told}"] += 1
+            status = "" if same else f"{change.old.status.value}: "
+            before.setdefault(status + change.before, []).append(status + (change.measured_before or change.before))
+            if what in (What.MISSING, What.OPEN):
+                after.setdefault(change.new.status.value, []).append(change.new.status.value)
+            else:
+                status = "" if same else f"{change.new.status.value}: "
+                after.setdefault(status + change.after, []).append(status + (change.measured_after or change.after))
     return _most(before), _most(after)
 
 
-def _most(found: Counter[str]) -> str:
-    told = [words for words, _ in found.most_common(MOST_SHOWN)]
-    return "; ".join(told) + (f"; and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else "")
+def _most(found: Mapping[str, Sequence[str]]) -> str:
+    """The most frequent observations, with ranges of their numbers."""
+    frequent = sorted(found.values(), key=len, reverse=True)[:MOST_SHOWN]
+    return "; ".join(map(ranges, frequent)) + (
+        f"; and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+    )
 
 
 def _levels(changes: Sequence[Change]) -> tuple[str, ...]:

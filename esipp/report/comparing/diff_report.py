@@ -1,4 +1,4 @@
-"""A comparison of two runs, as it is told to people and to programs."""
+"""The output of ``esipp diff``: a document for people, and JSON."""
 
 import json
 from collections import Counter
@@ -10,22 +10,24 @@ from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.patterns import patterns
 from esipp.judging.statistics import Distribution
-from esipp.report.comparing.checks import DEFINITIONS, Change, Kind
+from esipp.ledger.conclusion import LEVELS
+from esipp.report.comparing.checks import DEFINITIONS, SEEN, TITLES, Change, Kind
 from esipp.report.comparing.diff import Diff
 from esipp.report.comparing.document import Item, Paper, Section, Table
 from esipp.report.comparing.environment import name_of
 from esipp.report.comparing.statistics import ALPHA, LEAST, Compared
 from esipp.report.comparing.times import KINDS
+from esipp.report.comparing.words import ranges
 
 MOST_OBSERVED = 15
-"""Groups of checks with other observations that are told where room is short."""
+"""How many groups of different observations text and Markdown list."""
 
 MOST_SHOWN = 3
-"""Pairs of what was seen that are named of checks that changed for one reason."""
+"""How many pairs of observations are listed for checks with one reason."""
 
 
 def paper(diff: Diff) -> Paper:
-    """Everything that changed, what is worse first."""
+    """All changes, the worse ones first."""
     sections = [_runs(diff)]
     for kind in Kind:
         own = [each for each in diff.changes if each.kind is kind]
@@ -33,13 +35,13 @@ def paper(diff: Diff) -> Paper:
             sections.append(_of_kind(kind, own))
     sections += [*_redefined(diff), *_environment(diff), *_times(diff)]
     lanes = [str(run.header.get("lane", "?")) for run in (diff.old, diff.new)]
-    title = f"esipp diff: {lanes[0]} and {lanes[1]}" if lanes[0] != lanes[1] else f"esipp diff: {lanes[0]}, twice"
+    title = f"esipp diff: {lanes[0]} and {lanes[1]}" if lanes[0] != lanes[1] else f"esipp diff: two runs of {lanes[0]}"
     return Paper(title, diff.sentence, tuple(diff.incomplete), tuple(sections))
 
 
 def document(diff: Diff) -> str:
-    """Everything, as JSON: each changed check with both verdicts, every distribution that was compared."""
-    told = {
+    """The JSON: each changed check with both verdicts, and each compared distribution."""
+    content = {
         "kind": "esipp.diff",
         "version": 1,
         "sentence": diff.sentence,
@@ -61,7 +63,7 @@ def document(diff: Diff) -> str:
         "times": [_time(each) for each in diff.times.compared],
         "median_of_all_probes": diff.times.probes and list(diff.times.probes),
     }
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 # ------------------------------------------------------------------------------------------------------------ checks
@@ -70,13 +72,13 @@ def _of_kind(kind: Kind, changes: Sequence[Change]) -> Section:
     for change in changes:
         groups.setdefault(_alike(change), []).append(change)
     ordered = sorted(groups.values(), key=lambda group: (min(_rank(each) for each in group), -len(group)))
-    title = f"{kind.value[0].upper()}{kind.value[1:]}: {_levels(changes)}"
+    title = f"{TITLES[kind]}: {_levels(changes)}"
     most = MOST_OBSERVED if kind is Kind.OBSERVED else 1000
     return Section(title, _sentence(DEFINITIONS[kind]), tuple(_item(group) for group in ordered), most=most)
 
 
 def _alike(change: Change) -> tuple[object, ...]:
-    """What checks have in common that are told as one: a reason that both name, else what was seen."""
+    """The key of changes that share an item: their reasons, else their observations."""
     statuses = (change.old and change.old.status, change.new and change.new.status)
     if change.kind in (Kind.NEW, Kind.GONE, Kind.NO_VERDICT):
         return statuses
@@ -92,13 +94,13 @@ def _item(group: Sequence[Change]) -> Item:
     first = group[0]
     details: list[tuple[str, str]] = []
     if first.kind not in (Kind.NEW, Kind.GONE, Kind.NO_VERDICT):
-        pairs = Counter((each.before, each.after) for each in group)
-        if first.aspect == "reason":
-            pairs.clear()
-        for (before, after), times in pairs.most_common(MOST_SHOWN):
-            many = f" ({counted(times, 'check')})" if len(pairs) > 1 else ""
-            label = first.aspect if first.aspect not in ("", "seen") else "seen"
-            details.append((label if len(label) < 10 else "", f"{_what(first, before, after)}{many}"))
+        pairs: dict[tuple[str, str], list[Change]] = {}
+        for each in group if first.aspect != "reason" else ():
+            pairs.setdefault((each.before, each.after), []).append(each)
+        for own in sorted(pairs.values(), key=len, reverse=True)[:MOST_SHOWN]:
+            many = f" ({counted(len(own), 'check')})" if len(pairs) > 1 else ""
+            label, text = _observations(own)
+            details.append((label, f"{text}{many}"))
         if len(pairs) > MOST_SHOWN:
             details.append(("", f"and {len(pairs) - MOST_SHOWN} more"))
         same = first.why_before == first.why_after
@@ -110,13 +112,18 @@ def _item(group: Sequence[Change]) -> Item:
     return Item(_head(group), tuple(details), tuple(patterns([each.id for each in group])))
 
 
-def _what(change: Change, before: str, after: str) -> str:
-    about = f"{change.aspect}: " if len(change.aspect) >= 10 else ""
-    if change.why_before and not change.why_after and change.old and change.old.status is not Status.KNOWN:
-        return f"{about}{after or 'nothing'} now"
-    if change.why_after and change.new and change.new.status is not Status.KNOWN:
-        return f"{about}{before or 'nothing'} before"
-    return f"{about}{before or 'nothing'} -> {after or 'nothing'}"
+def _observations(changes: Sequence[Change]) -> tuple[str, str]:
+    """A label, and the old and the new observation of changes that have both in common but for the numbers."""
+    first = changes[0]
+    before = ranges([each.measured_before or each.before for each in changes]) or "nothing"
+    after = ranges([each.measured_after or each.after for each in changes]) or "nothing"
+    if first.why_before and not first.why_after and first.old and first.old.status is not Status.KNOWN:
+        return "now", after
+    if first.why_after and first.new and first.new.status is not Status.KNOWN:
+        return "before", before
+    if first.aspect in ("", SEEN):
+        return "observed", f"{before} -> {after}"
+    return "", f"{first.aspect}: {before} -> {after}"
 
 
 def _head(group: Sequence[Change]) -> str:
@@ -130,9 +137,9 @@ def _head(group: Sequence[Change]) -> str:
 
 def _levels(changes: Sequence[Change]) -> str:
     counted = Counter(each.level for each in changes)
-    *others, last = [f"{counted[level]:,} {level.value}" for level in Level if level in counted]
-    told = f"{', '.join(others)} and {last}" if others else last
-    return f"{told} {form(len(changes), 'check')}"
+    *others, last = [f"{counted[level]:,} {LEVELS[level]}" for level in Level if level in counted]
+    levels = f"{', '.join(others)} and {last}" if others else last
+    return f"{levels} {form(len(changes), 'check')}"
 
 
 def _redefined(diff: Diff) -> list[Section]:
@@ -140,12 +147,12 @@ def _redefined(diff: Diff) -> list[Section]:
     for each in diff.redefined:
         groups.setdefault((each.what, each.old, each.new), []).append(each.id)
     items = tuple(
-        Item(f"{what}, {len(ids):,} checks", (("before", old or "nothing"), ("now", new or "nothing")),
+        Item(f"{what}, {counted(len(ids), 'check')}", (("before", old or "nothing"), ("now", new or "nothing")),
              tuple(patterns(ids)))
         for (what, old, new), ids in groups.items()
     )  # fmt: skip
-    about = "The versions of the suite do not ask the same of them; a change of verdict may come from that."
-    return [Section("Checks that are defined otherwise", about, items)] if items else []
+    about = "The two versions of the suite define these checks differently, which may change their verdicts."
+    return [Section("Checks with a different definition", about, items)] if items else []
 
 
 # ---------------------------------------------------------------------------------------------------------- beside
@@ -153,13 +160,13 @@ def _runs(diff: Diff) -> Section:
     checks = tuple(
         (name, name_of(run), run.conclusion.sentence) for name, run in (("OLD", diff.old), ("NEW", diff.new))
     )
-    return Section("The runs", table=Table(("", "run", "what it concluded"), checks, frozenset({1, 2})))
+    return Section("The runs", table=Table(("", "run", "conclusion"), checks, frozenset({1, 2})))
 
 
 def _environment(diff: Diff) -> list[Section]:
     checks = tuple((each.group, each.name, *each.short) for each in diff.environment)
     table = Table(("kind", "name", "old", "new"), checks, frozenset({2, 3}))
-    return [Section("What else is not the same", "Facts, features, components and options.", table=table)] * bool(
+    return [Section("Differences of the environment", "Facts, features, components and options.", table=table)] * bool(
         checks
     )
 
@@ -170,21 +177,22 @@ def _times(diff: Diff) -> list[Section]:
         return []
     tested = sum(1 for each in compared if each.enough)
     about = (
-        f"{tested:,} distributions were tested (Mann-Whitney U, Holm's correction for all of them together, "
-        f"{ALPHA:.0%}); {len(later):,} differ{'s' if len(later) == 1 else ''}. Where none is shown to differ, that "
-        "does not say that they are equal."
+        f"{tested:,} {form(tested, 'distribution was', 'distributions were')} tested (Mann-Whitney U, Holm's "
+        f"correction over all tests, {ALPHA:.0%}); {len(later):,} {form(len(later), 'differs', 'differ')}. A "
+        "distribution without a proven difference need not be equal."
     )
     few = len(compared) - tested
-    about += f" {few:,} more have fewer than {LEAST} samples on one side and were not tested." if few else ""
+    if few:
+        about += f" {few:,} more {form(few, 'was', 'were')} not tested: one side has fewer than {LEAST} samples."
     if diff.times.probes:
         old, new = diff.times.probes
-        about += f" The median of all answered probes was {_s(old)} in the old run, {_s(new)} in the new one."
-    about += " Times tell of the machine as much as of the product; they never decide the exit code."
+        about += f" The median of all answered probes was {_s(old)} in the old run and {_s(new)} in the new run."
+    about += " Times depend on the machine as much as on the product. They never change the exit code."
     if not later:
         return [Section("Response times", about)]
     kinds = {each.of for each in later}
     items = tuple(Item(f"{kind}: {text}") for kind, text in KINDS.items() if kind in kinds)
-    head = ("what (old, new)", "n", "p50", "p95", "shift (95 % interval)", "p")
+    head = ("measure (old, new)", "n", "p50", "p95", "shift (95 % interval)", "p")
     return [Section("Response times", about, items, Table(head, tuple(map(_later, later))))]
 
 
@@ -216,10 +224,10 @@ def _sentence(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ JSON
 def _run(diff: Diff, which: int) -> dict[str, Any]:
     run = (diff.old, diff.new)[which]
-    told = {name: run.header.get(name) for name in ("run", "lane", "context", "suite", "at")}
+    fields = {name: run.header.get(name) for name in ("run", "lane", "context", "suite", "at")}
     said = run.conclusion
     concluded = {"result": said.result, "exit_code": int(said.exit_code), "why": said.why}
-    return told | {"rows": len(run.checks), "whole": run.whole, "trouble": run.trouble, "conclusion": concluded}
+    return fields | {"rows": len(run.checks), "whole": run.whole, "trouble": run.trouble, "conclusion": concluded}
 
 
 def _check(each: Change) -> dict[str, Any]:
@@ -235,14 +243,19 @@ def _check(each: Change) -> dict[str, Any]:
     }
 
 
-def _verdict(told: Verdict | None) -> dict[str, Any] | None:
-    if told is None:
+def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
         return None
-    return {"status": told.status.value, "observed": told.observed, "reason": told.reason, "likely": told.likely}
+    return {
+        "status": verdict.status.value,
+        "observed": verdict.observed,
+        "reason": verdict.reason,
+        "likely": verdict.likely,
+    }
 
 
 def _time(each: Compared) -> dict[str, Any]:
-    told = {
+    fields = {
         "of": each.of,
         "what": each.what,
         "unit": each.unit,
@@ -252,10 +265,10 @@ def _time(each: Compared) -> dict[str, Any]:
         "differs": each.differs,
     }
     if each.enough:
-        told |= {"p": each.p, "p_adjusted": each.adjusted, "shift": each.shift, "shift_95": [each.low, each.high]}
-    return told
+        fields |= {"p": each.p, "p_adjusted": each.adjusted, "shift": each.shift, "shift_95": [each.low, each.high]}
+    return fields
 
 
 def _summary(of: Distribution) -> dict[str, Any]:
-    """Its size and quantiles in seconds; the samples themselves are in the ledgers."""
+    """The size and quantiles of a distribution in seconds; the ledgers have the samples."""
     return {name: value for name, value in of.as_json().items() if name != "samples"}

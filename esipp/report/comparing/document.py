@@ -1,4 +1,4 @@
-"""What is told of several runs, whichever form it takes: sections of items and tables, as text and as Markdown."""
+"""The document of ``esipp diff`` and ``esipp merge``: sections of items and tables, as text and Markdown."""
 
 import re
 import textwrap
@@ -10,17 +10,17 @@ from esipp.report.escaping import code, one_line, prose, table_cell
 from esipp.report.matrix import WIDTH
 
 MOST_IDS = 6
-"""Patterns of ids that are told of one item; JSON and HTML have all."""
+"""How many patterns of ids an item lists; JSON and HTML have all."""
 
 _PARTS = re.compile(r"[^.,-]*[.,-]|[^.,-]+$")
 
 MOST_LENGTH = 4000
-"""Characters of one text that are told."""
+"""Maximum length of one text."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """Something told of several rows: a line, what is to be said beside, and their ids, folded."""
+    """An item about several checks: a line, labelled details, and the ids as patterns."""
 
     head: str
     details: tuple[tuple[str, str], ...] = ()
@@ -29,9 +29,9 @@ class Item:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; the columns in ``wide`` take what room is left, those in ``ids`` hold ids of rows.
+    """A table. Columns in ``wide`` share the remaining width; columns in ``ids`` hold ids of checks.
 
-    ``loud`` are texts that stand out where a form has a way to do so.
+    ``loud`` are texts that the HTML page emphasises.
     """
 
     head: tuple[str, ...]
@@ -43,7 +43,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a sentence about what stands below it, and that; ``most`` items are told where room is short."""
+    """A heading, an introduction, items and a table; text and Markdown list at most ``most`` items."""
 
     title: str
     about: str = ""
@@ -54,7 +54,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Paper:
-    """All of it. ``sentence`` comes first; ``alarms`` are what nobody may overlook."""
+    """The document. ``sentence`` comes first, then the ``alarms``."""
 
     title: str
     sentence: str
@@ -64,7 +64,7 @@ class Paper:
 
 # ------------------------------------------------------------------------------------------------------------ text
 def as_text(paper: Paper) -> str:
-    """For a terminal, without colours."""
+    """The document as plain text for a terminal."""
     lines = _wrap(paper.sentence)
     for alarm in paper.alarms:
         lines += _wrap(f"INCOMPLETE: {alarm}", "", "  ")
@@ -73,7 +73,7 @@ def as_text(paper: Paper) -> str:
         for item in section.items[: section.most]:
             lines += ["", *_item(item)]
         if len(section.items) > section.most:
-            lines += ["", f"  and {len(section.items) - section.most} more; --format json and html tell all"]
+            lines += ["", f"  and {len(section.items) - section.most} more; see --format json or html"]
         if section.table:
             lines += ["", *_table(section.table)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -105,7 +105,7 @@ def _table(table: Table) -> list[str]:
 
 
 def _needed(table: Table, place: int) -> int:
-    """How wide a column is at most; its head may be broken between words."""
+    """The maximum width of a column; its head may wrap between words."""
     words = max((len(word) for word in table.head[place].split()), default=0)
     return max([words, *(len(one_line(row[place], MOST_LENGTH)) for row in table.rows)])
 
@@ -119,7 +119,7 @@ def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
 
 
 def _broken(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Wrapped; ids have no blanks, there a line may end after a comma, a full stop or a hyphen."""
+    """The text wrapped. Ids have no blanks: they wrap after a comma, a full stop or a hyphen."""
     if " " in text or len(first) + len(text) <= width:
         return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     lines = [first]
@@ -132,7 +132,7 @@ def _broken(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 
 # -------------------------------------------------------------------------------------------------------- Markdown
 def as_markdown(paper: Paper) -> str:
-    """For a pull request."""
+    """The document as Markdown for a pull request."""
     lines = [f"## {prose(paper.title)}", "", f"**{prose(paper.sentence, MOST_LENGTH)}**"]
     for alarm in paper.alarms:
         lines += ["", f"> **INCOMPLETE**: {prose(alarm)}"]
@@ -142,7 +142,7 @@ def as_markdown(paper: Paper) -> str:
         for item in section.items[: section.most]:
             lines += _listed(item)
         if len(section.items) > section.most:
-            lines.append(f"- and {len(section.items) - section.most} more; JSON and HTML tell all")
+            lines.append(f"- and {len(section.items) - section.most} more; see JSON or HTML")
         if section.table:
             lines += ["", *_grid(section.table)] if section.items else _grid(section.table)
     return "\n".join(lines) + "\n"

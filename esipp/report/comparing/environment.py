@@ -1,4 +1,4 @@
-"""What is beside the checks of two or more runs: the cluster, its components, what was asked and with what options."""
+"""The environment of several runs compared: cluster, components, suite version and options."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 
 from esipp.ledger.reading import RecordedRun
 
+CHECKS = "checks"
+"""The property with the number of checks."""
+
 NOTHING = "none"
-"""Stands where a run tells nothing of it."""
+"""Replaces a value that a run does not have."""
 
 _DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]+")
 
@@ -18,7 +21,7 @@ _OPTIONS = ("samples", "moves", "without", "outside", "fail_on", "allow_disrupti
 
 @dataclass(frozen=True)
 class Setting:
-    """One thing beside the checks, and what each run says of it, in the order of the runs."""
+    """One property of the environment with its value in each run, in the order of the runs."""
 
     group: str
     name: str
@@ -26,45 +29,45 @@ class Setting:
 
     @property
     def short(self) -> tuple[str, ...]:
-        """The values with digests cut, where that leaves them apart."""
+        """The values with shortened digests, unless that makes different values equal."""
         cut = tuple(_DIGEST.sub(r"\1…", value) for value in self.values)
         return cut if len(set(cut)) == len(set(self.values)) else self.values
 
     @property
     def differs(self) -> bool:
-        """Whether the runs say different things."""
+        """Whether the values differ."""
         return len(set(self.values)) > 1
 
 
 def environment(runs: Sequence[RecordedRun]) -> list[Setting]:
-    """Everything that runs tell of themselves and their clusters, beside each other."""
+    """All properties of the runs and their clusters."""
     groups: dict[str, list[Mapping[str, str]]] = {
         "run": [_of_run(run) for run in runs],
         "fact": [{name: fact.value for name, fact in run.facts.items()} for run in runs],
         "feature": [
-            {name: "there" if each.present else "missing" for name, each in run.features.items()} for run in runs
+            {name: "present" if each.present else "missing" for name, each in run.features.items()} for run in runs
         ],
         "component": [_components(run) for run in runs],
         "option": [_options(run) for run in runs],
     }
     found = []
-    for group, told in groups.items():
-        names = dict.fromkeys(name for each in told for name in each)
-        found += [Setting(group, name, tuple(each.get(name, NOTHING) for each in told)) for name in names]
+    for group, values in groups.items():
+        names = dict.fromkeys(name for each in values for name in each)
+        found += [Setting(group, name, tuple(each.get(name, NOTHING) for each in values)) for name in names]
     return found
 
 
 def when(run: RecordedRun) -> str:
-    """When it began, in UTC, as the ledger has it."""
+    """The start of a run in UTC."""
     at = run.header.get("at")
     return f"{datetime.fromtimestamp(float(at), UTC):%Y-%m-%d %H:%M} UTC" if at is not None else "?"
 
 
 def name_of(run: RecordedRun) -> str:
-    """A run in a few words."""
+    """A short name of a run."""
     facts = [run.facts[name].value for name in ("kubernetes", "proxy-mode") if name in run.facts]
-    told = ", ".join([str(run.header.get("lane", "?")), *facts])
-    return f"{told} (run {run.header.get('run', '?')}, {when(run)})"
+    words = ", ".join([str(run.header.get("lane", "?")), *facts])
+    return f"{words} (run {run.header.get('run', '?')}, {when(run)})"
 
 
 def _of_run(run: RecordedRun) -> Mapping[str, str]:
@@ -72,23 +75,23 @@ def _of_run(run: RecordedRun) -> Mapping[str, str]:
         "suite version": str(run.header.get("suite", NOTHING)),
         "lane": str(run.header.get("lane", NOTHING)),
         "context": str(run.header.get("context", NOTHING)),
-        "rows": str(len(run.checks)),
-        "core checks left out": str(run.header.get("left_out_core_rows", NOTHING)),
+        CHECKS: str(len(run.checks)),
+        "core checks not selected": str(run.header.get("left_out_core_rows", NOTHING)),
     }
 
 
 def _components(run: RecordedRun) -> Mapping[str, str]:
-    """By name; of one that runs in several images, all of them."""
+    """The components by name, each with all its images."""
     found: dict[str, dict[str, None]] = {}
     for each in run.components:
-        told = " ".join(part for part in (each.image, each.version, each.digest) if part)
-        found.setdefault(each.name, {})[told or NOTHING] = None
-    return {name: "; ".join(sorted(told)) for name, told in found.items()}
+        words = " ".join(part for part in (each.image, each.version, each.digest) if part)
+        found.setdefault(each.name, {})[words or NOTHING] = None
+    return {name: "; ".join(sorted(words)) for name, words in found.items()}
 
 
 def _options(run: RecordedRun) -> Mapping[str, str]:
-    told = {name: run.header[name] for name in (*_OPTIONS, "created_with") if name in run.header}
-    return {name.replace("_", "-"): _plain(value) for name, value in told.items()}
+    options = {name: run.header[name] for name in (*_OPTIONS, "created_with") if name in run.header}
+    return {name.replace("_", "-"): _plain(value) for name, value in options.items()}
 
 
 def _plain(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Many runs as one: a column for each lane or cluster, or, where they are the parts of one run, a single column."""
+"""Merging runs: a column for each run, or a single column for the parts (shards) of one run."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,31 +21,31 @@ WORST_CODE_FIRST = (
     ExitCode.NOTHING_SELECTED,
     ExitCode.CONFORMANT,
 )
-"""Which of several exit codes stands for all."""
+"""Exit codes, the worst first; the worst one is the exit code of the merge."""
 
 GOOD = (KNOWN_DEFECTS, PARTIAL, WITH_DIFFERENCES, CONFORMANT)
-"""Of results that end with exit code 0, the one with the most reservations first."""
+"""Results that can end with exit code 0, the one with the most reservations first."""
 
 ONE_CLUSTER = (
     "kubernetes", "nodes", "kubelet", "kernel", "runtime", "service-proxy", "network-add-on", "proxy-mode",
     "detect-local", "node-port-addresses", "masquerade-all",
 )  # fmt: skip
-"""Facts on which the parts of one run must agree; what they found out by probing may have been asked of one only."""
+"""Facts on which the parts of one run must agree; facts from probing may exist in one part only."""
 
-NO_WORD = (Status.INCONCLUSIVE, Status.ERROR)
+UNDECIDED = (Status.INCONCLUSIVE, Status.ERROR)
 
 
 @dataclass(frozen=True)
 class Column:
-    """One run, or the parts of one, as far as a matrix tells of it.
+    """A column of the matrix: one run, or the parts of one.
 
     Args:
-        name: lane, Kubernetes and proxy mode; with the run's id where several have the same.
-        runs: the runs it is made of.
+        name: lane, Kubernetes version and proxy mode; with the run's id if several columns have the same name.
+        runs: its runs.
         checks, verdicts: by id.
-        conclusion: its last word.
+        conclusion: its conclusion.
         faults: why it is incomplete, if it is.
-        disagreements: checks on which its parts do not agree, and what each said.
+        disagreements: checks on which its parts disagree, with the verdict of each part.
     """
 
     name: str
@@ -59,13 +59,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Merged:
-    """Columns beside each other, and what is to be said of all of them."""
+    """The columns, and the conclusion over all of them."""
 
     columns: tuple[Column, ...]
 
     @property
     def worst(self) -> Column:
-        """The one whose conclusion stands for all: the worst exit code, of those that conform a partial one."""
+        """The column with the worst conclusion: the worst exit code, then the most reservations."""
         return min(
             self.columns,
             key=lambda each: (
@@ -78,14 +78,14 @@ class Merged:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The worst column's; never that of a conformant run where a part is incomplete."""
+        """The exit code of the worst column; a harness error instead of conformant if a column is incomplete."""
         code = self.worst.conclusion.exit_code
         faulty = any(each.faults for each in self.columns)
         return ExitCode.HARNESS if faulty and code is ExitCode.CONFORMANT else code
 
     @property
     def sentence(self) -> str:
-        """The last word on all of them."""
+        """The conclusion over all columns, in one sentence."""
         worst = self.worst
         if len(self.columns) == 1:
             return worst.conclusion.sentence
@@ -100,32 +100,32 @@ class Merged:
 
     @property
     def faults(self) -> list[str]:
-        """What makes columns incomplete, column by column."""
+        """The faults of incomplete columns."""
         return [f"{each.name}: {fault}" for each in self.columns for fault in each.faults]
 
 
 def merge(runs: Sequence[RecordedRun]) -> Merged:
-    """Each run as a column; the same ledger named twice is one."""
+    """A column for each run; a ledger named twice counts once."""
     apart: list[RecordedRun] = []
     for run in runs:
         if not any(_same(run, other) for other in apart):
             apart.append(run)
-    names = _told_apart([_name(run) for run in apart], [str(run.header.get("run", "?")) for run in apart])
-    names = _told_apart(names, [f"({number})" for number in range(1, len(apart) + 1)])
+    names = _distinguish([_name(run) for run in apart], [str(run.header.get("run", "?")) for run in apart])
+    names = _distinguish(names, [f"({number})" for number in range(1, len(apart) + 1)])
     return Merged(tuple(_column(run, name) for run, name in zip(apart, names, strict=True)))
 
 
-def _told_apart(names: Sequence[str], by: Sequence[str]) -> list[str]:
-    """The names, and what tells them apart where several are the same."""
+def _distinguish(names: Sequence[str], by: Sequence[str]) -> list[str]:
+    """The names; equal names get a distinguishing suffix."""
     many = Counter(names)
     return [f"{name} {more}" if many[name] > 1 else name for name, more in zip(names, by, strict=True)]
 
 
 def merge_shards(runs: Sequence[RecordedRun]) -> Merged:
-    """The parts of one run as one column, with the conclusion that a single run would have come to.
+    """The parts of one run as one column, with the conclusion of a single run.
 
     Raises:
-        PreflightError: they are not of one cluster and one version of the suite.
+        PreflightError: the parts belong to different clusters or versions of the suite.
     """
     _check_one_cluster(runs)
     checks = {check.id: check for run in runs for check in run.checks}
@@ -138,8 +138,8 @@ def merge_shards(runs: Sequence[RecordedRun]) -> Merged:
         if name in said:
             verdicts[name] = agreed(said[name])
             if len({each.status for _, each in _asked(said[name])}) > 1:
-                told = ", ".join(f"{each.status.value} in run {run}" for run, each in said[name])
-                disagreements[name] = told
+                words = ", ".join(f"{each.status.value} in run {run}" for run, each in said[name])
+                disagreements[name] = words
     faults = [fault for run in runs for fault in _faults_of_part(run)]
     missing = len(checks) - len(verdicts)
     if missing:
@@ -150,24 +150,24 @@ def merge_shards(runs: Sequence[RecordedRun]) -> Merged:
 
 
 def agreed(said: Sequence[tuple[str, Verdict]]) -> Verdict:
-    """One verdict from those of several parts, each with its run's id.
+    """One verdict from the verdicts of several parts, each with its run's id.
 
-    What contradicts is flaky. A part that could not decide leaves the check open, unless another saw it fail: asking
-    again until the answer is right proves nothing. A part that was told not to ask says nothing.
+    Contradicting verdicts are flaky. An undecided part leaves the check undecided unless another part failed: repeating
+    a check until it passes proves nothing. A part that excluded the check does not count.
     """
     asked = _asked(said)
-    told = [verdict for _, verdict in asked]
-    clear = [verdict for verdict in told if verdict.status not in NO_WORD]
+    verdicts = [verdict for _, verdict in asked]
+    clear = [verdict for verdict in verdicts if verdict.status not in UNDECIDED]
     if len({verdict.status for verdict in clear}) > 1:
         what = "; ".join(f"{verdict.status.value} in run {run}: {verdict.observed}" for run, verdict in asked)
-        return replace(clear[0], status=Status.FLAKY, observed=what, reason="the parts of the run do not agree")
-    if len(clear) == len(told) or (clear and clear[0].status in FAILING):
+        return replace(clear[0], status=Status.FLAKY, observed=what, reason="the parts of the run disagree")
+    if len(clear) == len(verdicts) or (clear and clear[0].status in FAILING):
         return clear[0]
-    return next(verdict for verdict in told if verdict.status in NO_WORD)
+    return next(verdict for verdict in verdicts if verdict.status in UNDECIDED)
 
 
 def _asked(said: Sequence[tuple[str, Verdict]]) -> Sequence[tuple[str, Verdict]]:
-    """Without those that were told not to ask, if others did."""
+    """The verdicts without those of parts that excluded the check, unless all did."""
     return [(run, verdict) for run, verdict in said if not verdict.left_out] or said
 
 
@@ -177,7 +177,7 @@ def _conclusion(
     verdicts: Mapping[str, Verdict],
     faults: Sequence[str],
 ) -> Conclusion:
-    # every part left out what it did not select: together they leave out what none of them did
+    # each part left out what it did not select; together they leave out only what no part selected
     whole = max(_core(run.checks) + int(run.header["left_out_core_rows"]) for run in runs)
     left_out = max(0, whole - _core(checks.values()))
     strictest = max((Binding(run.header["fail_on"]) for run in runs), key=list(Binding).index)
@@ -186,7 +186,7 @@ def _conclusion(
     if not faults:
         return said
     if said.exit_code is ExitCode.NOT_CONFORMANT:
-        return replace(said, result="incomplete", why=f"{faults[0]}; as far as it goes, {said.why}")
+        return replace(said, result="incomplete", why=f"{faults[0]}; in the recorded part, {said.why}")
     return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=faults[0])
 
 
@@ -211,7 +211,7 @@ def _faults(run: RecordedRun) -> list[str]:
 
 
 def _faults_of_part(run: RecordedRun) -> list[str]:
-    """What is wrong with a part, whatever its verdicts say: the others cannot make up for it."""
+    """The faults of a part, whatever its verdicts: other parts cannot compensate for them."""
     about = f"run {run.header.get('run', '?')}"
     if not run.whole:
         return [f"{about}: {fault}" for fault in _faults(run)]
@@ -232,8 +232,8 @@ def _check_one_cluster(runs: Sequence[RecordedRun]) -> None:
             if one != two:
                 ids = f"{first.header.get('run', '?')} and {other.header.get('run', '?')}"
                 raise PreflightError(
-                    f"Runs {ids} are no parts of one: {name} is {one} in the first, {two} in the second.",
-                    "leave out --shards: each run is a column of its own then.",
+                    f"Runs {ids} are not parts of one run: {name} is {one} in the first and {two} in the second.",
+                    "without --shards, each run gets a column of its own.",
                 )
 
 

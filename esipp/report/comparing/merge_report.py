@@ -1,4 +1,4 @@
-"""Runs beside each other, as they are told to people and to programs: a matrix with a column each."""
+"""The output of ``esipp merge``: a matrix with a column for each run, for people and as JSON."""
 
 import json
 from collections import Counter
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from esipp.base.plural import counted
 from esipp.checks.check import Level, Status
 from esipp.checks.patterns import patterns
-from esipp.ledger.conclusion import WORST_FIRST
+from esipp.ledger.conclusion import LEVELS, WORST_FIRST
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.comparing import merge_reasons
 from esipp.report.comparing.document import Item, Paper, Section, Table
-from esipp.report.comparing.environment import environment, when
+from esipp.report.comparing.environment import CHECKS, environment, when
 from esipp.report.comparing.merge import Column, Merged
 
 LONG = 60
-"""Lines of a matrix beyond which text and Markdown tell only those that matter, unless all are asked for."""
+"""The length of a matrix above which only differences are shown, unless all lines are requested."""
 
-MARKS = {  # as in the report and in a terminal's matrix
+MARKS = {  # as in the report and in the terminal's matrix
     Status.PASS: "P",
     Status.RECORDED: "r",
     Status.FAIL: "!",
@@ -29,8 +29,8 @@ MARKS = {  # as in the report and in a terminal's matrix
 }
 NO_VERDICT, NOT_ASKED = "∅", "."
 LEGEND = (
-    "P pass, r recorded, ! fail, ~ flaky, k known difference, u unsupported, ? inconclusive, E error of ours, "
-    "∅ no verdict, . not asked in that run."
+    "P pass, r recorded, ! fail, ~ flaky, k known difference, u unsupported, ? inconclusive, E suite error, "
+    "∅ no verdict, . not selected in that run."
 )
 FINE = {MARKS[Status.PASS], MARKS[Status.RECORDED], MARKS[Status.KNOWN], MARKS[Status.UNSUPPORTED], NOT_ASKED}
 BAD = frozenset({*MARKS.values(), NO_VERDICT}) - FINE
@@ -40,7 +40,7 @@ Stem = tuple[str, str, Level]
 
 
 def paper(merged: Merged, only_differences: bool | None = None) -> Paper:
-    """Everything; of the matrix only what differs if asked for, or if it is long and nothing is asked."""
+    """The document. The matrix has only differences if requested, or if it is long and nothing is requested."""
     sections = [
         _conclusions(merged.columns),
         _counts(merged.columns),
@@ -54,14 +54,14 @@ def paper(merged: Merged, only_differences: bool | None = None) -> Paper:
 
 
 def marks(columns: Sequence[Column]) -> dict[str, Marks]:
-    """What every column says of a check, by id, in the order of the checks."""
+    """The marks of all columns for each check, by id."""
     ids = dict.fromkeys(name for column in columns for name in column.checks)
     return {name: tuple(_mark(column, name) for column in columns) for name in ids}
 
 
-def matters(told: Marks) -> bool:
-    """Whether columns differ on a check that they were asked for, or one of them is not fine with it."""
-    return len(set(told) - {NOT_ASKED}) > 1 or bool(set(told) - FINE)
+def matters(found: Marks) -> bool:
+    """Whether the columns that selected a check differ, or one of them has no good verdict."""
+    return len(set(found) - {NOT_ASKED}) > 1 or bool(set(found) - FINE)
 
 
 def _mark(column: Column, name: str) -> str:
@@ -72,48 +72,48 @@ def _mark(column: Column, name: str) -> str:
 
 # ---------------------------------------------------------------------------------------------------------- matrix
 def _matrix(columns: Sequence[Column], only_differences: bool | None) -> Section:
-    told = marks(columns)
+    found = marks(columns)
     checks = {name: check for column in reversed(columns) for name, check in column.checks.items()}
-    stems = Counter(_stem(checks[name]) for name in told)
-    lines = _lines(told, checks, stems)
-    alike = sum(1 for each in told.values() if not matters(each))
+    stems = Counter(_stem(checks[name]) for name in found)
+    lines = _lines(found, checks, stems)
+    alike = sum(1 for each in found.values() if not matters(each))
     hidden = (len(lines) > LONG if only_differences is None else only_differences) and bool(alike)
     if hidden:
-        lines = _lines({name: each for name, each in told.items() if matters(each)}, checks, stems)
+        lines = _lines({name: each for name, each in found.items() if matters(each)}, checks, stems)
     about = LEGEND
     if hidden:
-        about += f" {alike:,} checks are left out: no run has anything to say against them, and all say the same."
-    head = ("rows", "level", "number", *(each.name for each in columns))
+        about += f" {alike:,} checks are not listed: all their runs have the same good verdict."
+    head = ("checks", "level", "number", *(each.name for each in columns))
     if not lines:
         return Section("Matrix", about)
     return Section("Matrix", about, table=Table(head, tuple(lines), frozenset({0}), frozenset({0}), BAD))
 
 
 def _lines(
-    told: Mapping[str, Marks], checks: Mapping[str, RecordedCheck], stems: Mapping[Stem, int]
+    found: Mapping[str, Marks], checks: Mapping[str, RecordedCheck], stems: Mapping[Stem, int]
 ) -> list[tuple[str, ...]]:
-    """A line for checks of one kind of which all columns say the same; ``stems`` are how many there are of each."""
+    """One line for all checks of a kind with equal marks; ``stems`` has the number of checks of each kind."""
     groups: dict[tuple[Stem, Marks], list[str]] = {}
-    for name, each in told.items():
+    for name, each in found.items():
         groups.setdefault((_stem(checks[name]), each), []).append(name)
     lines: list[tuple[str, ...]] = []
     for (stem, each), names in groups.items():
         if len(names) > 1 and len(names) == stems[stem]:
-            lines.append((f"{stem[1]}.*", stem[2].value, f"{len(names):,}", *each))
+            lines.append((f"{stem[1]}.*", LEVELS[stem[2]], f"{len(names):,}", *each))
         else:
-            lines += [(one, stem[2].value, f"{_number(one):,}", *each) for one in patterns(names)]
+            lines += [(one, LEVELS[stem[2]], f"{_number(one):,}", *each) for one in patterns(names)]
     return lines
 
 
 def _stem(check: RecordedCheck) -> Stem:
-    """Suite, what checks of one kind begin with, and level."""
+    """The kind of a check: suite, start of the id, level."""
     service = check.place.service if check.place else ""
     begins = service if service and check.id.startswith(f"{service}.") else ".".join(check.id.split(".")[:2])
     return check.suite, begins, check.level
 
 
 def _number(pattern: str) -> int:
-    """How many ids a pattern stands for."""
+    """The number of ids of a pattern."""
     number = 1
     for part in pattern.split("{")[1:]:
         number *= part.partition("}")[0].count(",") + 1
@@ -134,7 +134,8 @@ def _conclusions(columns: Sequence[Column]) -> Section:
         for each in columns
     )
     return Section(
-        "Conclusions", table=Table(("column", "run", "when", "rows", "result", "why"), checks, frozenset({0, 1, 5}))
+        "Conclusions",
+        table=Table(("column", "run", "when", "checks", "result", "reason"), checks, frozenset({0, 1, 5})),
     )
 
 
@@ -142,7 +143,7 @@ def _counts(columns: Sequence[Column]) -> Section:
     counted = [Counter((column.checks[name].level, said.status) for name, said in column.verdicts.items())
                for column in columns]  # fmt: skip
     checks = tuple(
-        (level.value, status.value, *(f"{each[level, status]:,}" for each in counted))
+        (LEVELS[level], status.value, *(f"{each[level, status]:,}" for each in counted))
         for level in Level
         for status in reversed(WORST_FIRST)
         if any(each[level, status] for each in counted)
@@ -153,12 +154,12 @@ def _counts(columns: Sequence[Column]) -> Section:
 def _disagreements(columns: Sequence[Column]) -> Iterable[Section]:
     for column in columns:
         groups: dict[str, list[str]] = {}
-        for name, told in column.disagreements.items():
-            groups.setdefault(told, []).append(name)
+        for name, words in column.disagreements.items():
+            groups.setdefault(words, []).append(name)
         if groups:
-            items = tuple(Item(told, (), tuple(patterns(names))) for told, names in groups.items())
-            about = "Verdicts that contradict each other are flaky; where one part could not decide, the check is open."
-            yield Section("Checks on which the parts do not agree", about, items)
+            items = tuple(Item(words, (), tuple(patterns(names))) for words, names in groups.items())
+            about = "Contradicting verdicts are flaky. If one part could not decide, the check is undecided."
+            yield Section("Checks on which the parts disagree", about, items)
 
 
 def _environment(columns: Sequence[Column]) -> Section:
@@ -166,22 +167,22 @@ def _environment(columns: Sequence[Column]) -> Section:
     names = [column.name for column in columns for _ in column.runs]
     if len(columns) < len(runs):
         names = [str(run.header.get("run", "?")) for run in runs]
-    told = environment(runs)
-    same = [each for each in told if not each.differs and each.group in ("fact", "component", "run")]
-    common = "; ".join(f"{each.name} {each.short[0]}" for each in same if each.name != "rows")
-    checks = tuple((each.group, each.name, *each.short) for each in told if each.differs)
-    about = f"The same everywhere: {common}." if common else ""
+    settings = environment(runs)
+    same = [each for each in settings if not each.differs and each.group in ("fact", "component", "run")]
+    common = "; ".join(f"{each.name} {each.short[0]}" for each in same if each.name != CHECKS)
+    checks = tuple((each.group, each.name, *each.short) for each in settings if each.differs)
+    about = f"The same in all runs: {common}." if common else ""
     wide = frozenset(range(2, 2 + len(names)))
     table = Table(("kind", "name", *names), checks, wide) if checks else None
-    return Section("What was tested, and how", about, table=table)
+    return Section("Environment", about, table=table)
 
 
 # ------------------------------------------------------------------------------------------------------------ JSON
 def document(merged: Merged) -> str:
-    """Everything, as JSON: every check with what each column says of it."""
+    """The JSON: each check with its verdict in each column."""
     columns = merged.columns
     checks = {name: check for column in reversed(columns) for name, check in column.checks.items()}
-    told = {
+    content = {
         "kind": "esipp.merge",
         "version": 1,
         "sentence": merged.sentence,
@@ -209,7 +210,7 @@ def document(merged: Merged) -> str:
             for each in environment([run for column in columns for run in column.runs])
         ],
     }
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def _column(each: Column) -> dict[str, object]:
@@ -226,7 +227,7 @@ def _column(each: Column) -> dict[str, object]:
 
 
 def _said(column: Column, name: str) -> str | None:
-    """The verdict; empty where there is none, None where the check was not asked."""
+    """The verdict; empty if it is missing, None if the column did not select the check."""
     if name not in column.checks:
         return None
     return column.verdicts[name].status.value if name in column.verdicts else ""

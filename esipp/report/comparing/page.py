@@ -1,4 +1,4 @@
-"""The same as one page of HTML: it loads nothing, runs nothing, and can be read without colours."""
+"""The document as one HTML page that loads nothing, runs nothing and does not depend on colours."""
 
 import base64
 import hashlib
@@ -10,7 +10,7 @@ _HERE = Path(__file__).parent
 
 
 def as_html(paper: Paper) -> str:
-    """The page. Every text is escaped; the only style that the page lets itself apply is its own, by its digest."""
+    """The page. All text is escaped; the content security policy allows only the page's own style, by digest."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -20,5 +20,5 @@ def as_html(paper: Paper) -> str:
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     page = pages.get_template("page.html.jinja")
-    # the style is a file of ours, and nobody else's text
+    # the style is a file of this package
     return page.render(paper=paper, digest=digest, style=Markup(style)) + "\n"  # noqa: S704 - our own style sheet, from the package

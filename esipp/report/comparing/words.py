@@ -1,15 +1,16 @@
-"""What a run shows of a check, in words that hold on every cluster: no addresses, ports, names or counts of this one.
+"""Observations of a check without addresses, ports, names and counts, so that runs on different clusters compare.
 
-Two runs are two namespaces, mostly two clusters: pods and nodes have other addresses there, nodes other names, probes
-fall on backends by chance. What is left when these are taken out is what may be compared.
+Two runs use two namespaces, mostly on two clusters: pods and nodes have other addresses, nodes have other names, and
+probes reach backends by chance. Only what remains without these is compared.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from esipp.base.plural import counted
 from esipp.checks.check import Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun
@@ -18,7 +19,7 @@ _V4 = r"\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"
 _V6 = r"(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?![\w:])"
 _ADDRESS = re.compile(rf"{_V6}|(?<![\d.]){_V4}")
 _WRITTEN = re.compile(r"192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|127\.|0\.0\.0\.0|2001:db8|::1$|::$")
-"""Addresses that stand in a manifest of ours, and are the same everywhere."""
+"""Addresses from the suite's manifests, which are the same everywhere."""
 _COUNT = re.compile(r" x\d+\b")
 _PORT = re.compile(r"\b3[0-2]\d{3}\b")
 _TIME = re.compile(r"\b\d+(?:\.\d+)? s\b")
@@ -29,16 +30,16 @@ _ASIDE = re.compile(r" \([^()]*\)|, p=\S+")
 _WHO = re.compile(r"\b(client|node) [\w.-]+(?![^()]*\))")
 _LINK = re.compile(r"\b(?:veth|cali|lxc|cilium_|gke|eni|azv)[0-9a-z]+\b")
 
-NOT_TOLD = (Status.UNSUPPORTED, Status.INCONCLUSIVE, Status.ERROR)
-"""Verdicts behind which nothing was seen that could be believed: their reason is what they say."""
+UNOBSERVED = (Status.UNSUPPORTED, Status.INCONCLUSIVE, Status.ERROR)
+"""Verdicts without a valid observation; their reason is compared instead."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What was seen of a check, free of what is one cluster's or one run's.
+    """The comparable part of a verdict, independent of cluster and run.
 
-    ``seen`` are the things shown, as a set in words; ``ports`` whether source ports were kept; ``change`` the places
-    at which packets saw the source change, empty where none were captured; ``why`` the reason, where nothing was seen.
+    ``seen`` are the observations in words; ``ports`` says whether source ports were kept; ``change`` are the places at
+    which packets show a change of the source, empty without captures; ``why`` is the reason without an observation.
     """
 
     seen: frozenset[str]
@@ -48,7 +49,7 @@ class Shape:
 
 
 class Words:
-    """Puts what one run tells into words that hold for all."""
+    """Translates the texts of one run into words that hold for all runs."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run
@@ -59,8 +60,8 @@ class Words:
         self._named = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])") if names else None
 
     def shape(self, verdict: Verdict) -> Shape:
-        """What may be compared of a verdict."""
-        if verdict.status in NOT_TOLD:
+        """The comparable part of a verdict."""
+        if verdict.status in UNOBSERVED:
             return Shape(frozenset(), why=self.plain(verdict.reason))
         shown = [what for what, times in verdict.tally.items() if times] if _counts_what(verdict) else []
         seen = frozenset(self.plain(_owner(each)) for each in shown) or frozenset({self._scrubbed(verdict.observed)})
@@ -68,11 +69,11 @@ class Words:
         return Shape(seen, _ports(verdict.ports), frozenset(places))
 
     def why(self, verdict: Verdict) -> str:
-        """The reason, of a verdict that has one which is not about what was measured."""
-        return self.plain(verdict.reason) if verdict.status in (*NOT_TOLD, Status.KNOWN) else ""
+        """The reason of an unobserved verdict or a known difference; empty for others."""
+        return self.plain(verdict.reason) if verdict.status in (*UNOBSERVED, Status.KNOWN) else ""
 
     def plain(self, text: str) -> str:
-        """A text without addresses, allocated ports, names of nodes and of the run."""
+        """A text with placeholders for addresses, allocated ports, node names and the namespace."""
         text = text.replace(f"esipp-{self._run_id}", "NAMESPACE")
         if self._named:
             text = self._named.sub(lambda found: self._nodes[found[0]], text)
@@ -83,12 +84,18 @@ class Words:
     def _run_id(self) -> str:
         return str(self._run.header.get("run", "?"))
 
+    def measured(self, verdict: Verdict) -> str:
+        """The observation with its numbers; empty if it has no measurement that a shape would drop."""
+        if verdict.status in UNOBSERVED or _counts_what(verdict) or not _MEASURED.search(verdict.observed):
+            return ""
+        return self.plain(verdict.observed)
+
     def unmeasured(self, text: str) -> str:
-        """A text without those of its parts that are about times; a share is none, some or all."""
+        """A text without its parts about times; a share becomes none, some or all."""
         return "; ".join(_SHARE.sub(_share, part) for part in self.plain(text).split("; ") if not _TIME.search(part))
 
     def _scrubbed(self, observed: str) -> str:
-        """A sentence about what was measured, without the measures; of shares, whether it was none, some or all."""
+        """A sentence about measurements without the numbers; a share becomes none, some or all."""
         text = _COUNT.sub("", self.plain(observed))
         if not _MEASURED.search(text):
             return text
@@ -101,27 +108,45 @@ class Words:
         return _LINK.sub("a pod's interface", self.plain(change.partition(": ")[0]))
 
 
+_FIGURE = re.compile(r"(?<![\w.:-])\+?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w-]|\.\d)")
+"""A number of a sentence, not part of a name."""
+
+
+def ranges(texts: Sequence[str]) -> str:
+    """Sentences that differ only in numbers as one: ``1 to 3 of 175 lost``. Else the first one, and how many differ."""
+    distinct = list(dict.fromkeys(texts))
+    if len({_FIGURE.sub("N", text) for text in distinct}) > 1:
+        return f"{distinct[0]} ({counted(len(distinct) - 1, 'other result')})"
+    columns = iter([*zip(*(_FIGURE.findall(text) for text in distinct), strict=True)])
+    return _FIGURE.sub(lambda _: _range(next(columns)), distinct[0])
+
+
+def _range(figures: Sequence[str]) -> str:
+    low, high = min(figures, key=float), max(figures, key=float)
+    return low if float(low) == float(high) else f"{low} to {high}"
+
+
 def gist(shape: Shape) -> str:
-    """A shape in few words, so that checks of many clients and nodes read alike: ``node (the node dialled)``."""
+    """A shape in few words, equal for checks of many clients and nodes: ``node (the node dialled)``."""
     if shape.why:
         return shape.why
     return " and ".join(sorted({_WHO.sub(r"\1", each) for each in shape.seen}))
 
 
 def _counts_what(verdict: Verdict) -> bool:
-    """Whether the tally tells what was shown, and does not count what got lost or was held against a bound."""
+    """Whether the tally counts observations, not losses or comparisons with a bound."""
     return bool(verdict.tally) and not _MEASURED.search(verdict.observed)
 
 
 def _owner(shown: str) -> str:
-    """Whose an address is, where the tally says so."""
+    """The owner of an address, if the tally names it."""
     address, equals, owner = shown.partition(" = ")
     return owner if equals and _ADDRESS.fullmatch(address) else shown
 
 
-def _ports(told: str) -> str:
-    """What became of most source ports, ``kept`` or ``rewritten``: by chance, single ones are what they were."""
-    word, _, share = told.partition(" ")
+def _ports(text: str) -> str:
+    """The fate of most source ports, ``kept`` or ``rewritten``: single ports are kept by chance."""
+    word, _, share = text.partition(" ")
     numbers = _SHARE.search(share)
     other = {"kept": "rewritten", "rewritten": "kept"}.get(word, word)
     return other if numbers and 2 * int(numbers[1]) < int(numbers[2]) else word

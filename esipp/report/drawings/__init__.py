@@ -1,4 +1,4 @@
-"""Figures of the report: evidence that belongs to no single check, as inline SVG and tables."""
+"""Sections of the HTML report with figures and tables: evidence that belongs to no single check."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ PARTS = (health, endpoint_change, policy_change, continuity, api, interoperabili
 
 
 def sections(run: RecordedRun) -> list[Section]:
-    """Every section that there is evidence for, in the order of the report."""
+    """The sections with evidence, in the order of the report."""
     made = []
     for part in PARTS:
         body = attempt(part.TITLE, _drawn(part.draw, run))
@@ -27,7 +27,7 @@ def _drawn(draw: Callable[[RecordedRun], Html], run: RecordedRun) -> Callable[[]
         body = draw(run)
         if not body or run.whole:
             return body
-        broken = "The ledger of this run is not whole: what is shown here is what had been written down."
+        broken = "The ledger of this run is incomplete: this section shows only the recorded part."
         return joined([paragraph(broken), body])
 
     return make

@@ -1,4 +1,4 @@
-"""The section on the API: how many questions of each kind were asked, what was refused, what was not as required."""
+"""The section on the Kubernetes API: checks by subject, requests, refusals and failures."""
 
 from collections import Counter
 
@@ -7,43 +7,43 @@ from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import Html, attempt, counted, details, joined, paragraph, shorten, table
 
 ID = "api"
-TITLE = "What the API server makes of Services"
+TITLE = "Service API"
 SUITE = "compatibility"
 STEMS = {
-    "rule": "created as a user would",
+    "rule": "created by a user",
     "change": "changed and changed back",
     "client": "by old and partial clients",
-    "old": "with fields and annotations of before",
+    "old": "with old fields and annotations",
 }
-"""What chains of requests are named for."""
+"""Titles of the chains of requests by the start of their names."""
 
 RIGHT = ("pass", "unsupported")
 
 
 def draw(run: RecordedRun) -> Html:
-    """The section; empty where no request was made."""
+    """The section; empty if the run made no requests."""
     if not run.of(SUITE, "step"):
         return Html("")
-    parts = {"The questions": lambda: _kinds(run), "The requests": lambda: _requests(run)}
+    parts = {"The checks": lambda: _kinds(run), "The requests": lambda: _requests(run)}
     return joined((attempt(what, make) for what, make in parts.items()), "\n")
 
 
 def _kinds(run: RecordedRun) -> Html:
-    """Verdicts on rows about the API, by kind of question."""
+    """Verdicts of the API checks by subject."""
     kinds: dict[str, Counter[str]] = {}
     refusals: Counter[str] = Counter()
     wrong = []
-    for row in run.checks:
-        if row.suite != SUITE or not row.id.startswith("api."):
+    for check in run.checks:
+        if check.suite != SUITE or not check.id.startswith("api."):
             continue
-        kind = row.id.split(".")[1]
-        verdict = run.verdicts.get(row.id)
+        kind = check.id.split(".")[1]
+        verdict = run.verdicts.get(check.id)
         status = verdict.status.value if verdict else "not judged"
         kinds.setdefault(kind, Counter())[status] += 1
-        refusals[kind] += row.asked != "" and str(row.expect).startswith("refused")
+        refusals[kind] += check.asked != "" and str(check.expect).startswith("refused")
         if status not in RIGHT:
-            seen = f"{verdict.observed} {verdict.reason}" if verdict else "the run broke off before"
-            wrong.append([row.id, status, str(row.expect), shorten(seen, 240)])
+            seen = f"{verdict.observed} {verdict.reason}" if verdict else "no verdict: the run ended early"
+            wrong.append([check.id, status, str(check.expect), shorten(seen, 240)])
     if not kinds:
         return Html("")
     rows = [
@@ -52,14 +52,18 @@ def _kinds(run: RecordedRun) -> Html:
     ]
     columns = list(zip(*(row[1:] for row in rows), strict=True))
     rows.append(["all", *(sum(int(n) for n in column) for column in columns)])
-    head = ["about", "questions", "as required", "of all, to be refused", "not as required", "not of this version"]
-    words = paragraph("Everything was as required.") if not wrong else Html("")
-    told = table(["question", "judged", "required", "seen"], wrong, "Not as required") if wrong else words
-    return joined([table(head, rows, "Questions to the API server, by what they are about"), told])
+    head = ["subject", "checks", "as required", "refusal expected", "not as required", "unsupported"]
+    words = paragraph("All checks are as required.") if not wrong else Html("")
+    failures = (
+        table(["check", "verdict", "expected", "observed"], wrong, "Checks that are not as required")
+        if wrong
+        else words
+    )
+    return joined([table(head, rows, "API checks by subject"), failures])
 
 
 def _requests(run: RecordedRun) -> Html:
-    """Requests and refusals, by how they were made."""
+    """Requests and refusals by kind of client."""
     made: dict[str, Counter[str]] = {}
     refused: dict[str, Counter[str]] = {}
     troubles = []
@@ -86,10 +90,10 @@ def _requests(run: RecordedRun) -> Html:
         ]
         for name, tally in made.items()
     ]
-    head = ["Services", "requests", "taken", "refused", "with", "with a warning", "trouble"]
-    parts = [table(head, rows, "Requests that were made for them")]
+    head = ["Services", "requests", "accepted", "refused", "reasons", "with a warning", "errors"]
+    parts = [table(head, rows, "Requests to the API server")]
     if troubles:
         parts.append(
-            details(f"{many(len(troubles), 'request')} with trouble", table(["chain, step", "trouble"], troubles))
+            details(f"{many(len(troubles), 'request')} with an error", table(["chain, step", "error"], troubles))
         )
     return joined(parts)

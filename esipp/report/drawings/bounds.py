@@ -1,4 +1,4 @@
-"""What a load balancer lost, against what it promises: black holes and the bound, losses, balance, its checks."""
+"""Figures of a load balancer's losses: black holes and their bound, lost requests, balance, health checks."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -24,32 +24,32 @@ SUITE = "convergence"
 LEFT = 220.0
 ROW = 26.0
 KINDS = ("timed_out", "refused", "reset", "wrong", "stray")
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 class Bound(NamedTuple):
-    """Seconds, and who says so; None where nobody promises any."""
+    """A bound in seconds with its source; None if there is no bound."""
 
     seconds: float | None
     words: str
 
 
 def bounds(run: RecordedRun) -> dict[str, Bound]:
-    """The bound of each load balancer by who promises it; what it tells of itself and packets stand beside."""
+    """The bound of each load balancer with its source, its reported settings and the observed ones."""
     found = {}
     for each in run.of(SUITE, "checks"):
-        told, observed = each.get("told") or {}, each.get("observed") or {}
+        reported, observed = each.get("told") or {}, each.get("observed") or {}
         gaps, failures = observed.get("gaps") or {}, [n for n in observed.get("failures") or [] if real(n) is not None]
         seen = (real(gaps.get("p50")), max(failures, default=None))
-        claimed = (real(told.get("period")), told.get("failures"))
+        claimed = (real(reported.get("period")), reported.get("failures"))
         beside = f"observed: N={seen[1]}, period {seen[0]:.2f} s" if seen[0] and seen[1] else ""
         if claimed[0] is not None and claimed[1] is not None:
-            seconds, words = (claimed[1] + 1) * claimed[0], f"its own word: N={claimed[1]}, period {claimed[0]:.2f} s"
+            seconds, words = (claimed[1] + 1) * claimed[0], f"reported: N={claimed[1]}, period {claimed[0]:.2f} s"
             words += f"; {beside}" if beside else ""
         elif seen[0] is not None and seen[1] is not None:
             seconds, words = (seen[1] + 1) * seen[0], beside
         else:
-            seconds, words = None, "it makes no health checks: no bound"
+            seconds, words = None, "no health checks, so no bound"
         promise = each.get("promise") or {}
         if promise:
             seconds, words = real(promise.get("seconds")), "; ".join(filter(None, (str(promise.get("source")), words)))
@@ -58,7 +58,7 @@ def bounds(run: RecordedRun) -> dict[str, Bound]:
 
 
 class Hole(NamedTuple):
-    """A move that took a node's last pod from under traffic, and for how long requests were lost then."""
+    """An endpoint change that removed a node's last pod under traffic, and how long requests were lost."""
 
     balancer: str
     family: str
@@ -68,7 +68,7 @@ class Hole(NamedTuple):
 
 
 def holes(run: RecordedRun) -> list[Hole]:
-    """Every black hole of a run, those of no length included."""
+    """All black holes of a run, also those of length zero."""
     return [
         Hole(str(move["balancer"]), str(family), int(move["number"]), str(move["move"]), seconds)
         for move in run.of(SUITE, "move")
@@ -78,7 +78,7 @@ def holes(run: RecordedRun) -> list[Hole]:
 
 
 def black_holes(run: RecordedRun) -> Html:
-    """Black holes against the bound; empty where there were none to see."""
+    """The figure of black holes and their bound; empty without black holes."""
     found, known = holes(run), bounds(run)
     if not found:
         return Html("")
@@ -86,16 +86,16 @@ def black_holes(run: RecordedRun) -> Html:
     rows, lines = [], []
     limits = [bound.seconds for bound in known.values() if bound.seconds is not None]
     scale = scale_of([*(each.seconds for each in found), *limits], LEFT, WIDTH - 270)
-    drawing = Drawing("convergence-holes", "Black holes against the bound", "")
+    drawing = Drawing("convergence-holes", "Black holes and their bound", "")
     y = 26.0
-    for at, name in enumerate(("p50", "max", "over", "n", "judged")):
+    for at, name in enumerate(("p50", "max", "over", "n", "verdict")):
         drawing.text(
-            WIDTH - 222 + at * 38, 14, name, anchor="start" if name == "judged" else "end", fill=MUTED, size=11
+            WIDTH - 222 + at * 38, 14, name, anchor="start" if name == "verdict" else "end", fill=MUTED, size=11
         )
     top = 20.0
     for balancer, family in keys:
         samples = sorted(each.seconds for each in found if (each.balancer, each.family) == (balancer, family))
-        bound = known.get(balancer, Bound(None, "nothing is known of its health checks"))
+        bound = known.get(balancer, Bound(None, "its health checks are unknown"))
         middle, over = quantile(samples, 0.5), 0
         drawing.text(0, y + 12, f"{shorten(balancer, 26)} {family}")
         strip(drawing, samples, scale, y, middle, None)
@@ -123,25 +123,25 @@ def black_holes(run: RecordedRun) -> Html:
     drawing.axis(scale, top, y)
     drawing.height, drawing.words = y + 20, "; ".join(lines)
     words = (
-        "How long requests were lost after the node itself said 503 (and another node 200), one dot a pod that was "
-        "closed, killed or moved elsewhere; the thick stroke is the bound. A length is known only as well as we were "
-        "able to ask: what is not known well enough decides nothing, and the check says so."
+        "Each dot is a pod that was closed, killed or moved to another node: how long requests were lost after its "
+        "node answered 503 and another node 200. The thick stroke is the bound. The spacing of the requests limits the "
+        "precision; a length that is too imprecise decides nothing, and the check says so."
     )
-    head = ["load balancer", "p50 (s)", "max (s)", "bound (s)", "over", "n", "judged", "on whose word"]
-    return figure(drawing.render(), words, details("Numbers, and on whose word the bound is", table(head, rows)))
+    head = ["load balancer", "p50 (s)", "max (s)", "bound (s)", "over", "n", "verdict", "source of the bound"]
+    return figure(drawing.render(), words, details("Numbers, and the source of the bound", table(head, rows)))
 
 
-def _judged(run: RecordedRun, row: str) -> str:
-    verdict = run.verdicts.get(row)
+def _judged(run: RecordedRun, check: str) -> str:
+    verdict = run.verdicts.get(check)
     if verdict is None:
-        return "not judged"
-    recorded = next((each.level for each in run.checks if each.id == row), None)
+        return "no verdict"
+    recorded = next((each.level for each in run.checks if each.id == check), None)
     return "recorded" if recorded is not None and recorded.value == "record" else verdict.status.value
 
 
 # -------------------------------------------------------------------------------------------------------------- losses
 def lost(run: RecordedRun) -> Html:
-    """What became of the requests through each VIP, while pods moved."""
+    """The table of lost requests through each VIP during endpoint changes."""
     worst: dict[tuple[str, str], dict[tuple[int, str], int]] = {}
     outage: dict[tuple[str, str], float] = {}
     moves: dict[tuple[str, str], set[int]] = {}
@@ -151,7 +151,7 @@ def lost(run: RecordedRun) -> Html:
             moves.setdefault(key, set()).add(int(move["number"]))
             outage[key] = max(outage.get(key, 0.0), real(seen.get("outage")) or 0.0)
             for kind in KINDS:
-                # a pod that goes elsewhere is two moves over one window: its losses are one of them
+                # a pod that moves to another node is two changes in one window: its losses belong to one of them
                 count = worst.setdefault(key, {})
                 at = (int(move["number"]), kind)
                 count[at] = max(count.get(at, 0), int(seen.get(kind) or 0))
@@ -166,21 +166,28 @@ def lost(run: RecordedRun) -> Html:
     ]
     if not rows:
         return Html("")
-    head = ["load balancer", "moves", "lost (timed out)", "refused", "reset", "wrong", "stray", "longest outage (s)"]
-    words = (
-        "Requests through the VIP that did not come back as they must, over all moves; stray ones are among the lost."
-    )
-    return joined([heading("Requests that were lost"), table(head, rows, words)])
+    head = [
+        "load balancer",
+        "endpoint changes",
+        "lost (timed out)",
+        "refused",
+        "reset",
+        "wrong",
+        "stray",
+        "longest outage (s)",
+    ]
+    words = "Requests through the VIP without a right answer, over all endpoint changes. Stray ones are among the lost."
+    return joined([heading("Lost requests"), table(head, rows, words)])
 
 
 # ------------------------------------------------------------------------------------------------------------- balance
 def balance(run: RecordedRun) -> Html:
-    """How new connections spread over the nodes at the end; empty where nobody was asked."""
+    """The figure of new connections by node at the end; empty if the run did not measure it."""
     found = run.of(SUITE, "balance")
     if not found:
         return Html("")
     drawing = Drawing("convergence-balance", "Balance of new connections by node", "")
-    scale, y, rows, told = Scale(0, 1, LEFT, WIDTH - 110), 20.0, [], []
+    scale, y, rows, descriptions = Scale(0, 1, LEFT, WIDTH - 110), 20.0, [], []
     for each in found:
         name, p = f"{each['balancer']} {each['family']}", real(each.get("p_value"))
         nodes = {str(node): int(count) for node, count in sorted((each.get("nodes") or {}).items())}
@@ -199,14 +206,15 @@ def balance(run: RecordedRun) -> Html:
         split = ", ".join(f"{node} {count}" for node, count in nodes.items())
         pods = ", ".join(f"{node} {count}" for node, count in sorted((each.get("pods") or {}).items()))
         rows.append([name, split, pods, total, int(each.get("lost") or 0), said])
-        told.append(f"{name}: {split}; n {total}, {said}")
+        descriptions.append(f"{name}: {split}; n {total}, {said}")
         y += 25
     drawing.line((scale(0.5), 12), (scale(0.5), y), stroke=BAD, dash="4 3", wide=1.4)
     drawing.text(scale(0.5), 10, "half", anchor="middle", fill=BAD, size=11)
-    drawing.height, drawing.words = y, "; ".join(told)
+    drawing.height, drawing.words = y, "; ".join(descriptions)
     words = (
-        "New connections by the node that took them, when one node had two pods and another one had one. p: the exact "
-        "two-sided binomial test against half each. One that announces a VIP from one node at a time uses only that."
+        "New connections by the node that received them; one node has two pods, another has one. p: the exact "
+        "two-sided binomial test against equal halves. A load balancer that announces a VIP from one node uses only "
+        "that node."
     )
     head = ["load balancer", "connections by node", "pods by node", "n", "lost", "p-value"]
     return figure(drawing.render(), words, details("Numbers", table(head, rows)))
@@ -217,17 +225,17 @@ NO_P = "no p-value"
 
 # -------------------------------------------------------------------------------------------------------------- checks
 def checks(run: RecordedRun) -> Html:
-    """How often each load balancer really asked the nodes' health checks."""
+    """The figure of the observed intervals between health checks of each load balancer."""
     found = [each for each in run.of(SUITE, "checks") if (each.get("observed") or {}).get("gaps", {}).get("samples")]
     silent = [str(each["balancer"]) for each in run.of(SUITE, "checks") if each not in found]
-    none = paragraph(f"No health checks were seen of: {', '.join(silent)}.") if silent else Html("")
+    none = paragraph(f"No health checks were observed from: {', '.join(silent)}.") if silent else Html("")
     if not found:
-        return joined([heading("Health checks as observed"), none]) if silent else Html("")
-    drawing = Drawing("convergence-checks", "Time between two health checks of a node, as packets show it", "")
+        return joined([heading("Observed health checks"), none]) if silent else Html("")
+    drawing = Drawing("convergence-checks", "Time between two health checks of a node, from packets", "")
     samples = {str(each["balancer"]): [real(s) for s in each["observed"]["gaps"]["samples"]] for each in found}
     known = {name: [s for s in of if s is not None] for name, of in samples.items()}
     scale = scale_of((s for of in known.values() for s in of), LEFT, WIDTH - 190)
-    y, rows, told = 26.0, [], []
+    y, rows, descriptions = 26.0, [], []
     for at, title in enumerate(("p50", "p95", "max", "n")):
         drawing.text(WIDTH - 140 + at * 46, 14, title, anchor="end", fill=MUTED, size=11)
     for each in found:
@@ -241,18 +249,18 @@ def checks(run: RecordedRun) -> Html:
         for at, text in enumerate([*(number(of) for of in figures), str(gaps.get("n"))]):
             drawing.text(WIDTH - 140 + at * 46, y + 12, text, anchor="end", size=11)
         failures = [n for n in each["observed"].get("failures") or [] if real(n) is not None]
-        steps = ", ".join(f"{n} in {failures.count(n)}" for n in sorted(set(failures))) or "none seen"
+        steps = ", ".join(f"{n} x{failures.count(n)}" for n in sorted(set(failures))) or "none observed"
         sources = ", ".join(str(of) for of in each["observed"].get("sources") or [])
         rows.append([name, *figures, int(gaps.get("n") or 0), period, str(said.get("failures")), steps, sources])
-        told.append(
+        descriptions.append(
             f"{name}: p50 {number(figures[0])}, p95 {number(figures[1])}, max {number(figures[2])} s, n {gaps.get('n')}"
         )
         y += 30
     drawing.axis(scale, 20, y)
-    drawing.height, drawing.words = y + 20, "; ".join(told)
+    drawing.height, drawing.words = y + 20, "; ".join(descriptions)
     words = (
-        "Each dot is the time between two SYNs of the load balancer at one node's health-check port; the triangle "
-        "below the line is the period that it tells."
+        "Each dot is the time between two SYNs from the load balancer at the health-check port of one node. The "
+        "triangle below the line is the period that the load balancer reports."
     )
     head = [
         "load balancer",
@@ -260,13 +268,13 @@ def checks(run: RecordedRun) -> Html:
         "p95 (s)",
         "max (s)",
         "n",
-        "period told (s)",
-        "N told",
-        "503s met, in steerings",
+        "reported period (s)",
+        "reported N",
+        "failed checks until it acted",
     ]
     return joined(
         [
-            heading("Health checks as observed"),
-            figure(drawing.render(), words, details("Numbers", table([*head, "asked from"], rows)), none),
+            heading("Observed health checks"),
+            figure(drawing.render(), words, details("Numbers", table([*head, "sources"], rows)), none),
         ]
     )

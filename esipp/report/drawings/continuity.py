@@ -1,4 +1,4 @@
-"""The section on continuity: what was done when, and what became of steady traffic on each way meanwhile."""
+"""The section on continuity: disruptions, and their effect on steady traffic on each way in."""
 
 from esipp.base.plural import counted as many
 from esipp.base.plural import form
@@ -27,12 +27,12 @@ LANE = 15.0
 
 
 def draw(run: RecordedRun) -> Html:
-    """The section; empty where the suite did not run."""
+    """The section; empty if the suite did not run."""
     if not any(run.of(SUITE, kind) for kind in ("settings", "window", "way", "obstacle")):
         return Html("")
     seen = Evidence.read(run)
     parts = {
-        "What was done": lambda: _begin(run, seen),
+        "The disruptions": lambda: _begin(run, seen),
         "The timeline": lambda: _overview(seen),
         "The gaps": lambda: longest(seen, judged(run)),
         "The phases": lambda: zooms(seen),
@@ -45,18 +45,18 @@ def _begin(run: RecordedRun, seen: Evidence) -> Html:
     settings = seen.settings
     lines = []
     if settings.get("trouble"):
-        lines.append(paragraph(tag("strong", f"Nothing could be measured: {settings['trouble']}")))
-    told = [
-        f"a new connection on every way each {real(settings.get('spacing')) or 0:g} s",
-        f"lost if not answered within {real(settings.get('timeout')) or 0:g} s",
-        f"pods that are told to end serve on for {settings.get('serves')} s",
+        lines.append(paragraph(tag("strong", f"No measurement: {settings['trouble']}")))
+    parts = [
+        f"a new connection on every way in each {real(settings.get('spacing')) or 0:g} s",
+        f"lost without an answer within {real(settings.get('timeout')) or 0:g} s",
+        f"terminating pods keep serving for {settings.get('serves')} s",
     ]
     if settings:
-        lines.append(paragraph("; ".join(told) + f". {seen.budget_words}."))
+        lines.append(paragraph("; ".join(parts) + f". {seen.budget_words}."))
     for each in run.of(SUITE, "obstacle"):
-        lines.append(paragraph(f"{each.get('way')} {each.get('family')} could not be asked: {each.get('why')}"))
+        lines.append(paragraph(f"{each.get('way')} {each.get('family')} could not be tested: {each.get('why')}"))
     if not seen.windows:
-        lines.append(paragraph("Nothing was done meanwhile, or the run broke off before it was written down."))
+        lines.append(paragraph("No disruption was recorded: there was none, or the run ended early."))
     rows = [
         [
             f"{key(at)} {each.get('phase')}",
@@ -67,17 +67,19 @@ def _begin(run: RecordedRun, seen: Evidence) -> Html:
         for at, each in enumerate(seen.windows)
     ]
     if rows:
-        lines.append(table(["phase", "watched (s)", "what proved it", "trouble"], rows, "What was done, in order"))
+        lines.append(table(["phase", "observed (s)", "evidence", "problems"], rows, "The disruptions, in order"))
     return joined(lines)
 
 
 # ------------------------------------------------------------------------------------------------------------ overview
 def _overview(seen: Evidence) -> Html:
     if not seen.ways:
-        return paragraph("No way was asked.")
+        return paragraph("No way in was tested.")
     begin, end = seen.span
     scale = Scale(0, max(1.0, end - begin), LEFT, WIDTH - 10)
-    drawing = Drawing("continuity-all", "Lost, late and wrong requests on every way, over the whole time", seen.words)
+    drawing = Drawing(
+        "continuity-all", "Lost, late and wrong requests on every way in, over the whole time", seen.words
+    )
     top, y = 24.0, 26.0
     bottom = y + LANE * len(seen.lanes) + 4
     for at, each in enumerate(seen.windows):
@@ -96,9 +98,9 @@ def _overview(seen: Evidence) -> Html:
     drawing.height = bottom + 20
     keys = ", ".join(f"{key(at)} {each.get('phase')}" for at, each in enumerate(seen.windows))
     words = (
-        "Tall stroke: a request that was lost. Short stroke: one that was answered late. Diamond: answered wrongly. "
-        "Cross: an open connection that broke, or whose pod ended. Grey: what was done, and what came of it "
-        f"until all was calm ({keys}); between them nothing was done."
+        "Tall stroke: a lost request. Short stroke: a late answer. Diamond: a wrong answer. Cross: an established "
+        "connection that broke, or whose pod ended. Grey: a disruption and its effects until traffic was stable "
+        f"({keys}). There are no disruptions in between."
     )
     return joined([heading("The whole time"), figure(drawing.render(), words)])
 
@@ -117,27 +119,29 @@ def _tables(run: RecordedRun, seen: Evidence) -> Html:
     for phase in seen.phases:
         for way in (each for each in seen.ways if each.phase == phase):
             said = verdicts.get((phase, way.way, way.family))
-            told = f"{said.what}: {said.status}" if said else "not judged"
+            judgement = f"{said.what}: {said.status}" if said else "no verdict"
             numbers = [way.requests, way.lost, way.late, way.gap, way.wrong_answers, way.broken]
-            rows.append([f"{phase}, {way.way} {way.family}", *numbers, told])
+            rows.append([f"{phase}, {way.way} {way.family}", *numbers, judgement])
         for family in sorted({family for of, family in control if of == phase}):
             requests, wrong = control[phase, family]
             rows.append([f"{phase}, control {family}", requests, wrong, None, None, None, None, "the control"])
     if not rows:
         return Html("")
-    head = ["phase, way", "requests", "lost", "late", "longest gap (s)", "answered wrongly", "broken", "judged"]
+    head = ["phase, way in", "requests", "lost", "late", "longest gap (s)", "wrong answers", "broken", "verdict"]
     words = (
-        f"Every phase and way. {seen.budget_words}; it binds where the gap is judged. Broken: open connections "
-        "that broke while their pod stayed. The control is a listener of the endpoint node, without a Service."
+        f"Phases and ways in with losses. {seen.budget_words}; it applies where the gap is judged. Broken: established "
+        "connections that broke while their pod stayed. The control is a listener on the endpoint node, without "
+        "Service."
     )
     busy = [row for row in rows if any(isinstance(n, (int, float)) and n for n in row[2:7])]
-    parts = [heading("Phases and ways")]
+    parts = [heading("Phases and ways in")]
     total = sum(way.requests for way in seen.ways)
     parts.append(
         paragraph(
-            f"{many(total, 'request')} on {many(len(seen.lanes), 'way')}; {sum(w.lost for w in seen.ways)} lost, "
-            f"{sum(w.late for w in seen.ways)} late, {many(sum(w.broken for w in seen.ways), 'connection')} broken. "
-            f"{len(busy)} of {many(len(rows), 'line')} {form(len(busy), 'has', 'have')} anything but zeros."
+            f"{many(total, 'request')} on {many(len(seen.lanes), 'way in', 'ways in')}; "
+            f"{sum(w.lost for w in seen.ways)} lost, {sum(w.late for w in seen.ways)} late, "
+            f"{many(sum(w.broken for w in seen.ways), 'connection')} broken. {len(busy)} of {many(len(rows), 'line')} "
+            f"{form(len(busy), 'has', 'have')} a value other than zero."
         )
     )
     if busy:
@@ -147,12 +151,12 @@ def _tables(run: RecordedRun, seen: Evidence) -> Html:
 
 
 def _all(seen: Evidence) -> Html:
-    """Requests, lost, late, longest gap, broken of every phase and way, in few characters."""
+    """A compact table of all phases and ways in: requests, lost, late, longest gap, broken."""
     ways = list(seen.lanes)
     by_place = {(each.phase, each.name): each for each in seen.ways}
     rows = [[phase, *(_numbers(by_place.get((phase, name))) for name in ways)] for phase in seen.phases]
     made = table(["phase", *ways], rows, "requests / lost / late / longest gap in seconds / broken")
-    return tag("details", tag("summary", "Every phase and way, zeros included"), made)
+    return tag("details", tag("summary", "All phases and ways in, zeros included"), made)
 
 
 def _numbers(way: Way | None) -> str:

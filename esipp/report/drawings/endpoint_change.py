@@ -1,4 +1,4 @@
-"""The section on convergence: how load balancers followed the pods, and what was lost meanwhile."""
+"""The section on convergence: how load balancers follow endpoint changes, and what they lose."""
 
 from esipp.base.plural import counted as many
 from esipp.ledger.reading import RecordedRun
@@ -12,14 +12,14 @@ TITLE = "Convergence"
 
 
 def draw(run: RecordedRun) -> Html:
-    """The section; empty where the suite did not run."""
+    """The section; empty if the suite did not run."""
     kinds = ("settings", "move", "distribution", "balance", "checks", "obstacle", "stretch")
     if not any(run.of(SUITE, kind) for kind in kinds):
         return Html("")
     parts = {
-        "What was done": lambda: _begin(run),
+        "The endpoint changes": lambda: _begin(run),
         "Response times": lambda: _headed("Response times", responses(run.of(SUITE, "distribution"))),
-        "Black holes": lambda: _headed("Black holes against the bound", black_holes(run)),
+        "Black holes": lambda: _headed("Black holes and their bound", black_holes(run)),
         "Lost requests": lambda: lost(run),
         "Timelines": lambda: _timelines(run),
         "Balance": lambda: _headed("Balance", balance(run)),
@@ -34,7 +34,7 @@ def _headed(title: str, part: Html) -> Html:
 
 def _timelines(run: RecordedRun) -> Html:
     drawn = timelines(run)
-    return joined([heading("Single events"), paragraph(legend()), drawn]) if drawn else drawn
+    return joined([heading("Single endpoint changes"), paragraph(legend()), drawn]) if drawn else drawn
 
 
 def _begin(run: RecordedRun) -> Html:
@@ -42,27 +42,27 @@ def _begin(run: RecordedRun) -> Html:
     moves = run.of(SUITE, "move")
     balancers = list(dict.fromkeys(str(each.get("balancer")) for each in moves))
     behind = f"{many(len(balancers), 'load balancer')} ({', '.join(balancers)})"
-    said = [f"{many(len(moves), 'pod')} came or went behind {behind}."]
+    said = [f"{many(len(moves), 'endpoint change')} behind {behind}."]
     if not moves:
-        said = ["No move was written down: the run broke off before, or nothing could be moved."]
+        said = ["No endpoint change was recorded: the run ended early, or no pod could be changed."]
     asked = settings.get("moves")
     short = [
-        f"{balancer}: {made} of {asked} moves up"
+        f"{balancer}: {made} of {asked} pods added"
         for balancer in balancers
         if asked and (made := sum(1 for each in moves if each.get("balancer") == balancer and each.get("up"))) < asked
     ]
     if short:
-        said.append(f"Fewer moves than asked for: {'; '.join(short)}.")
-    told = {
+        said.append(f"Fewer endpoint changes than requested: {'; '.join(short)}.")
+    facts = {
         "seed": settings.get("seed"),
-        "seconds from one request to the next, as meant:": settings.get("spacing"),
-        "seconds after which one counts as lost:": settings.get("timeout"),
+        "planned seconds between requests:": settings.get("spacing"),
+        "timeout of a request in seconds:": settings.get("timeout"),
         "packets:": settings.get("packets"),
     }
     clock = real(settings.get("clock_uncertainty"))
-    known = [f"{name} {value}" for name, value in told.items() if value is not None]
-    known += [f"all times on one clock, known to {1000 * clock:.1f} ms"] if clock is not None else []
+    known = [f"{name} {value}" for name, value in facts.items() if value is not None]
+    known += [f"all times on one clock, precise to {1000 * clock:.1f} ms"] if clock is not None else []
     lines = [paragraph(" ".join(said), " ", "; ".join(known))]
     for each in run.of(SUITE, "obstacle"):
-        lines.append(paragraph(esc(f"{each.get('balancer')} could not be asked: {each.get('why')}")))
+        lines.append(paragraph(esc(f"{each.get('balancer')} could not be tested: {each.get('why')}")))
     return joined(lines)

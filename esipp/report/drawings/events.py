@@ -1,4 +1,4 @@
-"""One move on one axis: what was done, what the nodes said, what the balancer decided, what became of requests."""
+"""Timelines of single endpoint changes: health checks, the load balancer's decision, and requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,24 +11,24 @@ from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, S
 
 LEFT = 150.0
 BEFORE = 0.5
-"""Seconds before the call that are drawn, too."""
+"""Seconds before the call that the figure includes."""
 
 MOST_SECONDS = 15.0
 MOST_NODES = 8
 LANE = 15.0
 SIGNS = {"timeout": "x", "unreachable": "x", "pending": "x", "refused": "v", "reset": "o"}
-"""The signs of requests that got no right answer; another outcome is a plus."""
+"""The signs of requests without a right answer; other outcomes are a plus."""
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 class Event(NamedTuple):
-    """What one move did to the requests of one family."""
+    """One endpoint change and its requests of one family."""
 
     balancer: str
     family: str
-    move: Told
-    seen: Told
+    move: Record
+    seen: Record
 
     @property
     def outage(self) -> float:
@@ -37,20 +37,21 @@ class Event(NamedTuple):
 
     @property
     def weight(self) -> tuple[float, bool]:
-        """What makes an event the worst; of two halves of a move the one whose losses they are, which is the down."""
+        """The severity of an event; of the two halves of a moved pod, the removal owns the losses."""
         return self.outage, not self.move.get("up") and bool(self.seen.get("used"))
 
     @property
     def name(self) -> str:
         """The event in words."""
-        way = "came up" if self.move.get("up") else "went down"
-        return f"{self.balancer} {self.family}, move {self.move.get('number')}: {self.move.get('move')}, " + (
-            f"{self.move.get('node')} {way}"
+        way = "gained a pod" if self.move.get("up") else "lost its pod"
+        return (
+            f"{self.balancer} {self.family}, endpoint change {self.move.get('number')}: {self.move.get('move')}, "
+            + (f"{self.move.get('node')} {way}")
         )
 
 
 class Stretch(NamedTuple):
-    """Equal probes in a row: from the first one's start to the last one's."""
+    """Equal probes in a row, from the start of the first to the start of the last."""
 
     since: float
     until: float
@@ -59,14 +60,14 @@ class Stretch(NamedTuple):
     node: str
 
     def starts(self, scale: Scale) -> list[float]:
-        """When they were started, spread evenly, as far as they are on the axis."""
+        """The start times on the axis, spread evenly."""
         step = (self.until - self.since) / max(1, self.probes - 1)
         times = (self.since + number * step for number in range(min(self.probes, 2000)))
         return [at for at in times if scale.within(at)]
 
 
 def stretches(run: RecordedRun) -> dict[str, list[Stretch]]:
-    """All streams of probes, by name."""
+    """All streams of probes by name."""
     found: dict[str, list[Stretch]] = {}
     for each in run.of(SUITE, "stretch"):
         who = each.get("answered_by") or []
@@ -79,7 +80,7 @@ def stretches(run: RecordedRun) -> dict[str, list[Stretch]]:
 
 
 def events(run: RecordedRun) -> list[Event]:
-    """Every move and family, in order of how bad it was: the worst comes last."""
+    """All events, the worst last."""
     found = [
         Event(str(move["balancer"]), str(family), move, seen)
         for move in run.of(SUITE, "move")
@@ -89,7 +90,7 @@ def events(run: RecordedRun) -> list[Event]:
 
 
 def timelines(run: RecordedRun) -> Html:
-    """The worst event and a median one of the same balancer; the worst of each other balancer on demand."""
+    """The worst event and a median event of the same load balancer; the worst of each other one folded."""
     found = events(run)
     if not found:
         return Html("")
@@ -98,36 +99,36 @@ def timelines(run: RecordedRun) -> Html:
     peers = [
         each for each in found if each.balancer == worst.balancer and not each.move.get("up") and each.seen.get("used")
     ]
-    shown = [(worst, "worst", "The worst event of all")]
+    shown = [(worst, "worst", "The worst endpoint change")]
     if peers and (middle := peers[(len(peers) - 1) // 2]) is not worst:
-        of = f"the middle one of {many(len(peers), 'move')} down of {worst.balancer}, by its longest outage"
-        shown.append((middle, "median", f"A median event ({of})"))
+        of = f"the median of {many(len(peers), 'removal')} of {worst.balancer} by longest outage"
+        shown.append((middle, "median", f"A median endpoint change ({of})"))
     parts = [_figure(each, streams, known, ident, said) for each, ident, said in shown]
     others = list(dict.fromkeys(each.balancer for each in reversed(found) if each.balancer != worst.balancer))
     for at, balancer in enumerate(others):
         event = [each for each in found if each.balancer == balancer][-1]
         parts.append(
             details(
-                f"The worst event of {balancer} (longest outage {event.outage:.2f} s)",
-                _figure(event, streams, known, f"other-{at}", f"The worst event of {balancer}"),
+                f"The worst endpoint change of {balancer} (longest outage {event.outage:.2f} s)",
+                _figure(event, streams, known, f"other-{at}", f"The worst endpoint change of {balancer}"),
             )
         )
     return joined(parts, "\n")
 
 
 def moments(event: Event) -> list[tuple[float, str]]:
-    """What happened when, in order."""
+    """The moments of an event, in order."""
     move, seen, up = event.move, event.seen, bool(event.move.get("up"))
-    told = [
+    known = [
         (move.get("cause"), "call"),
-        (move.get("trigger"), "pod ready" if up else "pod unready or ending"),
+        (move.get("trigger"), "pod ready" if up else "pod unready or terminating"),
         (move.get("slice"), "in the EndpointSlices" if up else "out of the EndpointSlices"),
         ((move.get("health") or {}).get(event.family), f"health check {'200' if up else '503'}"),
-        (move.get("path"), "nodePort answers" if up else "nodePort silent"),
+        (move.get("path"), "nodePort answers" if up else "nodePort stops answering"),
         (seen.get("decision"), f"decided: {'healthy' if up else 'unhealthy'}"),
-        (seen.get("at"), f"{'first' if up else 'last'} request through it"),
+        (seen.get("at"), f"{'first' if up else 'last'} request through the node"),
     ]
-    return sorted((at, said) for value, said in told if (at := real(value)) is not None)
+    return sorted((at, said) for value, said in known if (at := real(value)) is not None)
 
 
 def _figure(
@@ -136,7 +137,7 @@ def _figure(
     kinds = ("timed_out", "refused", "reset", "wrong")
     losses = ", ".join(f"{event.seen.get(kind) or 0} {kind.replace('_', ' ')}" for kind in kinds)
     hole = real(event.seen.get("black_hole"))
-    words = f"{said}: {event.name}. Requests of this move: {losses}; longest outage {event.outage:.2f} s"
+    words = f"{said}: {event.name}. Requests: {losses}; longest outage {event.outage:.2f} s"
     words += f"; black hole {hole:.2f} s" if hole is not None else ""
     cause = real(event.move.get("cause")) or 0.0
     rows = [[what, round(at - cause, 4)] for at, what in moments(event)]
@@ -150,8 +151,8 @@ def _figure(
 
 def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, ident: str, words: str) -> Html:
     seen = moments(event)
-    told = ", ".join(f"{what} {at - (real(event.move.get('cause')) or 0):.2f} s" for at, what in seen)
-    drawing = Drawing(ident, event.name, f"{words}. Seconds after the call: {told}")
+    times = ", ".join(f"{what} {at - (real(event.move.get('cause')) or 0):.2f} s" for at, what in seen)
+    drawing = Drawing(ident, event.name, f"{words}. Seconds after the call: {times}")
     cause = real(event.move.get("cause")) or 0.0
     checks = {
         name.split("health check of ")[1].rsplit(" ", 1)[0]: of
@@ -196,13 +197,13 @@ def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, 
 
 
 def _hole(event: Event, bound: Bound, checks: Mapping[str, Sequence[Stretch]]) -> float | None:
-    """From when on the balancer can be blamed: its end less its length.
+    """The start of the load balancer's black hole: its end minus its length.
 
-    Where it has none, from the node's 503 and another node's 200 on, as docs/convergence.md has it.
+    Without a black hole, the node's 503 together with another node's 200 (docs/convergence.md).
     """
     hole, end = real(event.seen.get("black_hole")), real(event.seen.get("last_lost_by_steering"))
     cause, until = real(event.move.get("cause")), real(event.move.get("until"))
-    told = real((event.move.get("health") or {}).get(event.family))
+    unhealthy = real((event.move.get("health") or {}).get(event.family))
     if hole is None or bound.seconds is None or cause is None or until is None:
         return None
     if hole > 0 and end is not None:
@@ -210,7 +211,7 @@ def _hole(event: Event, bound: Bound, checks: Mapping[str, Sequence[Stretch]]) -
     others = (each for node, of in checks.items() if node != event.move.get("node") for each in of)
     firsts = [max(each.since, cause) for each in others if each.outcome == "200" and cause <= each.until]
     other = min((at for at in firsts if at < until), default=None)
-    return None if told is None or other is None else max(told, other)
+    return None if unhealthy is None or other is None else max(unhealthy, other)
 
 
 def _vip(name: str, event: Event) -> bool:
@@ -227,7 +228,7 @@ def _node(
     scale: Scale,
     y: float,
 ) -> float:
-    """What a node's health check said, and the requests that it answered."""
+    """The lanes of a node: its health check, and the requests that it answered."""
     mine = node == event.move.get("node")
     drawing.text(LEFT - 8, y + 16, shorten(node, 21), anchor="end", bold=mine)
     health(drawing, checks, scale, y + 3)
@@ -239,7 +240,7 @@ def _node(
 
 
 def health(drawing: Drawing, found: Iterable[Stretch], scale: Scale, y: float) -> None:
-    """A strip of a health check's answers: 200 a full bar, 503 an empty one, no answer a line of dots."""
+    """A strip of a health check's answers: 200 a full bar, 503 an empty bar, no answer a dotted line."""
     for each in found:
         if each.until < scale.low or each.since > scale.high:
             continue
@@ -274,8 +275,8 @@ def _lost(drawing: Drawing, family: Iterable[Stretch], scale: Scale, y: float) -
 def legend() -> str:
     """How to read a timeline."""
     return (
-        "Each node has two lines: its health check (full bar 200, empty bar 503, dotted: no answer) and below it, a "
-        "stroke for each request through the VIP that it answered; the node that the move is about is in bold type. "
-        "Requests that nobody answered stand below: a cross timed out, a triangle was refused, a diamond was reset. "
-        f"Equal probes in a row are drawn at even distances. {number(BEFORE, 1)} s before the call are shown, too."
+        "Each node has two lines. The upper one is its health check: full bar 200, empty bar 503, dotted no answer. "
+        "The lower one has a stroke for each request through the VIP that the node answered. The changed node is bold. "
+        "Unanswered requests are below the nodes: a cross timed out, a triangle was refused, a diamond was reset. "
+        f"Equal probes in a row are drawn at equal distances. The figure starts {number(BEFORE, 1)} s before the call."
     )

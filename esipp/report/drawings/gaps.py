@@ -1,8 +1,9 @@
-"""Gaps of steady traffic: the longest ones against the budget, and each phase with anything missed, close up."""
+"""Figures of gaps in steady traffic: the longest gaps and their budget, and phases with losses in detail."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from esipp.base.plural import counted as many
 from esipp.report.drawings.events import Stretch, health
 from esipp.report.drawings.markup import Html, details, figure, heading, joined, number, paragraph, real, shorten, table
 from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
@@ -10,19 +11,19 @@ from esipp.report.drawings.windows import LEFT, SPLIT, Evidence, Judged, Way, ke
 
 LANE = 16.0
 AROUND = 0.6
-"""Seconds before and after a phase that are drawn with it."""
+"""Seconds before and after a phase that the figure includes."""
 
 MOST_NODES = 6
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> Html:
-    """The longest gap of each phase and way against the budget."""
+    """The figure of the longest gap of each phase and way in, with the budget."""
     found = [each for each in seen.ways if each.gap]
     if not found:
-        return paragraph("There was no gap of any length on any way.") if seen.ways else Html("")
+        return paragraph("No way in had a gap.") if seen.ways else Html("")
     scale = scale_of([*(each.gap or 0.0 for each in found), seen.budget or 0.0], LEFT + 60, WIDTH - 150)
-    drawing = Drawing("continuity-gaps", "The longest gap by phase and way, against the budget", "")
+    drawing = Drawing("continuity-gaps", "The longest gap by phase and way in, with the budget", "")
     y, top = 20.0, 16.0
     for phase in (phase for phase in seen.phases if any(each.phase == phase for each in found)):
         drawing.text(0, y + 12, shorten(phase, 18), bold=True)
@@ -33,7 +34,7 @@ def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> 
             for each in here:
                 _gap_mark(drawing, scale(each.gap or 0.0), y + 8, each.family)
             said = list(dict.fromkeys(verdicts[each[:3]].words for each in here if each[:3] in verdicts))
-            drawing.text(scale.right + 14, y + 12, "; ".join(said) or "not judged", size=11)
+            drawing.text(scale.right + 14, y + 12, "; ".join(said) or "no verdict", size=11)
             y += 16
         y += 6
     if seen.budget is not None:
@@ -43,9 +44,9 @@ def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> 
     drawing.height = y + 20
     drawing.words = "; ".join(f"{each.phase}, {each.name}: {number(each.gap)} s" for each in found)
     words = (
-        "From the start of the first to that of the last request missed in a row; filled and above the line IPv4, open "
-        "and below it IPv6. The budget binds where the gap is judged; the judge adds to it for how long we were kept "
-        "from asking. Elsewhere something else is promised, or nothing, and the gap is recorded."
+        "From the start of the first to the start of the last missed request in a row. Filled, above the line: IPv4. "
+        "Hollow, below the line: IPv6. The budget applies where the gap is judged; the judge extends it by the time in "
+        "which the prober itself could not send. Elsewhere the gap is only recorded."
     )
     return joined([heading("The longest gaps"), figure(drawing.render(), words)])
 
@@ -58,7 +59,7 @@ def _gap_mark(drawing: Drawing, x: float, y: float, family: str) -> None:
 
 
 def zooms(seen: Evidence) -> Html:
-    """Every phase in which anything was missed, close up."""
+    """The phases with losses in detail."""
     parts = []
     calm = []
     for at, window in enumerate(seen.windows):
@@ -66,27 +67,28 @@ def zooms(seen: Evidence) -> Html:
         if here:
             lost, late = sum(each.lost for each in here), sum(each.late for each in here)
             broken = sum(each.broken for each in here)
-            told = f"{key(at)} {window.get('phase')}: {lost} lost, {late} late, {broken} broken, on {len(here)} ways"
-            parts.append(details(told, _zoom(seen, at, window, here)))
+            ways = many(len(here), "way in", "ways in")
+            summary = f"{key(at)} {window.get('phase')}: {lost} lost, {late} late, {broken} broken, on {ways}"
+            parts.append(details(summary, _zoom(seen, at, window, here)))
         else:
             calm.append(f"{key(at)} {window.get('phase')}")
     quiet = [each for each in seen.ways if each.phase == "quiet" and (each.wrong or each.breaks)]
     if quiet:
-        told = "; ".join(f"{each.name}: {each.lost} lost, {each.late} late of {each.requests}" for each in quiet)
-        calm_words = f"While nothing was done: {told}."
+        summary = "; ".join(f"{each.name}: {each.lost} lost, {each.late} late of {each.requests}" for each in quiet)
+        calm_words = f"Without a disruption: {summary}."
     else:
-        calm_words = "While nothing was done, nothing was missed." if seen.ways else ""
+        calm_words = "Without a disruption, nothing was missed." if seen.ways else ""
     if calm:
-        calm_words += f" Nothing was missed in: {', '.join(calm)}."
-    return joined([heading("Phases close up"), paragraph(calm_words), *parts])
+        calm_words += f" Phases without losses: {', '.join(calm)}."
+    return joined([heading("Phases in detail"), paragraph(calm_words), *parts])
 
 
-def _zoom(seen: Evidence, at: int, window: Told, here: Sequence[Way]) -> Html:
+def _zoom(seen: Evidence, at: int, window: Record, here: Sequence[Way]) -> Html:
     begin = real(window.get("began")) or 0.0
     moments = [at for way in here for at in way.moments]
     end = max([real(window.get("until")) or begin, *moments]) + AROUND
     scale = Scale(-AROUND, end - begin, LEFT, WIDTH - 60)
-    drawing = Drawing(f"continuity-{key(at).lower()}", f"{window.get('phase')}, close up", "")
+    drawing = Drawing(f"continuity-{key(at).lower()}", f"{window.get('phase')} in detail", "")
     causes = [each - begin for each in seen.causes(window) if scale.within(each - begin)]
     labels = [(scale(each), str(number_)) for number_, each in enumerate(causes, 1)]
     settled = real(window.get("ended"))
@@ -96,9 +98,9 @@ def _zoom(seen: Evidence, at: int, window: Told, here: Sequence[Way]) -> Html:
     for x, row, text in staggered(labels, WIDTH, 10):
         if row == 0:
             drawing.text(x, 14, text, size=10, bold=True)
-    for told in list(seen.health)[: MOST_NODES * 2]:
-        runs = [Stretch(float(s) - begin, float(u) - begin, int(n), str(o), "") for s, u, n, o in told["stretches"]]
-        name = f"check of {shorten(told.get('node'), 16)} {told.get('family')}"
+    for record in list(seen.health)[: MOST_NODES * 2]:
+        runs = [Stretch(float(s) - begin, float(u) - begin, int(n), str(o), "") for s, u, n, o in record["stretches"]]
+        name = f"health check of {shorten(record.get('node'), 16)} {record.get('family')}"
         drawing.text(LEFT - 8, y + 10, name, anchor="end", size=11, fill=MUTED)
         health(drawing, runs, scale, y + 1)
         y += 13
@@ -130,12 +132,11 @@ def _zoom(seen: Evidence, at: int, window: Told, here: Sequence[Way]) -> Html:
     drawing.words = "; ".join(
         f"{r[0]}: {r[2]} of {r[1]} lost, {r[3]} late, longest gap {number(real(r[4]))} s" for r in rows
     )
-    head = ["way", "requests", "lost", "late", "longest gap (s)", "from, to (s)", "broken"]
+    head = ["way in", "requests", "lost", "late", "longest gap (s)", "from, to (s)", "broken"]
     words = (
-        f"{window.get('words') or window.get('trouble')}. Numbered lines: what was done. Tall stroke lost, short "
-        "stroke late, diamond answered wrongly, cross an open connection that broke, or whose pod "
-        "ended; a bar below marks the longest "
-        "gap, with its length; a triangle is a moment at which the reference load balancer told to use other nodes."
+        f"{window.get('words') or window.get('trouble')}. Numbered lines: actions. Tall stroke: lost. Short stroke: "
+        "late. Diamond: wrong answer. Cross: an established connection that broke, or whose pod ended. A bar below "
+        "marks the longest gap, with its length. A triangle: the reference load balancer reported other nodes in use."
     )
     return figure(drawing.render(), words, details("Numbers", table(head, rows)))
 
@@ -149,7 +150,7 @@ def _steers(seen: Evidence, way: Way) -> list[float]:
 
 
 def _gap(way: Way, causes: Sequence[float]) -> tuple[float, float] | None:
-    """Where the longest gap was: as the judge divides them, none spans a moment at which something was done."""
+    """The span of the longest gap; as for the judge, no gap spans an action."""
     best: tuple[float, float] | None = None
     first = last = None
     for each in sorted(way.wrong):

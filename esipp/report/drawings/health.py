@@ -1,4 +1,4 @@
-"""The section on health checks: what every node said in each situation, how answers followed, the life of a port."""
+"""The section on health checks: answers of each node, how they follow pods, and the life of a port."""
 
 import json
 from collections import Counter
@@ -32,24 +32,24 @@ TITLE = "Health checks by node"
 SUITE = "health_checks"
 WEIGHT = "x-load-balancing-endpoint-weight"
 NODES = ("endpoint-node", "bare-node", "other-node", "control-plane")
-"""Places that have a column; questions about others stand below."""
+"""The nodes with a column; questions about others are in the table below."""
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 def draw(run: RecordedRun) -> Html:
-    """The section; empty where the suite did not run."""
+    """The section; empty if the suite did not run."""
     parts = {
         "The answers": lambda: _answers(run),
-        "The long window": lambda: _long(run),
+        "The steady windows": lambda: _long(run),
         "The placement rounds": lambda: _rounds(run),
         "The life of a port": lambda: _life(run),
     }
     return joined((attempt(what, make) for what, make in parts.items()), "\n")
 
 
-def said(answer: Told) -> str:
-    """An answer in words: status and count of local endpoints, or how there was none."""
+def said(answer: Record) -> str:
+    """An answer in words: status and count of local endpoints, or the outcome without an answer."""
     if answer.get("outcome") != "answered":
         outcome = str(answer.get("outcome"))
         return "timed out" if outcome == "timeout" else outcome
@@ -67,7 +67,7 @@ def said(answer: Told) -> str:
     return words
 
 
-def _tally(answers: Iterable[Told]) -> Counter[str]:
+def _tally(answers: Iterable[Record]) -> Counter[str]:
     found: Counter[str] = Counter()
     for each in answers:
         found[said(each)] += int(each.get("count") or 1)
@@ -75,14 +75,14 @@ def _tally(answers: Iterable[Told]) -> Counter[str]:
 
 
 def _sign(words: str) -> str:
-    """A sign beside the status: full where traffic is wanted, empty where it is not, a cross where nobody answers."""
+    """The sign of an answer: full to receive traffic, empty to receive none, a cross for no answer."""
     return "●" if words.startswith("200") else "○" if words.startswith("503") else "✕"
 
 
 # ------------------------------------------------------------------------------------------------------- by situation
 def _answers(run: RecordedRun) -> Html:
-    by_cell: dict[tuple[str, str], dict[str, list[Told]]] = {}
-    others: dict[str, list[Told]] = {}
+    by_cell: dict[tuple[str, str], dict[str, list[Record]]] = {}
+    others: dict[str, list[Record]] = {}
     for each in run.of(SUITE, "answer"):
         question = str(each["question"])
         situation, family, rest = (*question.split(".", 2), "", "")[:3]
@@ -102,10 +102,10 @@ def _answers(run: RecordedRun) -> Html:
     ]
     total = sum(int(each.get("count") or 1) for each in run.of(SUITE, "answer"))
     words = (
-        f"{total} answers in one window. ● 200: send traffic here; ○ 503: do not; ✕ no answer. n counts the answers of "
-        f"every way to ask that said the same; what a way said that differs is told apart. Asked by {_ways(asked)}."
+        f"{total} answers in one window. ● 200: send traffic here. ○ 503: do not. ✕: no answer. n counts equal "
+        f"answers; clients with different answers are listed separately. Clients: {_ways(asked)}."
     )
-    parts = [table(["pods behind the service", *NODES], rows, words)] if rows else []
+    parts = [table(["pods of the Service", *NODES], rows, words)] if rows else []
     if others:
         lines = [
             [question, *_counted(_tally(answers)), wrong.get(question, "as required")]
@@ -113,8 +113,8 @@ def _answers(run: RecordedRun) -> Html:
         ]
         parts.append(
             details(
-                "Asked otherwise: other addresses, methods, paths, the VIP",
-                table(["question", "answer", "n", "judged"], lines),
+                "Other addresses, methods and paths, and the VIP",
+                table(["question", "answer", "n", "verdict"], lines),
             )
         )
     return joined(parts)
@@ -129,18 +129,18 @@ def _ways(asked: Iterable[str]) -> str:
 
 
 def _not_right(run: RecordedRun) -> dict[str, str]:
-    """What was judged otherwise than as required, by question."""
+    """The verdicts other than pass and unsupported, by question."""
     found: dict[str, str] = {}
-    for row, verdict in run.verdicts.items():
-        if row.startswith("healthcheck.") and verdict.status.value not in ("pass", "unsupported"):
-            question = row.removeprefix("healthcheck.").rpartition(".")[0]
+    for check, verdict in run.verdicts.items():
+        if check.startswith("healthcheck.") and verdict.status.value not in ("pass", "unsupported"):
+            question = check.removeprefix("healthcheck.").rpartition(".")[0]
             found[question] = f"{verdict.status.value}: {shorten(verdict.observed, 80)}"
     return found
 
 
-def _cell(situation: str, place: str, ways: Mapping[str, list[Told]], wrong: Mapping[str, str]) -> Html:
+def _cell(situation: str, place: str, ways: Mapping[str, list[Record]], wrong: Mapping[str, str]) -> Html:
     if not ways:
-        return esc("not asked")
+        return esc("not tested")
     alike: dict[str, list[str]] = {}
     total: Counter[str] = Counter()
     for way, answers in sorted(ways.items()):
@@ -163,7 +163,7 @@ def _cell(situation: str, place: str, ways: Mapping[str, list[Told]], wrong: Map
         if key in wrong
     ]
     if len(alike) > 1:
-        lines.append(tag("strong", "≠ they disagree"))
+        lines.append(tag("strong", "≠ answers differ"))
     lines += [tag("strong", f"✗ {why}") for why in dict.fromkeys(judged)]
     return joined(lines, "<br/>")
 
@@ -176,8 +176,8 @@ def _counted(tally: Counter[str]) -> list[str | int]:
 # --------------------------------------------------------------------------------------------------------- long windows
 def _long(run: RecordedRun) -> Html:
     rows = []
-    for kind, row, words in (
-        ("stable", "stable.never-wrong", "the long window"),
+    for kind, check, words in (
+        ("stable", "stable.never-wrong", "steady"),
         ("cordoned", "cordoned.status", "node cordoned"),
     ):
         nodes: dict[tuple[str, str], Counter[str]] = {}
@@ -189,21 +189,21 @@ def _long(run: RecordedRun) -> Html:
             alike.setdefault((place, tuple(sorted(tally))), []).append((family, tally))
         for (place, _), of in alike.items():
             families = ", ".join(family for family, _ in of)
-            verdicts = (run.verdicts.get(f"healthcheck.{row}.{family.lower()}.{place}") for family, _ in of)
-            judged = ", ".join(dict.fromkeys(each.status.value for each in verdicts if each)) or "not judged"
+            verdicts = (run.verdicts.get(f"healthcheck.{check}.{family.lower()}.{place}") for family, _ in of)
+            judged = ", ".join(dict.fromkeys(each.status.value for each in verdicts if each)) or "no verdict"
             rows.append([f"{words}, {place} ({families})", *_counted(summed(tally for _, tally in of)), judged])
     for each in run.of(SUITE, "leaving"):
         dialled = counted(summed([each.get("dialled")]))
-        more = f"nodePort meanwhile: {dialled}; {each.get('foreign') or 0} by another source"
+        more = f"nodePort in that time: {dialled}; {each.get('foreign') or 0} with another source"
         trouble = "; ".join(str(each[name]) for name in ("trouble", "disbelieved") if each.get(name))
         answers = _counted(_tally(each.get("answers") or []))
-        rows.append([f"last pod ending, {each.get('family')}", *answers, f"{more}. {trouble}"])
+        rows.append([f"last pod terminating, {each.get('family')}", *answers, f"{more}. {trouble}"])
     if not rows:
         return Html("")
-    words = "Every answer counts: of services that nothing was done to, while nodes were cordoned, while a pod ended."
+    words = "Every answer counts: of unchanged Services, while nodes are cordoned, and while a pod terminates."
     parts = [
-        heading("Windows in which nothing may change"),
-        table(["when, and which node", "answers", "n", "judged, or besides"], rows, words),
+        heading("Windows in which no answer may change"),
+        table(["window and node", "answers", "n", "verdict, or details"], rows, words),
     ]
     for each in run.of(SUITE, "disrupted"):
         parts.append(paragraph(f"{each.get('disruption')} of {each.get('node')}: {each.get('words')}"))
@@ -215,11 +215,11 @@ def _rounds(run: RecordedRun) -> Html:
     found = run.of(SUITE, "round")
     if not found:
         return Html("")
-    followed: dict[str, list[Told]] = {}
+    followed: dict[str, list[Record]] = {}
     for each in found:
-        for node, told in each["status"].items():
-            followed.setdefault(str(node), []).append(told)
-    drawing = Drawing("health-rounds", "How long each node's health check took to follow a change of placement", "")
+        for node, status in each["status"].items():
+            followed.setdefault(str(node), []).append(status)
+    drawing = Drawing("health-rounds", "Time that each node's health check takes to follow a change of placement", "")
     took = [at for of in followed.values() for each in of if (at := real(each.get("seconds"))) is not None]
     scale, y, rows, words = scale_of(took, 180, WIDTH - 230), 26.0, [], []
     for at, name in enumerate(("p50", "p95", "max", "n", "never")):
@@ -248,11 +248,11 @@ def _rounds(run: RecordedRun) -> Html:
     drawing.axis(scale, 20, y)
     drawing.height, drawing.words = y + 20, "; ".join(words)
     caption = (
-        f"{many(len(found), 'round')} of pods placed at random (seed {found[0].get('seed')}); a dot is a round in "
-        "which the node's answer had to change: seconds from the API server's answer until it was right three times in "
-        "a row. The stroke is the median; quantiles are nearest-rank."
+        f"{many(len(found), 'round')} with pods placed at random (seed {found[0].get('seed')}). A dot is a round in "
+        "which the node's answer had to change: seconds from the API server's answer until the health check was right "
+        "three times in a row. The stroke is the median; quantiles are nearest-rank."
     )
-    head = ["node", "p50 (s)", "p95 (s)", "max (s)", "n", "never", "rounds without change", "answers once settled"]
+    head = ["node", "p50 (s)", "p95 (s)", "max (s)", "n", "never", "rounds without change", "answers after that"]
     return joined(
         [
             heading("Placement rounds"),
@@ -268,17 +268,19 @@ def _order(node: str) -> tuple[int, str]:
     return (NODES.index(place) if place in NODES else len(NODES), node)
 
 
-def _every(found: Iterable[Told]) -> Html:
+def _every(found: Iterable[Record]) -> Html:
     rows = []
     for each in found:
         truth = ", ".join(f"{place} {count}" for place, count in (each.get("truth") or {}).items())
         slow = [
-            f"{node} {t:.2f} s" if (t := real(told.get("seconds"))) is not None else f"{node} never"
-            for node, told in sorted(each["status"].items())
-            if told.get("last") or real(told.get("seconds")) is None
+            f"{node} {t:.2f} s" if (t := real(status.get("seconds"))) is not None else f"{node} never"
+            for node, status in sorted(each["status"].items())
+            if status.get("last") or real(status.get("seconds")) is None
         ]
-        rows.append([str(each.get("number")), shorten(each.get("done"), 160), truth, ", ".join(slow) or "none had to"])
-    return table(["round", "done", "pods by node then", "status followed"], rows)
+        rows.append(
+            [str(each.get("number")), shorten(each.get("done"), 160), truth, ", ".join(slow) or "no change required"]
+        )
+    return table(["round", "change", "pods by node after it", "health check right after"], rows)
 
 
 # ------------------------------------------------------------------------------------------------------- a port's life
@@ -302,8 +304,8 @@ def _life(run: RecordedRun) -> Html:
         heard = summed((each.get("listeners") or {}).values())
         nodes = counted(heard)
         shown += f" — {each['trouble']}" if each.get("trouble") else ""
-        judged = verdict.status.value if verdict else "not judged"
+        judged = verdict.status.value if verdict else "no verdict"
         rows.append([claim, str(each.get("words")), shown or NOTHING, nodes or NOTHING, judged])
-    words = f"{len(found)} steps, in the order in which they were made."
-    head = ["step", "what was done", "health-check node port", "at the port, over all nodes", "judged"]
+    words = f"{len(found)} steps, in order."
+    head = ["step", "action", "health-check node port", "answers at the port on all nodes", "verdict"]
     return joined([heading("The life of a health-check port"), table(head, rows, words)])

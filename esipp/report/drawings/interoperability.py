@@ -1,4 +1,4 @@
-"""The section on inter-operation: a neighbour that changes, many services at once, and names, in short tables."""
+"""The section on interoperability: isolation of Services, scale, and DNS names."""
 
 import json
 from collections import Counter
@@ -23,24 +23,24 @@ from esipp.report.drawings.markup import (
 )
 
 ID = "interoperability"
-TITLE = "Inter-operation"
+TITLE = "Interoperability"
 SUITE = "interoperability"
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 def draw(run: RecordedRun) -> Html:
-    """The section; empty where no trial was made."""
+    """The section; empty if no scenario ran."""
     parts = {
-        "The neighbours": lambda: _neighbours(run),
-        "Many services": lambda: _many(run),
-        "Names": lambda: _names(run),
+        "Isolation": lambda: _isolation(run),
+        "Scale": lambda: _scale(run),
+        "DNS": lambda: _dns(run),
     }
     return joined((attempt(what, make) for what, make in parts.items()), "\n")
 
 
 def brief(answers: Mapping[str, int] | None) -> Counter[str]:
-    """Answers of health checks, each as its status and count of local endpoints."""
+    """Answers of health checks as status, count of local endpoints and Service."""
     found: Counter[str] = Counter()
     for words, count in (answers or {}).items():
         status, _, body = str(words).partition(" ")
@@ -53,21 +53,21 @@ def brief(answers: Mapping[str, int] | None) -> Counter[str]:
     return found
 
 
-def _where(each: Told) -> str:
+def _where(each: Record) -> str:
     strange = f" ({each['strange']})" if each.get("strange") else ""
     return f"{each.get('place')} {each.get('family')}{strange}" + (
         "" if each.get("reached", True) else " (not reached)"
     )
 
 
-def _neighbours(run: RecordedRun) -> Html:
+def _isolation(run: RecordedRun) -> Html:
     found, changes = run.of(SUITE, "neighbour"), run.of(SUITE, "neighbour-changed")
     if not found and not changes:
         return Html("")
-    parts = [heading("Two services over the same nodes, one of which changes")]
+    parts = [heading("Isolation: two Services on the same nodes, one changes")]
     if changes:
         rows = [[str(each.get("what")), real(each.get("seconds"))] for each in changes]
-        parts.append(table(["what was done to the neighbour", "after (s)"], rows))
+        parts.append(table(["change of the other Service", "after (s)"], rows))
     if found:
         lines = []
         for each in found:
@@ -81,15 +81,13 @@ def _neighbours(run: RecordedRun) -> Html:
                 other.total(),
             ]
             lines.append([_where(each), *said])
-        head = ["node", "its health check", "n", "its nodePort", "n", "the neighbour's health check", "n"]
-        words = "What the service that nothing was done to showed meanwhile, at each node; n counts answers"
+        head = ["node", "health check", "n", "nodePort", "n", "health check of the other Service", "n"]
+        words = "Answers of the unchanged Service at each node during the changes; n counts answers"
         parts.append(table(head, lines, words))
     objects = run.of(SUITE, "neighbour-object")
     if objects:
         same = all(_spec(each.get("before")) == _spec(each.get("after")) for each in objects)
-        parts.append(
-            paragraph("Its Service object " + ("is as it was." if same else "IS NOT AS IT WAS: see the ledger."))
-        )
+        parts.append(paragraph("Its Service object " + ("is unchanged." if same else "HAS CHANGED: see the ledger.")))
     return joined(parts)
 
 
@@ -97,16 +95,16 @@ def _spec(found: Any) -> Any:
     return {name: found.get(name) for name in ("spec", "status")} if isinstance(found, dict) else found
 
 
-def _many(run: RecordedRun) -> Html:
-    many = run.of(SUITE, "many")
+def _scale(run: RecordedRun) -> Html:
+    scale = run.of(SUITE, "many")
     dialled, answers = run.of(SUITE, "many-dialled"), run.of(SUITE, "many-answers")
-    if not many and not dialled and not answers:
+    if not scale and not dialled and not answers:
         return Html("")
-    parts = [heading("Many services at once")]
-    for each in many:
+    parts = [heading("Scale: many Services at once")]
+    for each in scale:
         seconds = {what: real(at) for what, at in (each.get("seconds") or {}).items()}
         rows = [[what, at] for what, at in seconds.items()]
-        parts.append(table([f"{each.get('services')} services", "seconds since the first"], rows))
+        parts.append(table([f"{each.get('services')} Services", "seconds since the first"], rows))
         if each.get("late"):
             parts.append(paragraph(f"Late: {each['late']}"))
     if dialled:
@@ -114,38 +112,38 @@ def _many(run: RecordedRun) -> Html:
         for each in dialled:
             seen = summed([each.get("seen")])
             lines.append([f"{each.get('services')} at the {each.get('place')}", counted(seen), seen.total()])
-        parts.append(table(["services, dialled", "what was seen", "n"], lines))
+        parts.append(table(["Services, dialled at", "observed", "n"], lines))
     if answers:
         nodes: dict[str, Counter[str]] = {}
         for each in answers:
-            for node, told in (each.get("answers") or {}).items():
-                nodes.setdefault(str(node), Counter()).update(_own(told, str(each.get("service"))))
+            for node, counts in (each.get("answers") or {}).items():
+                nodes.setdefault(str(node), Counter()).update(_own(counts, str(each.get("service"))))
         rows = [[node, counted(tally), tally.total()] for node, tally in sorted(nodes.items())]
         parts.append(table(["node", f"health checks of {len(answers)} of them", "n"], rows))
         held = [port for each in answers for port in each.get("ports") or []]
-        parts.append(paragraph(f"{len(held)} ports, {len(set(held))} different."))
-    gone = summed(told for each in run.of(SUITE, "many-gone") for told in each.values() if isinstance(told, dict))
+        parts.append(paragraph(f"{many(len(held), 'health-check port')}, {len(set(held))} different."))
+    gone = summed(counts for each in run.of(SUITE, "many-gone") for counts in each.values() if isinstance(counts, dict))
     if gone:
-        parts.append(paragraph(f"At their health-check ports, once they were deleted: {counted(gone)}."))
+        parts.append(paragraph(f"At their health-check ports after deletion: {counted(gone)}."))
     strange = [each for each in run.of(SUITE, "many-way") if each.get("strange") or not each.get("reached", True)]
-    parts += [paragraph(f"Not believed: {_where(each)}") for each in strange]
+    parts += [paragraph(f"Not counted: {_where(each)}") for each in strange]
     return joined(parts)
 
 
-def _own(told: Mapping[str, int] | None, service: str) -> Counter[str]:
-    """Answers that name the service they are for count as the same, whatever its name."""
+def _own(answers: Mapping[str, int] | None, service: str) -> Counter[str]:
+    """Answers that name their own Service count as equal, whatever its name."""
     found: Counter[str] = Counter()
-    for words, count in brief(told).items():
+    for words, count in brief(answers).items():
         own = words.endswith(f" for {service}")
         found[words.removesuffix(f" for {service}") + " for itself" if own else words] += count
     return found
 
 
-def _names(run: RecordedRun) -> Html:
+def _dns(run: RecordedRun) -> Html:
     found = run.of(SUITE, "name")
     if not found:
         return Html("")
-    claims: dict[str, list[Told]] = {}
+    claims: dict[str, list[Record]] = {}
     for each in found:
         claims.setdefault(f"{each.get('claim')} {each.get('family')}", []).append(each)
     rows = [
@@ -159,5 +157,5 @@ def _names(run: RecordedRun) -> Html:
         ]
         for claim, of in claims.items()
     ]
-    head = ["claim", "wanted", "told", "n", "asked by", "dialled by name"]
-    return joined([heading("Names"), details(f"{many(len(rows), 'claim')} about names", table(head, rows))])
+    head = ["claim", "expected", "resolved", "n", "client", "dialled by name"]
+    return joined([heading("DNS"), details(f"{many(len(rows), 'claim')} about DNS names", table(head, rows))])

@@ -1,4 +1,4 @@
-"""Markup that is safe whatever a ledger says: text is escaped once, tables and sections are put together here. Pure."""
+"""HTML elements, tables and sections; all text is escaped. Pure."""
 
 import html
 import math
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 from esipp.base.plural import counted as many
 
 NOTHING = "\u2013"
-"""What stands where there is no number."""
+"""Replaces a missing number."""
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no document may hold: most control characters, and halves of others."""
+"""Characters that no document may hold: most control characters, and surrogates."""
 
 MOST_ROWS = 120
-"""Lines of a table; what is beyond them is counted in words."""
+"""Maximum number of lines of a table; a note counts the rest."""
 
 
 class Html(str):
-    """Markup: text that has been escaped, or was made here."""
+    """Escaped markup."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.
+    """A section of the page.
 
     Args:
-        id: of its element; all ids within begin with it.
+        id: the id of its element; all ids within begin with it.
         title: plain text, not escaped.
         html: markup, escaped.
     """
@@ -41,20 +41,20 @@ class Section:
 
 
 def esc(text: object) -> Html:
-    """Text as markup; characters that no document may hold come out as a replacement character."""
+    """Text as markup; forbidden characters become replacement characters."""
     if isinstance(text, Html):
         return text
     return Html(html.escape(FORBIDDEN.sub("\ufffd", str(text))))
 
 
 def shorten(text: object, most: int = 60) -> str:
-    """So many characters of a text at most."""
+    """The text cut to at most ``most`` characters."""
     said = str(text)
     return said if len(said) <= most else said[: most - 1] + "…"
 
 
 def joined(parts: Iterable[object], by: str = "") -> Html:
-    """Several pieces, each escaped where it is no markup; empty ones are left out."""
+    """Several pieces joined; pieces that are not markup are escaped, empty ones left out."""
     return Html(by.join(esc(part) for part in parts if part != ""))
 
 
@@ -65,7 +65,7 @@ def tag(name: str, *inner: object, **attributes: object) -> Html:
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """A number of a table, or that there is none."""
+    """A number of a table; a dash for None."""
     if value is None:
         return NOTHING
     said = f"{value:.{digits}f}"
@@ -73,28 +73,28 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: object = "") -> Html:
-    """A table; the first cell of a line is its head, numbers stand to the right."""
+    """A table; the first cell of a line is its head, numbers are aligned to the right."""
     lines = [list(row) for row in rows]
-    told = lines[:MOST_ROWS]
+    shown = lines[:MOST_ROWS]
     numeric = {
-        at for at in range(len(head)) if at and any(isinstance(row[at], (int, float)) for row in told if at < len(row))
+        at for at in range(len(head)) if at and any(isinstance(row[at], (int, float)) for row in shown if at < len(row))
     }
     heads = joined(
         tag("th", text, scope="col", class_="num") if at in numeric else tag("th", text, scope="col")
         for at, text in enumerate(head)
     )
-    body = joined((_line(row, numeric) for row in told), "\n")
+    body = joined((_line(row, numeric) for row in shown), "\n")
     title = tag("caption", caption) if caption else ""
     made = tag(
         "table", title, tag("thead", tag("tr", heads)), "\n", tag("tbody", body), class_="figures", style="width:auto"
     )
-    left = len(lines) - len(told)
-    more = tag("p", f"and {many(left, 'more line, which is', 'more lines, which are')} in the ledger") if left else ""
+    left = len(lines) - len(shown)
+    more = tag("p", f"and {many(left, 'more line')} in the ledger") if left else ""
     return tag("div", made, more, class_="scroll", tabindex="0", role="region", aria_label=_plain(caption or head[0]))
 
 
 def _plain(text: object) -> str:
-    """Markup's own text, for a label."""
+    """The plain text of markup, for a label."""
     said = str(text)
     return html.unescape(said) if isinstance(text, Html) and "<" not in said else said.replace("<", " ")
 
@@ -115,32 +115,32 @@ def _cell(cell: object) -> str:
 
 
 def details(summary: object, *inner: object) -> Html:
-    """What is shown when it is asked for."""
+    """A foldable part."""
     return tag("details", tag("summary", summary), *inner)
 
 
 def figure(drawing: object, caption: object, *below: object) -> Html:
-    """A drawing with the words that say how to read it."""
+    """A figure with its caption."""
     return tag("figure", drawing, tag("figcaption", caption), *below, class_="drawing")
 
 
 def heading(text: object) -> Html:
-    """The head of a part of a section."""
+    """The heading of a part of a section."""
     return tag("h3", text)
 
 
 def paragraph(*inner: object) -> Html:
-    """Some words."""
+    """A paragraph."""
     return tag("p", *inner)
 
 
 def attempt(what: str, make: Callable[[], Html | str]) -> Html:
-    """A part of a section; if its evidence is not as it should be, that is said instead."""
+    """A part of a section; a note instead if its evidence is malformed."""
     try:
         return esc(make())
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as broken:
         why = f"{type(broken).__name__}: {shorten(broken)}"
-        return paragraph(tag("strong", f"{what} cannot be shown"), f": the evidence is not as it should be ({why}).")
+        return paragraph(tag("strong", f"{what} cannot be shown"), f": the evidence is malformed ({why}).")
 
 
 def real(value: object) -> float | None:
@@ -151,13 +151,13 @@ def real(value: object) -> float | None:
 
 
 def quantile(samples: Sequence[float], share: float) -> float:
-    """The smallest sample that at least this share of all does not exceed (nearest rank), as the ledger has it."""
+    """The quantile by nearest rank, as in the ledger: the smallest sample that this share of all does not exceed."""
     ordered = sorted(samples)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def summed(found: Iterable[Mapping[str, int] | None]) -> Counter[str]:
-    """Counts of several places as one."""
+    """The sum of several counts."""
     total: Counter[str] = Counter()
     for each in found:
         for what, count in (each or {}).items():

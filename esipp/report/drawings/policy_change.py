@@ -1,4 +1,4 @@
-"""The section on flips: what each entry showed while a Service's policy went from Local to Cluster and back."""
+"""The section on policy changes: what each entry shows while a Service's policy changes to Cluster and back."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -23,22 +23,22 @@ from esipp.report.drawings.markup import (
 from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, PAPER, WIDTH, Drawing, Scale
 
 ID = "flips"
-TITLE = "Flips of the policy"
+TITLE = "Policy changes"
 SUITE = "compatibility"
 LEFT = 190.0
 LANE = 17.0
 MOST_LANES = 24
 DIRECTIONS = ("Cluster", "Local")
 SILENCE = 0.9
-"""Seconds without an answer that do not end what is steadily right: these are counted as lost."""
+"""A gap in the answers of at most so many seconds does not end a stable period; its requests count as lost."""
 
 NO_ANSWER = ("timeout", "refused", "unreachable", "reset", "pending")
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 class Shown(NamedTuple):
-    """What equal probes in a row showed: ``client``, ``node``, ``none`` or ``other``."""
+    """The source that equal probes in a row showed: ``client``, ``node``, ``none`` or ``other``."""
 
     since: float
     until: float
@@ -46,8 +46,8 @@ class Shown(NamedTuple):
     what: str
 
 
-class Whose:
-    """Whose address a source is, by the run's topology."""
+class Owners:
+    """The owners of source addresses, from the run's topology."""
 
     def __init__(self, topology: Mapping[str, Any]) -> None:
         clients = (topology.get("clients") or {}).values()
@@ -57,7 +57,7 @@ class Whose:
         self.known = bool(self._client)
 
     def __call__(self, outcome: str, source: str) -> str:
-        """What a probe with this outcome and source showed."""
+        """The source that a probe with this outcome and address showed."""
         if outcome in NO_ANSWER:
             return "none"
         if outcome != "answered":
@@ -66,42 +66,43 @@ class Whose:
 
 
 def draw(run: RecordedRun) -> Html:
-    """The section; empty where nothing was flipped."""
+    """The section; empty if no policy changed."""
     flips, streams = run.of(SUITE, "flip"), run.of(SUITE, "stretch")
     obstacles = run.of(SUITE, "obstacle")
-    beside = attempt("The neighbours' flips", lambda: _beside(run))
-    if not flips and not streams and not obstacles and not beside:
+    isolation = attempt("Isolation", lambda: _isolation(run))
+    if not flips and not streams and not obstacles and not isolation:
         return Html("")
     services = list(dict.fromkeys(str(each.get("service")) for each in [*flips, *streams, *obstacles]))
     parts = [paragraph(_LEGEND)] if streams else []
     parts += [
-        attempt(f"The flips of {service}", partial(_service, run, service, at)) for at, service in enumerate(services)
+        attempt(f"The policy changes of {service}", partial(_service, run, service, at))
+        for at, service in enumerate(services)
     ]
-    return joined([*parts, beside], "\n")
+    return joined([*parts, isolation], "\n")
 
 
 _LEGEND = (
-    "Each line is what new connections at one entry showed. Full bar, C: the client's own address. Half bar, N: a "
-    "node's address. Thin line: no answer at the bare node, which is right under Local; thick line: no answer "
-    "elsewhere. Hollow bar, ?: anything else. "
-    "At the health-check port: full bar 200, hollow bar 503, thin line closed. Upright lines are our calls."
+    "Each line shows the source that new connections at one entry had. Full bar, C: the client's own address. Half "
+    "bar, N: a node's address. Thin line: no answer at the node without local endpoints, as Local requires. Thick "
+    "line: no answer elsewhere. Hollow bar, ?: anything else. At the health-check port: full bar 200, hollow bar 503, "
+    "thin line closed. Vertical lines are the calls that change the policy."
 )
 
 
-def _of(found: Iterable[Told], service: str) -> list[Told]:
+def _of(found: Iterable[Record], service: str) -> list[Record]:
     return [each for each in found if str(each.get("service")) == service]
 
 
 def _service(run: RecordedRun, service: str, which: int) -> Html:
     flips = sorted(_of(run.of(SUITE, "flip"), service), key=lambda each: float(each["cause"]))
-    streams, whose = _of(run.of(SUITE, "stretch"), service), Whose(run.topology)
+    streams, owners = _of(run.of(SUITE, "stretch"), service), Owners(run.topology)
     words = [
-        paragraph(f"{each.get('at')} {each.get('family')} could not be asked: {each.get('why')}")
+        paragraph(f"{each.get('at')} {each.get('family')} could not be tested: {each.get('why')}")
         for each in _of(run.of(SUITE, "obstacle"), service)
     ]
     if not flips or not streams:
-        return joined([heading(service), paragraph("Nothing was seen of its flips."), *words])
-    lanes = {f"{each['at']} {each['family']}": shown(each["stretches"], whose) for each in streams}
+        return joined([heading(service), paragraph("The run has no observations of its policy changes."), *words])
+    lanes = {f"{each['at']} {each['family']}": shown(each["stretches"], owners) for each in streams}
     ends = [at for each in streams if (at := real(each.get("end"))) is not None]
     end = max(ends, default=max(run_.until for of in lanes.values() for run_ in of))
     rows = _stable(flips, lanes, end)
@@ -111,25 +112,25 @@ def _service(run: RecordedRun, service: str, which: int) -> Html:
     numbers = table([*head, "probes", "no answer"], rows)
     longest = max((at for row in rows for at in (row[2], row[6]) if at is not None), default=None)
     never = sum(row[4] + row[8] for row in rows)
-    told = f"Seconds until stable: at most {number(longest)}; never: {never}; by entry"
+    summary = f"Seconds until stable by entry: at most {number(longest)}; never stable: {never}"
     caption = (
-        f"{service}: {sum(1 for each in flips if each.get('number'))} flips. Seconds from our call until what the "
-        "policy says was seen, and stayed so until the next one, are in the table; at the bare node no answer is right "
-        "under Local."
+        f"{service}: {many(sum(1 for each in flips if each.get('number')), 'policy change')}. The table has the "
+        "seconds from the call until traffic showed the new policy and kept doing so until the next change. At the "
+        "node without local endpoints, Local requires no answer."
     )
     kept = _kept(run, service)
-    return joined([heading(service), figure(drawing.render(), caption, details(told, numbers)), kept, *words])
+    return joined([heading(service), figure(drawing.render(), caption, details(summary, numbers)), kept, *words])
 
 
 def _at(name: str) -> str:
     return name.rpartition(" ")[0]
 
 
-def shown(stretches: Iterable[Sequence[Any]], whose: Whose) -> list[Shown]:
-    """What a stream showed, equal things in a row as one."""
+def shown(stretches: Iterable[Sequence[Any]], owners: Owners) -> list[Shown]:
+    """The observations of a stream, equal ones in a row merged."""
     found: list[Shown] = []
     for since, until, probes, outcome, _, source in stretches:
-        what = whose(str(outcome), str(source))
+        what = owners(str(outcome), str(source))
         last = found[-1] if found else None
         if last and last.what == what:
             found[-1] = last._replace(until=float(until), probes=last.probes + int(probes))
@@ -139,14 +140,14 @@ def shown(stretches: Iterable[Sequence[Any]], whose: Whose) -> list[Shown]:
 
 
 def _right(at: str, policy: str) -> tuple[str, ...]:
-    """What new connections from outside show under a policy; lost ones may be among them but at the bare node."""
+    """What new connections from outside must show under a policy; losses are allowed except at the bare node."""
     if policy == "Local":
         return ("none",) if at == "bare-node" else ("client",)
     return ("node",)
 
 
-def _stable(flips: Sequence[Told], lanes: Mapping[str, Sequence[Shown]], end: float) -> list[list[Any]]:
-    """Seconds until stable by entry, both ways, as the judge takes them; then how many probes, and those unanswered."""
+def _stable(flips: Sequence[Record], lanes: Mapping[str, Sequence[Shown]], end: float) -> list[list[Any]]:
+    """Rows of the table: seconds until stable by entry and direction as the judge measures them, and probe counts."""
     rows: list[list[Any]] = []
     for name, of in lanes.items():
         figures: list[Any] = []
@@ -170,7 +171,7 @@ def _stable(flips: Sequence[Told], lanes: Mapping[str, Sequence[Shown]], end: fl
 
 def _words(rows: Iterable[Sequence[Any]]) -> str:
     """The table in words."""
-    return "Seconds from our call until stable. " + "; ".join(
+    return "Seconds from the call until stable. " + "; ".join(
         f"{row[0]}: to Cluster p50 {number(row[1])}, max {number(row[2])}, n {row[3]}, never {row[4]}; "
         f"to Local p50 {number(row[5])}, max {number(row[6])}, n {row[7]}, never {row[8]}"
         for row in rows
@@ -178,7 +179,7 @@ def _words(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def steady(found: Sequence[Shown], right: Sequence[str], since: float, until: float) -> float | None:
-    """When the last uninterrupted run of right answers began; None if there is none at the end."""
+    """The start of the last uninterrupted run of right answers; None if the end has none."""
     began, last = None, until
     for each in reversed(found):
         if each.what in right:
@@ -194,16 +195,16 @@ def steady(found: Sequence[Shown], right: Sequence[str], since: float, until: fl
 def _drawing(
     ident: str,
     service: str,
-    flips: Sequence[Told],
+    flips: Sequence[Record],
     lanes: Mapping[str, Sequence[Shown]],
-    ports: Sequence[Told],
+    ports: Sequence[Record],
     end: float,
 ) -> Drawing:
     begin = float(flips[0]["cause"])
-    drawing = Drawing(ident, f"What {service} showed while its policy flipped", "")
+    drawing = Drawing(ident, f"Sources at {service} while its policy changes", "")
     scale = Scale(0, max(1.0, end - begin), LEFT, WIDTH - 8)
     top = y = 8.0
-    drawing.text(LEFT - 8, y + 12, "policy, by our calls", anchor="end", bold=True)
+    drawing.text(LEFT - 8, y + 12, "policy as set", anchor="end", bold=True)
     for at, flip in enumerate(flips):
         since = float(flip["cause"]) - begin
         until = float(flips[at + 1]["cause"]) - begin if at + 1 < len(flips) else scale.high
@@ -219,8 +220,8 @@ def _drawing(
         y += LANE
     y += 5
     by_node: dict[str, list[Sequence[Any]]] = {}
-    for told in ports:
-        by_node.setdefault(f"port at {told['node']} {told['family']}", []).extend(told["stretches"])
+    for port in ports:
+        by_node.setdefault(f"port at {port['node']} {port['family']}", []).extend(port["stretches"])
     for name, runs in list(by_node.items())[:MOST_LANES]:
         drawing.text(LEFT - 8, y + 11, shorten(name, 30), anchor="end", fill=MUTED, size=11)
         for run_ in sorted(runs, key=lambda run_: float(run_[0])):
@@ -244,7 +245,7 @@ def _bar(drawing: Drawing, each: Shown, scale: Scale, begin: float, y: float, si
     elif each.what == "node":
         drawing.box(left, y + 8, width, 6, fill=INK)
     elif each.what == "none":
-        wrong = silent == BAD  # told by its weight as well
+        wrong = silent == BAD  # the weight of the line shows it too
         drawing.line((left, y + 13), (left + width, y + 13), stroke=silent, wide=4 if wrong else 1.6)
     else:
         drawing.box(left, y + 2, width, 12, stroke=BAD)
@@ -271,7 +272,7 @@ def _port(drawing: Drawing, left: float, right: float, outcome: str, y: float) -
 
 # -------------------------------------------------------------------------------------------------- kept and neighbours
 def _kept(run: RecordedRun, service: str) -> Html:
-    by_entry: dict[str, list[Told]] = {}
+    by_entry: dict[str, list[Record]] = {}
     for each in _of(run.of(SUITE, "kept"), service):
         by_entry.setdefault(f"{each.get('at')} {each.get('family')}", []).append(each)
     if not by_entry:
@@ -281,10 +282,12 @@ def _kept(run: RecordedRun, service: str) -> Html:
         whole = sum(1 for each in of if all(run_[3] == "answered" for run_ in each["stretches"]))
         exchanges = sum(int(run_[2]) for each in of for run_ in each["stretches"])
         rows.append([name, len(of), whole, exchanges])
-    return table(["opened before the flips, at", "connections", "answered in every exchange", "exchanges"], rows)
+    return table(
+        ["connections opened before the changes, at", "connections", "answered in every exchange", "exchanges"], rows
+    )
 
 
-def _beside(run: RecordedRun) -> Html:
+def _isolation(run: RecordedRun) -> Html:
     paths, flips = run.of(SUITE, "beside"), run.of(SUITE, "neighbour-flip")
     if not paths and not flips:
         return Html("")
@@ -294,10 +297,10 @@ def _beside(run: RecordedRun) -> Html:
     total = sum(int(of[3]) for each in paths for of in each["shown"])
     several = [each for each in paths if len({(of[0], of[1]) for of in each["shown"]}) > 1]
     words = (
-        f"{many(total, 'connection')} on {many(len(paths), 'path')} of services that nothing was done to, while "
+        f"{many(total, 'connection')} on {many(len(paths), 'path')} of unchanged Services, while "
         + (
-            ", ".join(f"{name} flipped {many(count, 'time')}" for name, count in sorted(made.items()))
-            or "no neighbour flipped"
+            ", ".join(f"{name} changed its policy {many(count, 'time')}" for name, count in sorted(made.items()))
+            or "no other Service changed its policy"
         )
         + "."
     )
@@ -310,8 +313,8 @@ def _beside(run: RecordedRun) -> Html:
         for each in several
     ]
     more = (
-        details(f"{many(len(several), 'path')} that showed more than one thing", table(["path", "shown", "n"], rows))
+        details(f"{many(len(several), 'path')} with different observations", table(["path", "observed", "n"], rows))
         if several
-        else paragraph("Every path showed one and the same thing all the time.")
+        else paragraph("The observations of each path did not change.")
     )
-    return joined([heading("Steady services beside those that flip"), paragraph(words), more])
+    return joined([heading("Isolation: unchanged Services while others change their policy"), paragraph(words), more])

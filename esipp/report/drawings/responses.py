@@ -1,4 +1,4 @@
-"""How long each part of following a move took: every sample as a dot, balancers side by side; and the whole as ECDF."""
+"""Figures of response times: each phase of an endpoint change as dots, and the whole time as an ECDF."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, S
 
 WHOLE = "trigger to traffic"
 OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
-"""Phases that are the same for both families: pods have none, and nodePorts are asked in the first one only."""
+"""Phases without a family: pods have none, and nodePorts are probed in the first family only."""
 
 ORDER = (
     "call to trigger",
@@ -20,23 +20,23 @@ ORDER = (
     "health check to traffic",
     WHOLE,
 )
-"""In which order phases are drawn; others come last."""
+"""The order of the phases; others come last."""
 
 DASHES = ("", "7 3", "2 3", "8 3 2 3", "1 4", "12 4")
-"""What tells balancers apart without colour."""
+"""The dash patterns that distinguish load balancers without colour."""
 
 DIRECTIONS = ("up", "down")
 ROW = 19
 LEFT = 176
 PLOT = 196
-"""How wide a strip is; its numbers stand right of it, so far apart:"""
+"""The width of a strip; its numbers follow on the right, ``COLUMN`` apart."""
 
 COLUMN = 36
 HALF = (WIDTH - LEFT) / 2
 
 
 class Samples(NamedTuple):
-    """A distribution, as the ledger has it."""
+    """A distribution from the ledger."""
 
     balancer: str
     family: str
@@ -73,7 +73,7 @@ def read(found: Iterable[Mapping[str, Any]]) -> list[Samples]:
 
 
 def responses(found: Sequence[Mapping[str, Any]]) -> Html:
-    """All drawings of response times; empty where there are none."""
+    """All figures of response times; empty without any."""
     known = [each for each in read(found) if each.n]
     if not known:
         return Html("")
@@ -82,20 +82,20 @@ def responses(found: Sequence[Mapping[str, Any]]) -> Html:
     parts: list[Html] = []
     if whole:
         words = (
-            "From the pod being ready (unready, or being deleted) to the first (last) request through its node: the "
-            "share of all moves that were followed within so many seconds. Up: pods that came; down: pods that went. "
-            "A line ends at the slowest move."
+            "The share of endpoint changes that traffic followed within a number of seconds. Up: from the pod being "
+            "ready to the first request through its node. Down: from the pod being unready or deleted to the last "
+            "request. A line ends at the slowest change."
         )
         parts.append(figure(_ecdf(whole, families), words))
     for first, family in enumerate(families):
         here = [each for each in known if each.family == family and (first == 0 or each.phase not in OF_NO_FAMILY)]
         words = (
-            f"{family}: each dot is one move, on one axis in seconds; the tall stroke is the median (p50), the short "
-            "one p95. Quantiles are nearest-rank, n is the number of moves with both moments seen. Negative: the "
-            "later moment was seen first."
+            f"{family}: each dot is one endpoint change, on an axis in seconds. The tall stroke is the median (p50), "
+            "the short one p95. Quantiles are nearest-rank; n counts the changes with both moments observed. "
+            "Negative: the later moment was observed first."
         )
         if first:
-            words += " Phases that have no family stand in the first drawing only."
+            words += " Phases without a family are in the first figure only."
         rows = [[f"{each.phase}, {each.balancer}, {each.direction}", *_numbers(each)] for each in here]
         numbers = table(["phase, load balancer, direction", "p50 (s)", "p95 (s)", "max (s)", "n"], rows)
         parts.append(figure(_strips(here, family, first), words, details(f"Numbers, {family}", numbers)))
@@ -108,12 +108,12 @@ def _numbers(each: Samples) -> list[float | int | None]:
 
 # --------------------------------------------------------------------------------------------------------------- ECDF
 def _ecdf(whole: Sequence[Samples], families: Sequence[str]) -> Html:
-    told = "; ".join(
+    words = "; ".join(
         f"{each.balancer} {each.family} {each.direction}: p50 {number(each.p50)} s, p95 {number(each.p95)} s, "
         f"max {number(each.max)} s, n {each.n}"
         for each in whole
     )
-    drawing = Drawing("convergence-ecdf", f"Cumulative distribution of response times ({WHOLE})", told)
+    drawing = Drawing("convergence-ecdf", f"Cumulative distribution of response times ({WHOLE})", words)
     balancers = list(dict.fromkeys(each.balancer for each in whole))
     x = 48.0
     for at, balancer in enumerate(balancers):
@@ -130,7 +130,7 @@ def _ecdf(whole: Sequence[Samples], families: Sequence[str]) -> Html:
             for share in (0, 50, 95, 100):
                 y = top + height * (1 - share / 100)
                 drawing.line((left, y), (scale.right, y), stroke=MUTED, faint=True)
-                # 95 and 100 stand too close for two figures
+                # 95 and 100 are too close for two labels
                 if share != 100:
                     drawing.text(left - 6, y + 4, f"{share} %", anchor="end", fill=MUTED, size=11)
             drawing.axis(scale, top, top + height, most=7)
@@ -156,7 +156,7 @@ def _stroke(at: int) -> str:
 
 
 def _steps(each: Samples, scale: Scale, top: float, height: float) -> str:
-    """The share of samples up to each value, as steps; those of one place are one step."""
+    """The share of samples up to each value as steps; samples at one place share a step."""
     ordered, said = sorted(each.samples), [f"M{short(scale.left)} {short(top + height)}"]
     for rank, sample in enumerate(ordered, 1):
         if rank == len(ordered) or short(scale(ordered[rank])) != short(scale(sample)):
@@ -172,12 +172,12 @@ def _order(phase: str) -> tuple[int, str]:
 def _strips(here: Sequence[Samples], family: str, number_: int) -> Html:
     balancers = list(dict.fromkeys(each.balancer for each in here))
     phases = sorted({each.phase for each in here}, key=_order)
-    told = "; ".join(
+    words = "; ".join(
         f"{each.phase}, {each.balancer}, {each.direction}: p50 {number(each.p50)}, p95 {number(each.p95)}, "
         f"max {number(each.max)} s, n {each.n}"
         for each in here
     )
-    drawing = Drawing(f"convergence-phases-{number_}", f"Time by phase and load balancer, {family}", told)
+    drawing = Drawing(f"convergence-phases-{number_}", f"Time by phase and load balancer, {family}", words)
     everything = [sample for each in here for sample in each.samples]
     sides = {
         direction: scale_of(everything, LEFT + at * HALF + 8, LEFT + at * HALF + PLOT)
@@ -197,7 +197,7 @@ def _strips(here: Sequence[Samples], family: str, number_: int) -> Html:
             for direction, scale in sides.items():
                 each = by_place.get((phase, balancer, direction))
                 if each is None:
-                    drawing.text(scale.left, y + 12, "none seen", fill=MUTED, size=11)
+                    drawing.text(scale.left, y + 12, "none observed", fill=MUTED, size=11)
                 else:
                     _strip(drawing, each, scale, y)
             y += ROW
@@ -219,7 +219,7 @@ def _strip(drawing: Drawing, each: Samples, scale: Scale, y: float) -> None:
 def strip(
     drawing: Drawing, samples: Sequence[float], scale: Scale, y: float, p50: float | None, p95: float | None
 ) -> None:
-    """Samples as dots on a line, in three heights so that close ones stay apart, with the quantiles as strokes."""
+    """Samples as dots on a line, at three heights to separate close ones, with the quantiles as strokes."""
     drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
     drawing.dots(
         ((scale(sample), y + 8 + (at % 3 - 1) * 3) for at, sample in enumerate(samples)),

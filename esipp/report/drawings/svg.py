@@ -1,6 +1,6 @@
-"""Drawings as inline SVG: scales, axes, strips, dots. Each says in words what it shows. Pure, and the same each time.
+"""Inline SVG drawings: scales, axes, strips, dots. Each has a description in words. Pure and deterministic.
 
-Colours are the page's custom properties, with fallbacks; nothing is told by colour alone.
+Colours are the page's custom properties with fallbacks; colour is never the only sign.
 """
 
 import math
@@ -18,29 +18,29 @@ WARN = "var(--warn,#9a6700)"
 BAD = "var(--bad,#b3261e)"
 
 WIDTH = 900
-"""Units a drawing is wide; at 700 pixels its text is still of nine."""
+"""The width of a drawing in units; at 700 pixels its text still has nine."""
 
 SIZE = 12
-"""Of text, in the same units."""
+"""The size of text in units."""
 
 LETTER = 0.56
-"""How wide a letter is, of its size, about."""
+"""The approximate width of a letter as a share of its size."""
 
 
 def short(value: float) -> str:
-    """A coordinate, in as few characters as there need be."""
+    """A coordinate in as few characters as possible."""
     text = f"{value:.1f}"
     return text[:-2] if text.endswith(".0") else text
 
 
 def wide(text: str, size: float = SIZE) -> float:
-    """How wide a text is, about."""
+    """The approximate width of a text."""
     return len(text) * size * LETTER
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places: linear."""
+    """A linear scale from values to coordinates."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class Scale:
     right: float
 
     def __call__(self, value: float) -> float:
-        """The place of a value."""
+        """The coordinate of a value."""
         return self.left + (value - self.low) / (self.high - self.low or 1.0) * (self.right - self.left)
 
     def within(self, value: float) -> bool:
@@ -56,7 +56,7 @@ class Scale:
         return self.low <= value <= self.high
 
     def ticks(self, most: int = 8) -> list[float]:
-        """Round values along the axis, ``most`` at most or a few more."""
+        """Round values along the axis, about ``most`` of them."""
         step = nice((self.high - self.low) / max(1, most))
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
@@ -64,7 +64,7 @@ class Scale:
 
 
 def nice(least: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is at least so much."""
+    """The smallest of 1, 2, 5 times a power of ten that is not below ``least``."""
     if least <= 0 or not math.isfinite(least):
         return 1.0
     power = 10.0 ** math.floor(math.log10(least))
@@ -72,7 +72,7 @@ def nice(least: float) -> float:
 
 
 def scale_of(values: Iterable[float], left: float, right: float, *, least: float = 0.1) -> Scale:
-    """An axis from zero, or from what is below it, to a little more than the largest value."""
+    """A scale from zero, or the smallest value if it is negative, to just above the largest value."""
     known = list(values)
     high = max([*known, least])
     return Scale(min([*known, 0.0]), high * 1.02, left, right)
@@ -80,12 +80,12 @@ def scale_of(values: Iterable[float], left: float, right: float, *, least: float
 
 @dataclass
 class Drawing:
-    """An SVG that grows downwards; ``height`` is set when all is in it.
+    """An SVG that grows downwards; ``height`` is set at the end.
 
     Args:
-        id: what the ids within are made of; no two drawings of a report have the same.
-        title: what it is, in a line.
-        words: what it shows, with the numbers, for whoever does not see it.
+        id: the base of the ids within; unique in a report.
+        title: the title in one line.
+        words: the description with the numbers, for screen readers.
     """
 
     id: str
@@ -107,7 +107,7 @@ class Drawing:
         bold: bool = False,
         halo: bool = False,
     ) -> None:
-        """Text; ``y`` is its base line, ``halo`` keeps it apart from lines behind it."""
+        """Text; ``y`` is its base line, ``halo`` separates it from lines behind it."""
         more = f' text-anchor="{anchor}"' if anchor else ""
         more += f' fill="{fill}"' if fill else ""
         more += f' font-size="{short(size)}"' if size else ""
@@ -132,7 +132,7 @@ class Drawing:
         self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="{short(wide)}" fill="none"{more}/>')
 
     def path(self, said: str, *, stroke: str = INK, wide: float = 1.5, dash: str = "", fill: str = "none") -> None:
-        """Any line."""
+        """A path."""
         more = f' stroke-dasharray="{dash}"' if dash else ""
         self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="{short(wide)}" fill="{fill}"{more}/>')
 
@@ -156,7 +156,7 @@ class Drawing:
     def dots(
         self, places: Iterable[tuple[float, float]], *, stroke: str = INK, wide: float = 4, clear: bool = False
     ) -> None:
-        """Many dots as one path; those that fall together are drawn once."""
+        """Many dots as one path; dots at one place are drawn once."""
         seen = dict.fromkeys((short(x), short(y)) for x, y in places)
         if seen:
             said = "".join(f"M{x} {y}h0" for x, y in seen)
@@ -166,7 +166,7 @@ class Drawing:
             )
 
     def ticks(self, xs: Iterable[float], top: float, height: float, *, stroke: str = INK, wide: float = 1) -> None:
-        """Many upright strokes as one path."""
+        """Many vertical strokes as one path."""
         seen = dict.fromkeys(short(x) for x in xs)
         if seen:
             said = "".join(f"M{x} {short(top)}v{short(height)}" for x in seen)
@@ -180,7 +180,7 @@ class Drawing:
             self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="1.3" fill="none"/>')
 
     def axis(self, scale: Scale, top: float, bottom: float, unit: str = "s", most: int = 8) -> None:
-        """Quiet lines at round values, which stand below with their unit."""
+        """Faint lines at round values, with their labels and the unit below."""
         ticks = scale.ticks(most)
         self._parts.append(f'<g stroke="{MUTED}" stroke-opacity=".22">')
         self.ticks((scale(at) for at in ticks), top, bottom - top, stroke=MUTED, wide=0.7)
@@ -209,11 +209,11 @@ SIGNS = {
     "|": "m0-4v8",
     "^": "m-3.5 3h7l-3.5-6z",
 }
-"""Signs that can be told apart without colour: a cross, a triangle down, a diamond, a plus, a stroke, a triangle up."""
+"""Signs that differ without colour: a cross, a triangle down, a diamond, a plus, a stroke, a triangle up."""
 
 
 def staggered(labels: Sequence[tuple[float, str]], right: float, size: float = 11) -> list[tuple[float, int, str]]:
-    """Labels that begin at their places, in as many lines as keep them apart: place of the text, line, text."""
+    """Labels at their places, in as many lines as they need not to overlap: place of the text, line, text."""
     ends: list[float] = []
     placed = []
     for x, text in sorted(labels):

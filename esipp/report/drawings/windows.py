@@ -1,4 +1,4 @@
-"""The evidence of the continuity suite as the drawings need it, and the marks that stand for single requests."""
+"""Evidence of the continuity suite for the figures, and the marks of single requests."""
 
 import string
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,16 +13,16 @@ from esipp.report.drawings.svg import BAD, INK, Drawing, Scale
 SUITE = "continuity"
 LEFT = 200.0
 LATE = 0.9
-"""Seconds after which an answer is late, as docs/continuity.md has it."""
+"""Seconds after which an answer is late (docs/continuity.md)."""
 
 SPLIT = 2.0
-"""Seconds without a missed request after which another gap begins."""
+"""Seconds without a missed request that separate two gaps."""
 
-Told = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 class Wrong(NamedTuple):
-    """A request that was lost, late, or answered wrongly."""
+    """A request that was lost, late or answered wrongly."""
 
     at: float
     kind: str
@@ -30,14 +30,14 @@ class Wrong(NamedTuple):
 
 
 class Broke(NamedTuple):
-    """An open connection that broke, though its pod may have stayed."""
+    """An established connection that broke, whether or not its pod stayed."""
 
     at: float
     outcome: str
 
 
 class Way(NamedTuple):
-    """What became of the requests of one way and family in one phase."""
+    """The requests of one way in and family in one phase."""
 
     phase: str
     way: str
@@ -53,50 +53,50 @@ class Way(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The way and the family."""
+        """The way in and the family."""
         return f"{self.way} {self.family}"
 
     @property
     def moments(self) -> list[float]:
-        """When anything was missed."""
+        """The times of losses."""
         return [*(each.at for each in self.wrong), *(each.at for each in self.breaks)]
 
     @property
     def wrong_answers(self) -> int:
-        """Requests that were answered in time, but not as they must be."""
+        """The number of requests answered in time, but wrongly."""
         return max(0, self.wrong_count - self.lost - self.late)
 
 
 class Judged(NamedTuple):
-    """What was said of a way's losses in a phase, and by which row."""
+    """The verdict on the losses of a way in a phase, and the last part of its check's id."""
 
     what: str
     status: str
 
     @property
     def words(self) -> str:
-        """The judgement in words."""
+        """The verdict in words."""
         return f"{self.what}: {self.status}"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen; times are seconds of one clock.
+    """The observations; times are seconds on one clock.
 
     Args:
-        lanes: every way and family, by name, with what it showed in each phase.
+        lanes: each way in and family by name, with its requests in each phase.
     """
 
-    settings: Told = field(default_factory=dict)
-    windows: Sequence[Told] = ()
+    settings: Record = field(default_factory=dict)
+    windows: Sequence[Record] = ()
     ways: Sequence[Way] = ()
     lanes: Mapping[str, Sequence[Way]] = field(default_factory=dict)
-    health: Sequence[Told] = ()
-    steers: Sequence[Told] = ()
+    health: Sequence[Record] = ()
+    steers: Sequence[Record] = ()
 
     @classmethod
     def read(cls, run: RecordedRun) -> "Evidence":
-        """From a run's ledger."""
+        """Read the evidence from a run's ledger."""
         ways = [_way(each) for each in run.of(SUITE, "way")]
         lanes: dict[str, list[Way]] = {}
         for each in ways:
@@ -107,12 +107,12 @@ class Evidence:
 
     @property
     def phases(self) -> list[str]:
-        """The phases that anything is known of, in order."""
+        """The phases with observations, in order."""
         return list(dict.fromkeys(each.phase for each in self.ways))
 
     @property
     def span(self) -> tuple[float, float]:
-        """From when to when anything was seen."""
+        """The start and the end of the observations."""
         moments = [
             at for each in self.windows for name in ("began", "until") if (at := real(each.get(name))) is not None
         ]
@@ -125,7 +125,7 @@ class Evidence:
 
     @property
     def budget(self) -> float | None:
-        """(N+1) x period, of the reference load balancer's own word; None where it does not tell."""
+        """(N+1) x period as the reference load balancer reports it; None if it does not."""
         checking = self.settings.get("checking") or {}
         period, failures = real(checking.get("period")), real(checking.get("failures"))
         return None if period is None or failures is None else (failures + 1) * period
@@ -135,13 +135,13 @@ class Evidence:
         """The budget in words."""
         checking = self.settings.get("checking") or {}
         if self.budget is None:
-            return "There is no budget for gaps: the load balancer does not tell its health checks"
-        told = f"N={checking['failures']}, period {float(checking['period']):.2f} s, as the load balancer tells"
-        return f"The budget of a gap is (N+1) x period = {self.budget:.2f} s ({told})"
+            return "There is no budget for gaps: the load balancer does not report its health checks"
+        settings = f"N={checking['failures']}, period {float(checking['period']):.2f} s, as the load balancer reports"
+        return f"The budget of a gap is (N+1) x period = {self.budget:.2f} s ({settings})"
 
     @property
     def words(self) -> str:
-        """Everything that was missed, in words."""
+        """All losses in words."""
         found = [
             f"{each.phase}, {each.name}: {each.lost} of {each.requests} lost, {each.late} late, longest gap "
             f"{number(each.gap)} s, {each.broken} broken"
@@ -151,25 +151,25 @@ class Evidence:
         total = sum(each.requests for each in self.ways)
         return f"{many(total, 'request')}. " + ("; ".join(found) or "None was lost, late or answered wrongly.")
 
-    def causes(self, window: Told) -> list[float]:
-        """When something was done in a window."""
+    def causes(self, window: Record) -> list[float]:
+        """The times of the actions in a window."""
         return [at for each in window.get("causes") or [] if (at := real(each)) is not None]
 
 
-def _way(told: Told) -> Way:
-    wrong = tuple(_wrong(each) for each in told.get("wrong") or [])
+def _way(record: Record) -> Way:
+    wrong = tuple(_wrong(each) for each in record.get("wrong") or [])
     return Way(
-        str(told["phase"]),
-        str(told["way"]),
-        str(told["family"]),
-        int(told.get("requests") or 0),
-        int(told.get("lost") or 0),
-        int(told.get("late") or 0),
-        real(told.get("gap")),
+        str(record["phase"]),
+        str(record["way"]),
+        str(record["family"]),
+        int(record.get("requests") or 0),
+        int(record.get("lost") or 0),
+        int(record.get("late") or 0),
+        real(record.get("gap")),
         wrong,
-        int(told.get("wrong_count") or len(wrong)),
-        int(told.get("broken") or 0),
-        tuple(Broke(float(at), str(outcome)) for at, _, outcome in told.get("breaks") or []),
+        int(record.get("wrong_count") or len(wrong)),
+        int(record.get("broken") or 0),
+        tuple(Broke(float(at), str(outcome)) for at, _, outcome in record.get("breaks") or []),
     )
 
 
@@ -180,15 +180,15 @@ def _wrong(each: Sequence[Any]) -> Wrong:
 
 
 def judged(run: RecordedRun) -> dict[tuple[str, str, str], Judged]:
-    """What was said of losses: by phase, way and family."""
+    """The verdicts on losses by phase, way and family."""
     found = {}
-    levels = {row.id: row.level.value for row in run.checks}
-    for row, verdict in run.verdicts.items():
-        parts = row.split(".")
+    levels = {check.id: check.level.value for check in run.checks}
+    for name, verdict in run.verdicts.items():
+        parts = name.split(".")
         if parts[0] != SUITE or len(parts) < 5 or parts[-1] not in ("no-loss", "gap", "losses"):
             continue
         family = {"ipv4": "IPv4", "ipv6": "IPv6"}.get(parts[-2], parts[-2])
-        status = "recorded" if levels.get(row) == "record" else verdict.status.value
+        status = "recorded" if levels.get(name) == "record" else verdict.status.value
         found[parts[1], ".".join(parts[2:-2]), family] = Judged(parts[-1], status)
     return found
 
@@ -202,7 +202,7 @@ def key(at: int) -> str:
 def mark(
     drawing: Drawing, wrong: Iterable[Wrong], breaks: Iterable[Broke], scale: Scale, begin: float, y: float
 ) -> None:
-    """Requests and breaks in one lane: tall and short strokes, diamonds, crosses; a lane is 15 units high."""
+    """Draw requests and breaks in one lane of 15 units: tall and short strokes, diamonds, crosses."""
     found = list(wrong)
 
     def of(kind: str) -> list[float]:

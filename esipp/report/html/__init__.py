@@ -1,7 +1,7 @@
-"""report.html: one page for people, from the ledger alone. It loads nothing, and says all of it without scripts too.
+"""report.html: one page for people, rendered from the ledger. It loads nothing, and works without scripts too.
 
-The template asks for what the modules beside it put together; jinja2 escapes whatever comes from a ledger. The policy
-in the page's head allows its own script only, by digest: text of a ledger could not run even if it became markup.
+The other modules of this package make the data, and the templates make the page. jinja2 escapes all text of a ledger.
+The content security policy allows only the page's own script, by digest: text of a ledger can never run.
 """
 
 import base64
@@ -49,11 +49,11 @@ def render(run: RecordedRun) -> str:
             digest=_digest(script),
         )
     )
-    return page.encode("utf-8", "replace").decode() + "\n"  # a ledger may hold half of a character
+    return page.encode("utf-8", "replace").decode() + "\n"  # a ledger may hold an unpaired surrogate
 
 
 def script_of_the_page() -> str:
-    """The page's script, whole."""
+    """The whole script of the page."""
     return "\n".join(["'use strict';", *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)])
 
 
@@ -71,12 +71,12 @@ def _environment() -> jinja2.Environment:
 
 
 def _sections(run: RecordedRun) -> list[dict[str, Any]]:
-    """The drawn sections, whose markup has been escaped where it was made."""
+    """The sections with drawings; their markup is already escaped."""
     return [{"id": one.id, "title": one.title, "html": Markup(one.html)} for one in sections(run)]  # noqa: S704
 
 
 def _json(data: Any) -> Markup:
-    """JSON as it may stand in a script element: nothing in it can end that, or begin a comment."""
+    """JSON for a script element: nothing in it can end the element or start a comment."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -84,5 +84,5 @@ def _json(data: Any) -> Markup:
 
 
 def _digest(script: str) -> str:
-    """A script's digest as a content security policy has it."""
+    """A script's digest for the content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,7 +1,8 @@
-"""What the page's script knows of each check: compact, every text once, and no more of the evidence than is drawn.
+"""Compact data of all checks for the page's script: every text once, and only the evidence that the page draws.
 
-``strings`` has every text; all others are numbers in it. ``rows`` have the columns of ``COLUMNS``, cut where nothing
-follows. ``paths`` are what was seen of a path: its probes and what packets told. The whole evidence is the ledger's.
+``strings`` has every text; all other fields hold numbers of texts. ``rows`` are the checks, with the columns of
+``COLUMNS``; empty columns at the end are cut. ``paths`` are the observations of each path: its probes and its packets.
+The ledger has the whole evidence.
 """
 
 import ipaddress
@@ -22,39 +23,39 @@ COLUMNS = (
     "protocol", "family", "client", "path", "witnesses", "ports", "change", "reason", "likely", "asked",
     "fails", "sees", "nature", "references", "difference", "controls", "tally", "files",
 )  # fmt: skip
-"""What each check has, in this order; the last five are lists."""
+"""The columns of a check, in this order; the last five are lists."""
 
 MOST_PROBES = 60
-"""Probes of a path that are drawn; equal ones that follow each other are one."""
+"""How many probes of a path are drawn; equal ones in a row count as one."""
 
 FAMILIES = {"family.ipv4": "IPv4", "family.ipv6": "IPv6"}
 PROTOCOLS = {"tcp": "TCP", "udp": "UDP", "sctp": "SCTP"}
 
 
 class Strings:
-    """Every text once."""
+    """Texts by number, each stored once."""
 
     def __init__(self) -> None:
         self._numbers = {"": 0}
 
     def __call__(self, text: object) -> int:
-        """A text's number."""
+        """The number of a text."""
         return self._numbers.setdefault(str(text), len(self._numbers))
 
     def all(self) -> list[str]:
-        """The texts by their numbers; what no text can hold is replaced."""
+        """The texts in the order of their numbers; characters that UTF-8 cannot hold are replaced."""
         return [text.encode("utf-8", "replace").decode() for text in self._numbers]
 
 
 def embedded(run: RecordedRun) -> dict[str, Any]:
-    """All that the script knows."""
+    """The data for the script."""
     text = Strings()
     cited = _cited(run)
     checks = [_check(run, check, text, cited) for check in run.checks]
     wanted = dict.fromkeys(path for check in run.checks for path in _paths(check))
     first = min((probe.started for path in wanted for probe in run.probes.get(path, ())), default=0.0)
-    told = (path for path in wanted if path in run.probes or path in run.witnesses or path in run.obstacles)
-    paths = [_path(run, path, first, text) for path in told]
+    observed = (path for path in wanted if path in run.probes or path in run.witnesses or path in run.obstacles)
+    paths = [_path(run, path, first, text) for path in observed]
     return {
         "command": str(run.header["command"]),
         "ledger": LEDGER,
@@ -71,20 +72,20 @@ def embedded(run: RecordedRun) -> dict[str, Any]:
 
 
 def _paths(check: RecordedCheck) -> list[str]:
-    """The paths whose probes a check rests on: its own, and its controls'."""
+    """The paths that a check needs: its own and its controls'."""
     return [check.path, *(path for path, _ in _controls(check))] if check.path else []
 
 
 def _controls(check: RecordedCheck) -> list[tuple[str, str]]:
-    """The paths that must have been right for it to be believed, and why."""
+    """The paths of the check's positive controls, each with the reason."""
     return [(str(each["path"]), str(each.get("why", ""))) for each in check.data.get("controls", ())]
 
 
 def _cited(run: RecordedRun) -> dict[Reference, int]:
-    """Every reference of the run, and its number."""
-    told = [each for check in run.checks for each in check.references]
-    told += [each for verdict in run.verdicts.values() for each in verdict.references]
-    return {each: number for number, each in enumerate(dict.fromkeys(told))}
+    """Every reference of the run with its number."""
+    references = [each for check in run.checks for each in check.references]
+    references += [each for verdict in run.verdicts.values() for each in verdict.references]
+    return {each: number for number, each in enumerate(dict.fromkeys(references))}
 
 
 def _check(run: RecordedRun, check: RecordedCheck, text: Strings, cited: dict[Reference, int]) -> list[Any]:
@@ -119,14 +120,14 @@ def _family(check: RecordedCheck) -> str:
 
 
 def _protocol(check: RecordedCheck) -> str:
-    """A path's; of other checks that of the way they name in their id."""
+    """The protocol of a path check; for another check the protocol in its id, if any."""
     if check.place:
         return check.place.protocol
     return next((PROTOCOLS[part] for part in check.id.split(".") if part in PROTOCOLS), "")
 
 
 def _files(run: RecordedRun, check: RecordedCheck) -> list[str]:
-    """Links to what was kept of a check; only checks that are not fine have files."""
+    """Links to the files of a check; only checks that failed or were undecided have any."""
     verdict = run.verdicts.get(check.id)
     if verdict is None or verdict.status not in TROUBLE or not re.fullmatch(r"[\w-][\w.-]*", check.id):
         return []
@@ -135,9 +136,10 @@ def _files(run: RecordedRun, check: RecordedCheck) -> list[str]:
 
 # --------------------------------------------------------------------------------------------------- what was seen
 def _path(run: RecordedRun, path: str, first: float, text: Strings) -> list[Any]:
-    """A path: its probes (seq, how many, outcome, source, dialled, seen, pod, node, start and length in milliseconds,
-    detail), what packets told (seq, words, source delivered, change, contradiction, how many are alike), why it could
-    not be dialled.
+    """A path: its probes, its packets, why it could not be dialled, and how many probes are left out.
+
+    A probe: seq, count, outcome, source, dialled, seen, pod, node, start and length in milliseconds, detail.
+    Packets: seq, words, source delivered, change, contradiction, number of similar connections.
     """
     probes = _fold(sorted(run.probes.get(path, ()), key=lambda probe: (probe.started, probe.seq)))
     made = [
@@ -153,7 +155,7 @@ def _path(run: RecordedRun, path: str, first: float, text: Strings) -> list[Any]
 
 
 def _fold(probes: list[Probe]) -> list[Probe]:
-    """Probes that follow each other and showed the same as one, where there are more than can be drawn."""
+    """The probes; if there are more than can be drawn, equal ones in a row become one."""
     if len(probes) <= MOST_PROBES:
         return probes
     folded: list[Probe] = []
@@ -172,15 +174,21 @@ def _shown(probe: Probe) -> tuple[object, ...]:
 
 
 def _witnesses(witnesses: Iterable[Witness], text: Strings) -> list[list[Any]]:
-    """What packets told of each connection; those that differ by ports and interfaces only are counted."""
+    """The packets of each connection; connections that differ only in ports and interfaces are counted."""
     alike: dict[tuple[str, str, str], list[Any]] = {}
     for each in witnesses:
         shape = (re.sub(r":\d+\b|\bveth\w+", "", each.words), _address(each.delivered), each.contradiction)
         if shape in alike:
             alike[shape][-1] += 1
         else:
-            told = [each.seq, text(each.words), text(_end(each.delivered)), text(each.change), text(each.contradiction)]
-            alike[shape] = [*told, 1]
+            entry = [
+                each.seq,
+                text(each.words),
+                text(_end(each.delivered)),
+                text(each.change),
+                text(each.contradiction),
+            ]
+            alike[shape] = [*entry, 1]
     return list(alike.values())
 
 
@@ -189,14 +197,14 @@ def _address(end: tuple[str, int] | None) -> str:
 
 
 def _end(end: tuple[str, int] | None) -> str:
-    """Address and port as people write them."""
+    """Address and port in the usual notation."""
     if end is None:
         return ""
     return f"[{end[0]}]:{end[1]}" if ":" in end[0] else f"{end[0]}:{end[1]}"
 
 
 def _address_book(topology: Mapping[str, Any]) -> dict[str, str]:
-    """Whose each address is; a node's stays a node's, whoever shares it."""
+    """The owner of each address; a shared address belongs to the node."""
     book: dict[str, str] = {}
     kinds = (("nodes", "node"), ("clients", "client"), ("backends", "pod"))
     for kind, word in kinds:
@@ -213,7 +221,7 @@ def _address_book(topology: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _homes(topology: Mapping[str, Any]) -> dict[str, str]:
-    """The node on which each client stands that stands on one."""
+    """The node of each client that runs on a node."""
     clients = topology.get("clients")
     found = {}
     for name, client in clients.items() if isinstance(clients, Mapping) else ():
@@ -224,7 +232,7 @@ def _homes(topology: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _plain(address: object) -> str:
-    """An address as our own witnesses write it."""
+    """An address in the notation of the witnesses."""
     try:
         return str(ipaddress.ip_address(str(address)))
     except ValueError:

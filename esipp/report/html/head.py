@@ -1,4 +1,4 @@
-"""The head of the page: the last word, the verdict by profile, what was qualified and how each fact was decided."""
+"""Data of the page's head: the conclusion, verdicts by profile, and the facts of the cluster and the run."""
 
 import re
 import shlex
@@ -34,16 +34,16 @@ NAMES = {
     "kubelet": "kubelet",
     "nodes": "Nodes",
 }
-"""The facts that are told first, and what they are called."""
+"""The facts that come first, with their titles."""
 
 TONES = {CONFORMANT: "good", WITH_DIFFERENCES: "good", PARTIAL: "part", EMPTY: "part", INCONCLUSIVE: "part"}
-"""How the last word looks; all others look bad."""
+"""The look of each conclusion; all others look bad."""
 
 NOT_GOOD = (Status.ERROR.value, Status.FAIL.value, Status.FLAKY.value, Status.INCONCLUSIVE.value, "unjudged")
 
 
-class Told(NamedTuple):
-    """A fact of the head: its name, its value, and how it was decided."""
+class HeadFact(NamedTuple):
+    """A fact: its name, its value, and where it is known from."""
 
     name: str
     value: str
@@ -51,7 +51,7 @@ class Told(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A profile's checks of one level: in a word, and counted."""
+    """A profile's checks of one level: one word, and the counts."""
 
     level: str
     verdict: str
@@ -60,7 +60,7 @@ class Part(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A phase: its name, seconds, and from where to where it went on, in thousandths of the run."""
+    """A phase: its name, its seconds, and its start and width in thousandths of the run."""
 
     name: str
     seconds: float
@@ -69,7 +69,7 @@ class Span(NamedTuple):
 
 
 def head_of(run: RecordedRun) -> dict[str, Any]:
-    """All that the head says."""
+    """The data of the head."""
     header, last = run.header, run.conclusion
     begun = header.get("at")
     ended = run.end["at"] if run.end and "at" in run.end else None
@@ -84,7 +84,7 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "exit": f"{int(last.exit_code)} ({last.exit_code.name.lower().replace('_', ' ')})",
         "failed": last.exit_code is not ExitCode.CONFORMANT,
         "whole": run.whole,
-        "faults": [*run.trouble, *([] if run.end else ["There is no closing record: the run was killed, or goes on."])],
+        "faults": [*run.trouble, *([] if run.end else ["No closing record: the run was killed, or is still running."])],
         "judged": len(run.verdicts),
         "rows": len(run.checks),
         "profiles": _profiles(run),
@@ -107,7 +107,7 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
 
 
 def _tone(run: RecordedRun) -> str:
-    """How the last word looks; accepted defects are not good."""
+    """The look of the conclusion; accepted defects do not look good."""
     last = run.conclusion
     if not run.whole:
         return "bad"
@@ -120,11 +120,11 @@ def _value(run: RecordedRun, fact: str) -> str:
 
 
 def _short(run: RecordedRun) -> str:
-    """What was qualified, in a line."""
+    """The cluster in one line."""
     proxy = " ".join(filter(None, (_value(run, "service-proxy"), _value(run, "proxy-mode"))))
     families = " and ".join(_families(run))
-    told = _value(run, "nodes")
-    nodes = f"{told} {form(1 if told == '1' else 2, 'node')}" if told else ""
+    number = _value(run, "nodes")
+    nodes = f"{number} {form(1 if number == '1' else 2, 'node')}" if number else ""
     version = f"Kubernetes {_value(run, 'kubernetes')}" if _value(run, "kubernetes") else ""
     return " · ".join(filter(None, (version, proxy, _value(run, "network-add-on"), families, nodes)))
 
@@ -136,7 +136,7 @@ def _families(run: RecordedRun) -> list[str]:
 
 
 def _utc(at: object) -> str:
-    """A time of the ledger as people read it."""
+    """A time of the ledger for people."""
     if not isinstance(at, int | float):
         return ""
     try:
@@ -153,36 +153,38 @@ def _lasted(begun: object, ended: object) -> str:
 
 
 def _about(run: RecordedRun) -> list[tuple[str, str]]:
-    """The run itself: only what its ledger has."""
+    """Facts about the run; only those that its ledger has."""
     header = run.header
-    told = {
+    facts = {
         "Run": header.get("run", ""),
         "Lane": header.get("lane", ""),
         "esipp": header.get("suite", ""),
         "Echo server": header.get("image", ""),
-        "Connections a check": header.get("samples", ""),
+        "Connections per path": header.get("samples", ""),
         "Fails on": header.get("fail_on", ""),
         "Known defects": "accepted" if header.get("accept_known_defects") else "",
         "Required": ", ".join(map(str, header.get("require") or [])),
-        "Left out": ", ".join(map(str, header.get("without") or [])),
-        "Core checks left out": header.get("left_out_core_rows") or "",
+        "Excluded": ", ".join(map(str, header.get("without") or [])),
+        "Core checks not selected": header.get("left_out_core_rows") or "",
         "Seed": header.get("seed", ""),
     }
-    return [(name, str(value)) for name, value in told.items() if value != ""]
+    return [(name, str(value)) for name, value in facts.items() if value != ""]
 
 
-def _facts(run: RecordedRun) -> list[Told]:
+def _facts(run: RecordedRun) -> list[HeadFact]:
     found, families = dict(run.facts), _families(run)
-    told = []
+    known = []
     for name, title in NAMES.items():
         if name == "families" and families:
             why = sorted({run.features[f"family.{each.lower()}"].why for each in families})
-            told.append(Told(title, ", ".join(families), "; ".join(why)))
+            known.append(HeadFact(title, ", ".join(families), "; ".join(why)))
         for each in [one for one in found if one == name or one.startswith(f"{name}.")]:
             fact = found.pop(each)
-            told.append(Told(title + each[len(name) :].replace(".", ": ").replace("-", " "), fact.value, fact.decided))
-    rest = [Told(_title(name), fact.value, fact.decided) for name, fact in found.items()]
-    return told + rest
+            known.append(
+                HeadFact(title + each[len(name) :].replace(".", ": ").replace("-", " "), fact.value, fact.decided)
+            )
+    rest = [HeadFact(_title(name), fact.value, fact.decided) for name, fact in found.items()]
+    return known + rest
 
 
 def _title(name: str) -> str:
@@ -192,23 +194,23 @@ def _title(name: str) -> str:
 
 
 def _nodes(topology: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Each node: its name, the parts it plays, its own addresses."""
+    """Each node: its name, its roles in the run, its internal addresses."""
     nodes, roles = topology.get("nodes"), topology.get("roles")
     if not isinstance(nodes, Mapping):
         return []
     parts: dict[str, list[str]] = {}
     for role, node in roles.items() if isinstance(roles, Mapping) else ():
         parts.setdefault(str(node), []).append(str(role))
-    told = []
+    found = []
     for name, node in nodes.items():
         internal = node.get("internal") if isinstance(node, Mapping) else None
         own = internal.values() if isinstance(internal, Mapping) else []
-        told.append((str(name), ", ".join(parts.get(str(name), [])), ", ".join(map(str, own))))
-    return told
+        found.append((str(name), ", ".join(parts.get(str(name), [])), ", ".join(map(str, own))))
+    return found
 
 
 def _profiles(run: RecordedRun) -> list[tuple[str, list[Part], str]]:
-    """Each profile with its levels, and a link to its checks."""
+    """Each profile with its levels and a link to its checks."""
     checks = run.qualified
     names = dict.fromkeys([*Profile, *(check.profile for check in checks)])
     found = []
@@ -228,7 +230,7 @@ def _part(run: RecordedRun, level: Level, checks: list[Any]) -> Part:
         verdict, word = "none", "no checks"
     elif bad:
         verdict = bad[0] if bad[0] != Status.ERROR.value or Status.FAIL.value not in by else Status.FAIL.value
-        word = {"fail": "fails", "flaky": "is flaky", "error": "was not judged", "inconclusive": "is open"}.get(
+        word = {"fail": "fails", "flaky": "is flaky", "error": "was not judged", "inconclusive": "is inconclusive"}.get(
             verdict, "not judged" if by.get("unjudged") == len(checks) else "not all judged"
         )
     elif not run.whole:
@@ -241,12 +243,12 @@ def _part(run: RecordedRun, level: Level, checks: list[Any]) -> Part:
         verdict = "known" if "known" in by else "pass"
         known = [run.verdicts[check.id] for check in checks if run.verdicts[check.id].status is Status.KNOWN]
         word = "known defects" if any(map(is_defect, known)) else "allowed differences" if known else "as required"
-        word += ", as far as tested" if "unsupported" in by else ""
+        word += ", some not tested" if "unsupported" in by else ""
     return Part(level.value, verdict, word, found)
 
 
 def _phases(run: RecordedRun) -> list[Span]:
-    """The phases on the run's own time, so that what went on side by side is seen."""
+    """The phases on the run's timeline; it shows which overlap."""
     if not run.phases:
         return []
     first = min(phase.at - phase.seconds for phase in run.phases)
@@ -263,11 +265,11 @@ def _phases(run: RecordedRun) -> list[Span]:
 
 
 def _samples(samples: object) -> list[tuple[int, str]]:
-    """How much it proves that none of so many differed, at 95 % confidence; this run's own number among others."""
+    """The highest share that may differ if none of n connections does, at 95 % confidence, for several n."""
     own = samples if isinstance(samples, int) and samples > 0 else 200
     return [(each, f"{100 * (1 - 0.05 ** (1 / each)):.2g}") for each in sorted({20, 60, 200, 1000, own})]
 
 
 def repeat(run: RecordedRun, check: str) -> str:
-    """The command that asks one check again."""
+    """The command that repeats one check."""
     return f"{run.header['command']} {shlex.quote(check)}"

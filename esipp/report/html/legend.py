@@ -1,117 +1,117 @@
-"""What the page's signs mean and what to do about them: fixed text, for whoever reads a report for the first time."""
+"""Texts of the report's legend: letters, verdicts, levels, and troubleshooting."""
 
 LETTERS = (
-    ("C", "the client's own address (of a host process: an address of its node)"),
+    ("C", "the client's own address (for a host process: an address of its node)"),
     ("N", "an address of a node"),
-    ("H", "an address of the backend's own node, by a backend that reached itself (hairpin)"),
+    ("H", "an address of the backend's own node: the backend reached itself (hairpin)"),
     ("P", "another pod's address"),
     ("L", "the load balancer's address"),
     ("X", "any other address, or an answer that the client cannot use"),
-    ("-", "nothing: the client got no answer"),
+    ("-", "none: the client got no answer"),
 )
-"""What a backend saw, as the matrix has it."""
+"""The letters of the matrix and their meaning."""
 
 VERDICTS = (
-    ("pass", "Every single observation is as required.", "Nothing."),
+    ("pass", "Every observation is as required.", "Nothing."),
     (
         "fail",
-        "Not one observation, or not what must hold throughout, is as required; the controls held, so it is the "
-        "cluster's doing.",
-        "Begin with the failures above: those of one cause stand together. Core and extended checks make the run fail.",
+        "No observation is as required, or a condition that must always hold was violated. The controls held, so the "
+        "cluster is the cause.",
+        "Start with the failures above; they are grouped by cause. Core and extended checks make the run fail.",
     ),
     (
         "flaky",
-        "In one window some observations are right and some are wrong.",
-        "Look at the time strip of the check: at which time, at which node? A product that is right sometimes is not.",
+        "Within one observation window, some observations are right and some are wrong.",
+        "Look at the check's time strip: when, and at which node? Behaviour that is only sometimes right fails.",
     ),
     (
         "known",
-        "It differs for a reason that is known: allowed by the API, a known defect, or a finding of ours. It is not as "
-        "required.",
-        "Read the reason and its reference. A known defect or finding of a core check ends the run with exit code 1, "
-        "unless known defects are accepted.",
+        "The behaviour differs from the requirement for a documented reason: the API allows it, it is a known defect, "
+        "or it is a finding without an agreed cause.",
+        "Read the reason and its reference. A known defect or finding of a core check makes the run exit with code 1, "
+        "unless the run accepts known defects.",
     ),
     (
         "unsupported",
-        "It was not tested: the cluster lacks what it needs, or it was left out on request.",
-        "Read which feature is missing and how that was decided. A core check that was left out makes the run partial.",
+        "The check was not tested: the cluster lacks a feature that it needs, or the user excluded it.",
+        "Read which feature is missing and why. An excluded core check makes the run partial.",
     ),
     (
         "inconclusive",
-        "A precondition or a positive control did not hold, or it was not measured well enough: nothing is proven.",
-        "Repeat it; if it stays, look at the control's path first.",
+        "A precondition or a positive control did not hold, or the measurement was too coarse. Nothing is proven.",
+        "Repeat the check. If it stays inconclusive, look at the control's path first.",
     ),
     (
         "error",
         "The suite itself failed, or its two witnesses contradict each other.",
-        "Not a statement about the cluster. Repeat it, and report it with the check's files.",
+        "This says nothing about the cluster. Repeat the check, and report the error with the check's files.",
     ),
-    ("recorded", "Observed, where nothing is required: it neither passes nor fails.", "Read what was seen."),
+    ("recorded", "Nothing is required: the observation neither passes nor fails.", "Read the observation."),
 )
-"""The verdicts: what each means, and what to do."""
+"""Each verdict: its meaning, and what to do."""
 
 LEVELS = (
-    ("core", "The Kubernetes API contract and its documentation: every cluster must."),
-    ("extended", "The documented behaviour of kube-proxy: another data plane may differ, and then says so."),
+    ("core", "The Kubernetes API contract and its documentation: required of every cluster."),
+    ("extended", "Documented behaviour of kube-proxy: another data plane may differ if it documents that."),
     ("record", "Informational: nothing is required."),
 )
 
 SYMPTOMS = (
     (
         "N where C is required, from outside, on a Local service",
-        "The endpoint's node masquerades. Look there for a MASQUERADE or SNAT rule that is not kube-proxy's "
-        "(iptables-save -t nat, nft list ruleset), or for one of the network add-on's for traffic into the pod "
+        "The endpoint's node masquerades. Look there for a MASQUERADE or SNAT rule that kube-proxy did not write "
+        "(iptables-save -t nat, nft list ruleset), or for a rule of the network add-on for traffic into the pod "
         "network. The check's drawing shows between which interfaces the source changed.",
     ),
     (
         "N where C is required, between pods and through a ClusterIP",
-        "kube-proxy may run with masqueradeAll, or without knowing the pods' CIDR; or the network add-on masquerades "
-        "between pods.",
+        "kube-proxy may run with masqueradeAll or without the pod CIDR. Or the network add-on masquerades between "
+        "pods.",
     ),
     (
-        "A letter where - is required (a bare node answers)",
-        "The service proxy of that node ignores the traffic policy, a rule beside its own forwards the port, or its "
-        "rules are stale: is it alive, and up to date?",
+        "A letter where - is required (a node without local endpoints answers)",
+        "The service proxy of that node ignores the traffic policy, another rule forwards the port, or the proxy's "
+        "rules are stale. Check that the proxy runs and is up to date.",
     ),
     (
         "- where an answer is required",
-        "The node that was dialled has no rule for the service, a packet filter or NetworkPolicy drops it, or the "
-        "answer takes another way back. The packets tell how far the request came.",
+        "The dialled node has no rule for the Service, a packet filter or NetworkPolicy drops the request, or the "
+        "answer takes another route back. The captured packets show how far the request came.",
     ),
     (
         "- where H is required",
-        "A backend cannot reach itself through its service: hairpin mode of its bridge port is off, or nothing "
+        "A backend cannot reach itself through its Service: hairpin mode of its bridge port is off, or no rule "
         "masquerades such packets.",
     ),
     (
         "L where C is required",
-        "The load balancer is a proxy or masquerades. If it is meant to be a proxy, the client's address comes in "
-        "X-Forwarded-For or the PROXY protocol, and ipMode is to be Proxy.",
+        "The load balancer proxies or masquerades. If it is meant to be a proxy, X-Forwarded-For or the PROXY protocol "
+        "must carry the client's address, and ipMode must be Proxy.",
     ),
     (
         "C where L is required",
-        "The node answers in the load balancer's stead, so that the proxy is by-passed: is ipMode VIP?",
+        "The node answers instead of the load balancer and so bypasses the proxy. Check whether ipMode is VIP.",
     ),
-    ("X, an address of nobody", "A NAT device on the way, or an address that was given away after the run began."),
+    ("X, an unknown address", "A NAT device on the route, or an address that was assigned after the run started."),
     (
         "~ at one node or in one family only",
-        "That node's rules, or that family's, are being rewritten or are incomplete: compare its drawing with a "
-        "sibling's, and see the time strip for when it was.",
+        "The rules of that node or family are incomplete, or were being rewritten. Compare the check's drawing with "
+        "that of a similar check; the time strip shows when it happened.",
     ),
     (
         "A health check says 200 without a local endpoint, or 503 with one",
-        "The service proxy of that node is stale, or another process owns the health-check node port. See who listens "
-        "there, and whether the EndpointSlice is right.",
+        "The service proxy of that node is stale, or another process owns the health-check node port. Check which "
+        "process listens there, and whether the EndpointSlice is right.",
     ),
     (
-        "Traffic follows pods late, or requests are lost when pods end",
-        "Compare the loss with (N+1) times the load balancer's probe period: below it the balancer is as configured, "
-        "above it the node's health check, the balancer's threshold or the pods' grace period is to be looked at.",
+        "Traffic follows endpoint changes late, or requests are lost when pods terminate",
+        "Compare the loss with (N+1) times the load balancer's probe period. Below it, the balancer acts as "
+        "configured. Above it, check the node's health check, the balancer's threshold and the pods' grace period.",
     ),
     (
-        "Much is ? inconclusive",
-        "One thing the checks rest on does not hold, most often the direct path between pods, or a client that is "
-        "masqueraded before it reaches the cluster. Its control is named in the reason.",
+        "Many checks are ? inconclusive",
+        "A shared precondition does not hold: most often the direct path between pods, or a client is masqueraded "
+        "before it reaches the cluster. The reason names the control.",
     ),
 )
-"""If you see this, look there."""
+"""Symptoms, and where to look."""

@@ -1,4 +1,4 @@
-"""The checks as the page lists them, suite by suite: a matrix of those that are paths, groups of the others."""
+"""The page's list of checks by suite: a matrix of the path checks, groups of the others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ NAMES = {"source_ip": "Source IP", **TITLES}
 
 
 class Field(NamedTuple):
-    """A field of a matrix: what was seen, the worst verdict, and its checks, the worst of them first."""
+    """A field of a matrix: the letters seen, the worst verdict, and its checks, the worst first."""
 
     seen: str
     verdict: str
@@ -27,14 +27,14 @@ class Field(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of a matrix: its title, and its fields; None where there is no check."""
+    """A line of a matrix: its title and its fields; None for a field without checks."""
 
     title: str
     fields: list[Field | None]
 
 
 class Matrix(NamedTuple):
-    """A matrix: the clients in words, the families, the lines."""
+    """A matrix: clients and families across, lines down."""
 
     clients: list[str]
     families: list[str]
@@ -42,7 +42,7 @@ class Matrix(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A check of a group: what is its own of the group's id, and its verdict."""
+    """A check of a group: the part of its id that differs from the others, and its verdict."""
 
     id: str
     number: int
@@ -53,7 +53,7 @@ class Member(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Checks of one requirement: their ids as patterns, and each by what it differs in."""
+    """Checks of one requirement: their ids as patterns, and each check."""
 
     requirement: str
     patterns: list[str]
@@ -64,7 +64,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite's part of the page."""
+    """The section of one suite."""
 
     id: str
     title: str
@@ -142,7 +142,7 @@ def _groups(checks: list[RecordedCheck], verdicts: Mapping[str, Verdict], number
 
 
 def _own_parts(ids: Sequence[str]) -> list[str]:
-    """Of each id the parts that not all of them have; of a single one, or of equal ones, its last part."""
+    """The distinguishing parts of each id; the last part if nothing distinguishes it."""
     apart = [one.split(".") for one in ids]
     shared = set(apart[0]).intersection(*apart[1:]) if len(apart) > 1 else set()
     return [".".join(part for part in parts if len(apart) > 1 and part not in shared) or parts[-1] for parts in apart]

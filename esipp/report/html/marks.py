@@ -1,4 +1,4 @@
-"""The marks and words of verdicts, the same all over the page: a sign stands beside every colour."""
+"""Marks and words of verdicts, the same on the whole page: every colour comes with a sign."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ MARKS = {
     Status.RECORDED.value: "r",
     UNJUDGED: "∅",
 }
-"""As in the terminal's matrix, and a tick."""
+"""The signs of the terminal's matrix, and a tick for a pass."""
 
 WORDS = {
     Status.PASS.value: "as required",
@@ -32,17 +32,17 @@ WORDS = {
     Status.KNOWN.value: "known difference",
     Status.UNSUPPORTED.value: "not tested",
     Status.INCONCLUSIVE.value: "inconclusive",
-    Status.ERROR.value: "an error of ours",
+    Status.ERROR.value: "suite error",
     Status.RECORDED.value: "recorded only",
     UNJUDGED: "no verdict",
 }
 
 WORST = (UNJUDGED, *(status.value for status in WORST_FIRST))
-"""Said first of several."""
+"""Verdicts from the worst to the best."""
 
 
 class Count(NamedTuple):
-    """So many checks of one verdict."""
+    """How many checks have one verdict."""
 
     verdict: str
     mark: str
@@ -51,12 +51,12 @@ class Count(NamedTuple):
 
 
 def said_of(verdict: Verdict | None) -> str:
-    """A check's verdict, by its name; one without a verdict has a name, too."""
+    """The name of a check's verdict; ``UNJUDGED`` for a check without one."""
     return UNJUDGED if verdict is None else verdict.status.value
 
 
 def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Count]:
-    """How many checks have which verdict, the good ones first; known differences by their nature."""
+    """Checks by verdict, passes first; known differences also by nature."""
     given = [verdicts.get(check.id) for check in checks]
     found = Counter((said_of(each), each.nature if each else "") for each in given)
     order = sorted(found, key=lambda key: (key[0] != Status.PASS.value, -WORST.index(key[0]), key[1]))
@@ -64,7 +64,7 @@ def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> 
 
 
 def _word(name: str, nature: str) -> str:
-    """A verdict in words; a known difference with what it is."""
+    """A verdict in words; a known difference with its nature."""
     return f"{WORDS[name]} ({nature})" if nature else WORDS[name]
 
 
@@ -74,5 +74,5 @@ def worst(said: Iterable[str]) -> str:
 
 
 def letters(verdicts: Sequence[Verdict | None]) -> str:
-    """What was seen, as the matrix has it: two letters at most."""
+    """The letters of the matrix for what the backends saw: two at most."""
     return "".join(sorted({LETTERS[each] for verdict in verdicts if verdict for each in verdict.shown}))[:2]

@@ -1,4 +1,4 @@
-/* What the page knows of each row. Texts are only ever set as text: nothing of a ledger becomes markup. */
+/* The data of each check. Texts are only ever set as text: nothing from a ledger becomes markup. */
 const DATA = JSON.parse(document.getElementById('data').textContent);
 const LISTS = ['references', 'difference', 'controls', 'tally', 'files'];
 const SVG = 'http://www.w3.org/2000/svg';
@@ -7,7 +7,7 @@ const $ = (id) => document.getElementById(id);
 /** A text by its number. */
 const said = (number) => DATA.strings[number || 0];
 
-/** An element with attributes and children; what is false or null is left out. */
+/** An element with attributes and children; false and null ones are left out. */
 function make(name, attributes, ...children) {
   const svg = SVG_NAMES.has(name);
   const made = svg ? document.createElementNS(SVG, name) : document.createElement(name);
@@ -19,46 +19,46 @@ function make(name, attributes, ...children) {
 }
 const SVG_NAMES = new Set(['svg', 'title', 'desc', 'line', 'rect', 'circle', 'path', 'text', 'g', 'tspan']);
 
-/** The rows, each made when it is first asked for. */
-const ROWS = new Array(DATA.rows.length);
-function row(number) {
-  if (!ROWS[number]) {
-    const told = DATA.rows[number];
+/** The checks, each made at first use. */
+const CHECKS = new Array(DATA.rows.length);
+function checkAt(number) {
+  if (!CHECKS[number]) {
+    const record = DATA.rows[number];
     const made = { number };
     DATA.columns.forEach((name, at) => {
-      made[name] = LISTS.includes(name) ? told[at] || [] : said(told[at]);
+      made[name] = LISTS.includes(name) ? record[at] || [] : said(record[at]);
     });
-    ROWS[number] = made;
+    CHECKS[number] = made;
   }
-  return ROWS[number];
+  return CHECKS[number];
 }
 
-/** What was seen of a path. */
-const PATHS = new Map(DATA.paths.map((told) => [said(told[0]), told]));
+/** The observations of a path. */
+const PATHS = new Map(DATA.paths.map((record) => [said(record[0]), record]));
 function pathOf(name) {
-  const told = PATHS.get(name);
-  if (!told) return null;
-  const probes = told[1].map((each) => ({
+  const record = PATHS.get(name);
+  if (!record) return null;
+  const probes = record[1].map((each) => ({
     seq: each[0], times: each[1], outcome: said(each[2]), source: said(each[3]), dialled: said(each[4]),
     seen: said(each[5]), pod: said(each[6]), node: said(each[7]), start: each[8], length: each[9], detail: said(each[10]),
   }));
-  const packets = told[2].map((each) => ({
+  const packets = record[2].map((each) => ({
     seq: each[0], words: said(each[1]), delivered: said(each[2]), change: said(each[3]), contradiction: said(each[4]),
     alike: each[5],
   }));
-  return { probes, packets, obstacle: said(told[3]), more: told[4] };
+  return { probes, packets, obstacle: said(record[3]), more: record[4] };
 }
 
-/** Rows by id, made once. */
+/** The numbers of checks by id, made once. */
 let byId = null;
 function numberOf(id) {
-  byId = byId || new Map(DATA.rows.map((told, number) => [said(told[0]), number]));
+  byId = byId || new Map(DATA.rows.map((record, number) => [said(record[0]), number]));
   return byId.has(id) ? byId.get(id) : -1;
 }
 
 /** Address without its port: ``[fd00::1]:80`` is ``fd00::1``. */
 const addressOf = (end) => end.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
-/** Whose an address is, if anybody's. */
+/** The owner of an address; empty if it is unknown. */
 const ownerOf = (end) => DATA.addresses[addressOf(end)] || '';
 
 /** What a probe showed, in a few words. */
@@ -69,7 +69,7 @@ function shown(probe) {
   return `${probe.outcome}: ${whose}`;
 }
 
-/** A verdict as it is shown everywhere: sign and word. */
+/** A verdict as the whole page shows it: sign and word. */
 const verdictMark = (verdict, word) => make('strong', { class: `v v-${verdict}` }, `${DATA.marks[verdict]} ${word || DATA.words[verdict]}`);
 
 /** References by their numbers, each as a link where it has an address. */
@@ -88,9 +88,9 @@ function command(text) {
   return make('div', { class: 'command' }, make('pre', { tabindex: '0' }, make('code', null, text)), make('button', { type: 'button', class: 'copy', 'data-copy': text }, 'Copy'));
 }
 
-/** Say something to whoever listens to the page. */
+/** Announce a text to screen readers. */
 function tell(text) {
-  $('told').textContent = text;
+  $('announced').textContent = text;
 }
 
 async function copy(button) {

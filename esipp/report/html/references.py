@@ -1,4 +1,4 @@
-"""References as links of the page."""
+"""References as HTML links."""
 
 from markupsafe import Markup, escape
 

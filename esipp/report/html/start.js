@@ -1,24 +1,24 @@
-/* What happens when. */
+/* Start the page and connect its events. */
 fillForm();
 form.hidden = false;
 $('found').hidden = false;
 for (const button of document.querySelectorAll('.copy')) button.hidden = false;
 
-/** The page as its address says. */
+/** Set the page from its address. */
 function route() {
-  if (location.hash && !location.hash.includes('=') && !/%3D/i.test(location.hash)) return; // a part of the page
-  const told = fromAddress();
-  const changed = addressFor(told.filters, '') !== addressFor(state, '');
-  state = told.filters;
+  if (location.hash && !location.hash.includes('=') && !/%3D/i.test(location.hash)) return; // a section of the page
+  const address = fromAddress();
+  const changed = addressFor(address.filters, '') !== addressFor(state, '');
+  state = address.filters;
   showForm();
   if (changed) apply();
-  const number = told.row ? numberOf(told.row) : -1;
+  const number = address.row ? numberOf(address.row) : -1;
   if (number >= 0) {
-    if (!drawer.open || current !== number) openRow(number);
+    if (!drawer.open || current !== number) openCheck(number);
   } else {
     pushed = false;
-    closeRow();
-    if (told.row) tell(`There is no row ${told.row} in this run.`);
+    closeCheck();
+    if (address.row) tell(`This run has no check ${address.row}.`);
   }
 }
 
@@ -31,8 +31,8 @@ $('found').addEventListener('toggle', () => { if ($('found').open && !listed) li
 $('found-more').addEventListener('click', () => listMore(5 * AT_ONCE));
 $('drawer-before').addEventListener('click', () => step(-1));
 $('drawer-next').addEventListener('click', () => step(1));
-$('drawer-close').addEventListener('click', closeRow);
-drawer.addEventListener('click', (event) => { if (event.target === drawer) closeRow(); });
+$('drawer-close').addEventListener('click', closeCheck);
+drawer.addEventListener('click', (event) => { if (event.target === drawer) closeCheck(); });
 drawer.addEventListener('keydown', (event) => {
   if (event.target.closest('input, textarea, select') || event.altKey || event.ctrlKey || event.metaKey) return;
   if (event.key === 'ArrowLeft' && !event.target.closest('pre')) step(-1);
@@ -53,8 +53,8 @@ document.addEventListener('click', (event) => {
   event.preventDefault();
   if (!link.dataset.filter) goTo(link.getAttribute('href').slice(5));
   else {
-    const told = new URLSearchParams(link.dataset.filter);
-    filter({ q: '', verdict: [], ...Object.fromEntries(SELECTS.map((name) => [name, told.get(name) || ''])) }, false);
+    const params = new URLSearchParams(link.dataset.filter);
+    filter({ q: '', verdict: [], ...Object.fromEntries(SELECTS.map((name) => [name, params.get(name) || ''])) }, false);
     showForm();
     $('rows').scrollIntoView();
   }

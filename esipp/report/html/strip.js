@@ -1,9 +1,9 @@
-/* The probes in time: a lane for each thing that was seen, a bar for each group of probes. */
+/* The probes over time: a lane for each kind of observation, a bar for each group of probes. */
 
-/** Who dials a path, by its name. */
+/** The client of a path, from the path's name. */
 const dialler = (path) => (/(?:^|\.)([^.]+)-to-[^.]+(?:\.[^.]+)*$/.exec(path) || [])[1] || '';
 
-/** Lanes of a path: what was seen, with its probes. */
+/** The lanes of a path: each kind of observation with its probes. */
 function lanesOf(path, of) {
   const lanes = new Map();
   for (const probe of path.probes) {
@@ -21,11 +21,11 @@ function stepFor(length, most) {
   return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= least);
 }
 
-function stripOf(told, path, wide) {
+function stripOf(check, path, wide) {
   const lanes = lanesOf(path, '');
-  for (const [name] of told.controls) {
+  for (const [name] of check.controls) {
     const other = pathOf(said(name));
-    if (other && said(name) !== told.path && dialler(said(name)) === dialler(told.path)) lanes.push(...lanesOf(other, `control ${said(name)}`));
+    if (other && said(name) !== check.path && dialler(said(name)) === dialler(check.path)) lanes.push(...lanesOf(other, `control ${said(name)}`));
   }
   const probes = lanes.flatMap((lane) => lane.probes);
   const first = Math.min(...probes.map((each) => each.start));
@@ -67,7 +67,7 @@ function stripOf(told, path, wide) {
     parts.push(make('text', { x, y: y + 14, class: 'tick' }, `${Number(at.toFixed(6))} s`));
   }
   const height = y + 22;
-  const svg = make('svg', { class: 'strip', viewBox: `0 0 ${wide} ${height}`, width: wide, height, role: 'img', 'aria-labelledby': 'strip-t strip-d' }, make('title', { id: 'strip-t' }, 'The probes in time'), make('desc', { id: 'strip-d' }, words.join('; ')), ...parts);
-  const more = path.more ? make('p', null, `${path.more} more groups of probes are in the ledger.`) : null;
-  return [svg, make('p', { class: 'quiet small' }, 'A bar is a probe, or a burst of them with its count: filled where a backend answered, hollow where none did. Seconds are from the first probe that is shown, on the prober’s own clock.'), more].filter(Boolean);
+  const svg = make('svg', { class: 'strip', viewBox: `0 0 ${wide} ${height}`, width: wide, height, role: 'img', 'aria-labelledby': 'strip-t strip-d' }, make('title', { id: 'strip-t' }, 'The probes over time'), make('desc', { id: 'strip-d' }, words.join('; ')), ...parts);
+  const more = path.more ? make('p', null, `The ledger has ${path.more} more groups of probes.`) : null;
+  return [svg, make('p', { class: 'quiet small' }, 'A bar is one probe, or a burst of probes with its count. Filled: a backend answered. Hollow: no backend answered. Seconds count from the first probe shown, on the prober’s clock.'), more].filter(Boolean);
 }

@@ -1,4 +1,4 @@
-"""What is not fine, cause by cause; what differs or was not tested, reason by reason."""
+"""Failures by cause, and known differences and untested checks by reason."""
 
 from typing import Any, NamedTuple
 
@@ -14,13 +14,13 @@ from esipp.report.shared import common_factor
 
 
 class Trouble(NamedTuple):
-    """Checks of one cause: the first of them told whole, and links to all."""
+    """Checks with one cause: the first with all its details, and links to all."""
 
     verdict: str
     mark: str
     word: str
     first: RecordedCheck
-    told: dict[str, str]
+    details: dict[str, str]
     references: tuple[Reference, ...]
     likely: str
     repeat: str
@@ -29,7 +29,7 @@ class Trouble(NamedTuple):
 
 
 def troubles_of(run: RecordedRun, checks: list[RecordedCheck]) -> list[Trouble]:
-    """Every cause among these checks, the worst first, and of those equally bad the most binding."""
+    """Every cause among these checks: the worst first, then the strictest level."""
     paths = [check for check in checks if check.place]
     groups = [*causes_of_paths(paths, run.verdicts)]
     groups += causes_of_others([check for check in checks if not check.place], run.verdicts)
@@ -41,19 +41,19 @@ def troubles_of(run: RecordedRun, checks: list[RecordedCheck]) -> list[Trouble]:
 def _trouble(run: RecordedRun, group: list[RecordedCheck], paths: list[RecordedCheck]) -> Trouble:
     first = group[0]
     verdict = run.verdicts[first.id]
-    by = f" (by the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
-    believed = verdict.status is not Status.INCONCLUSIVE  # there nothing that was seen is
+    by = f" (from the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
+    believed = verdict.status is not Status.INCONCLUSIVE  # no observation of it counts
     compared = verdict.status in (Status.FAIL, Status.FLAKY) and first.place is not None
-    told = {
+    details = {
         "Required": first.requirement,
         "Expected": verdict.expected if believed else "",
         "Observed": verdict.observed + by if believed else "",
         "Packets": f"the source changed: {one_of(verdict.change)}" if believed and verdict.change else "",
         "Source ports": verdict.ports if believed else "",
-        "Rests on": verdict.witnesses if believed else "",
-        "Sees": verdict.sees,
+        "Based on": verdict.witnesses if believed else "",
+        "Precision": verdict.sees,
         "Reason": verdict.reason,
-        "Only": common_factor(group, paths, run.verdicts) if compared else "",
+        "Only affects": common_factor(group, paths, run.verdicts) if compared else "",
     }
     said = verdict.status.value
     return Trouble(
@@ -61,25 +61,25 @@ def _trouble(run: RecordedRun, group: list[RecordedCheck], paths: list[RecordedC
         MARKS[said],
         WORDS[said],
         first,
-        {name: text for name, text in told.items() if text},
+        {name: text for name, text in details.items() if text},
         first.references,
         verdict.likely,
         repeat(run, first.id),
         [(check.id, check.level.value, run.verdicts[check.id].observed if believed else "") for check in group],
-        _short(verdict, told),
+        _short(verdict, details),
     )
 
 
-def _short(verdict: Verdict, told: dict[str, str]) -> str:
-    """A cause in a line: where the source changed, else what was seen and what was not, else why nothing is known."""
+def _short(verdict: Verdict, details: dict[str, str]) -> str:
+    """A cause in one line: the observation, the requirement and the packets; else the reason."""
     if verdict.status in (Status.INCONCLUSIVE, Status.ERROR):
         return verdict.reason
-    seen = f"{verdict.observed}, where this is required: {verdict.expected}"
-    return f"{seen}; {told['Packets']}" if told["Packets"] else seen
+    seen = f"observed {verdict.observed}; expected {verdict.expected}"
+    return f"{seen}; {details['Packets']}" if details["Packets"] else seen
 
 
 def missing_of(run: RecordedRun, status: str) -> list[dict[str, Any]]:
-    """Each reason for which checks are known to differ, or were not tested, with its checks."""
+    """Each reason of known differences or of untested checks, with its checks."""
     return [
         {"why": reason.why, "references": reason.references, "of": ", ".join(reason.of), "rows": reason.checks}
         | {"nature": reason.nature, "levels": reason.told_levels}
@@ -88,6 +88,6 @@ def missing_of(run: RecordedRun, status: str) -> list[dict[str, Any]]:
 
 
 def instrument_of(run: RecordedRun) -> dict[str, Any]:
-    """The checks about our own reference load balancer: how many, their verdicts, and their causes."""
+    """The checks of the reference load balancer: number, verdicts and causes."""
     checks = run.instruments
     return {"rows": len(checks), "counts": counts(checks, run.verdicts), "troubles": troubles_of(run, checks)}

@@ -1,7 +1,7 @@
-/* The way of a packet: a line with a stop for whoever handled it. It turns dashed where the source is no more the client's. */
+/* The route of a packet: a line with a stop for each host that handled it, dashed once the source is no longer the client's. */
 const CHANGE = /^(before |beyond )?(\S+?)(?: to (\S+?))?, between (.+?) and (.+?): (\S+) became (\S+)$/;
 
-/** Where the source changed, by what packets told. */
+/** Where the source changed, from the words about the packets. */
 function changesOf(words) {
   return words.split('; ').map((text) => {
     const found = CHANGE.exec(text);
@@ -9,16 +9,16 @@ function changesOf(words) {
   }).filter(Boolean);
 }
 
-/** A change in words: of masqueraded packets of a node itself, often the port only. */
+/** A change in words; masquerading a node's own packets often changes only the port. */
 const became = (each) => (each.from === each.became ? `source port changed; its address stayed ${each.from}` : `source changed: ${each.from} → ${each.became}`);
 
-/** The pod that has an address; a client may be a backend too. */
+/** The pod that has an address; a client can be a backend too. */
 function podAt(end) {
   const owner = ownerOf(end);
   return owner.startsWith('client ') || owner.startsWith('pod ') ? owner.replace('client ', 'pod ') : 'a backend';
 }
 
-/** The nodes at which packets saw the request, in order. */
+/** The nodes at which packets show the request, in order. */
 function nodesOf(words) {
   const found = [...words.matchAll(/^at the (?:node|pod):\s+\S+ -> (\S+) on (\S+) (in|out) (\S+)$/gm)];
   const last = /^it was seen to go to no backend; last seen on (\S+) (in|out) (\S+)$/m.exec(words);
@@ -26,45 +26,45 @@ function nodesOf(words) {
   return found.map(([, to, node, way, card]) => ({ to, node, way, card }));
 }
 
-/** What is dialled, in words, from the end of the path's name. */
+/** The dialled entry in words, from the end of the path's name. */
 const ENTRIES = { clusterip: 'the ClusterIP', vip: 'the VIP', hostname: 'the host name' };
 function entryOf(path) {
   const name = (path.split('-to-').pop() || '').split('.')[0];
   return ENTRIES[name] || name.replaceAll('-', ' ');
 }
 
-/** How a probe ended that no backend answered as it should. */
+/** The outcome in words of a probe that got no right answer. */
 const ENDS = {
   timeout: 'the client got no answer',
   refused: 'the client was refused',
   reset: 'the client’s connection was reset',
-  unreachable: 'the client was told that it cannot be reached',
-  misdirected: 'the answer came from another address than was dialled: the client cannot use it',
+  unreachable: 'the client’s host reported the destination as unreachable',
+  misdirected: 'the answer came from another address than the dialled one, so the client cannot use it',
 };
 
-/** The nodes at which packets of a request were seen, or changed. */
+/** Whether packets of a request were captured or changed at a node. */
 const handledAt = (node, sights, changes) => sights.some((sight) => sight.node === node) || changes.some((each) => each.node === node || each.to === node);
 
-/** The stops of a way and the stretches between them. */
-function stopsOf(told, path) {
+/** The stops of a route. */
+function stopsOf(check, path) {
   const packet = path.packets[0] || null;
   const probe = (packet && path.probes.find((each) => each.seq === packet.seq && each.times === 1)) || path.probes.find((each) => each.outcome === 'answered') || path.probes[0];
   const sights = packet ? nodesOf(packet.words) : [];
   const changes = packet ? changesOf(packet.change) : [];
   const owner = probe.dialled ? ownerOf(probe.dialled) : '';
-  const home = DATA.homes[told.client] || '';
-  const stops = [{ kind: 'client', name: `client ${told.client}`, at: probe.source }];
+  const home = DATA.homes[check.client] || '';
+  const stops = [{ kind: 'client', name: `client ${check.client}`, at: probe.source }];
   const seenAt = (sight) => {
     const last = stops[stops.length - 1];
     if (last.node !== sight.node) stops.push({ kind: 'node', name: `node ${sight.node}${sight.node === home ? ' (the client’s own)' : ''}`, at: '', node: sight.node });
   };
   const dialled = owner.startsWith('node ') ? owner.slice(5) : '';
-  // what is told of the packets may not name the node dialled: another may have taken them up before it
+  // the packets' words need not name the dialled node: another node may have handled them first
   const unseen = dialled && sights.length > 0 && !handledAt(dialled, sights, changes);
   const left = [...sights];
   if (dialled && dialled !== home && !unseen && left.length && left[0].node === home) seenAt(left.shift()); // before it came to the other
   if (!owner.startsWith('pod ') && !owner.startsWith('client ')) {
-    const name = unseen ? `dialled: an address of node ${dialled}` : `dialled: ${owner || entryOf(told.path)}`;
+    const name = unseen ? `dialled: an address of node ${dialled}` : `dialled: ${owner || entryOf(check.path)}`;
     stops.push({ kind: 'entry', name, at: probe.dialled, node: unseen ? '' : dialled });
   }
   left.forEach(seenAt);
@@ -74,21 +74,21 @@ function stopsOf(told, path) {
   if (probe.pod || pod) {
     if (probe.node && stops[stops.length - 1].node !== probe.node) stops.push({ kind: 'node', name: `node ${probe.node}`, at: '', node: probe.node });
     const name = probe.pod ? `pod ${probe.pod}` : podAt(pod);
-    stops.push({ kind: 'backend', name: probe.pod || last.way === 'out' ? name : `towards ${name}, never seen to arrive`, at: pod });
+    stops.push({ kind: 'backend', name: probe.pod || last.way === 'out' ? name : `towards ${name}, arrival not captured`, at: pod });
   }
   if (!answered) stops.push({ kind: 'end', name: ENDS[probe.outcome] || `the client saw: ${probe.outcome}`, at: probe.detail });
   return { stops, changes, probe, packet, unseen: unseen ? dialled : '' };
 }
 
-/** The changes that lie at a stop, or on the stretch before it. */
+/** The changes at a stop, or on the stretch before it. */
 function takeChanges(changes, stop, before) {
   const taken = changes.filter((each) => !each.taken && (before ? each.where === 'before' || each.to : each.where !== 'before' && !each.to) && (each.to || each.node) === stop.node);
   for (const each of taken) each.taken = true;
   return taken;
 }
 
-function wayOf(told, path, wide) {
-  const { stops, changes, probe, packet, unseen } = stopsOf(told, path);
+function wayOf(check, path, wide) {
+  const { stops, changes, probe, packet, unseen } = stopsOf(check, path);
   const parts = [];
   const words = [];
   let y = 16;
@@ -131,10 +131,10 @@ function wayOf(told, path, wide) {
     for (const each of stop.node ? takeChanges(changes, stop, false) : []) turn(each);
   });
   const text = words.join('; then ');
-  const svg = make('svg', { class: 'way', viewBox: `0 0 ${wide} ${y + 20}`, width: wide, height: y + 20, role: 'img', 'aria-labelledby': 'way-t way-d' }, make('title', { id: 'way-t' }, 'The packet’s way'), make('desc', { id: 'way-d' }, text), ...parts);
+  const svg = make('svg', { class: 'way', viewBox: `0 0 ${wide} ${y + 20}`, width: wide, height: y + 20, role: 'img', 'aria-labelledby': 'way-t way-d' }, make('title', { id: 'way-t' }, 'The packet’s route'), make('desc', { id: 'way-d' }, text), ...parts);
   const untaken = changes.filter((each) => !each.taken).map((each) => make('p', null, `The source also changed elsewhere, ${each.where} ${each.node}: ${each.from} became ${each.became}.`));
-  const basis = packet && nodesOf(packet.words).length ? `As the packets of connection ${packet.seq} show it.` : 'As the prober and the echo server tell it; no packets show the way between.';
-  const beyond = unseen ? ` Whether it came by node ${unseen} is not told by them.` : '';
-  const others = lanesOf(path, '').length > 1 ? ' Not all probes showed the same: see them in time.' : '';
-  return [svg, ...untaken, make('p', { class: 'quiet small' }, `${basis}${beyond}${others} Solid line: the client’s own address. Dashed: another source. ◆: it changed there.`)];
+  const basis = packet && nodesOf(packet.words).length ? `Based on the packets of connection ${packet.seq}.` : 'Based on the prober and the echo server; no packets show the route between them.';
+  const beyond = unseen ? ` They do not show whether it passed node ${unseen}.` : '';
+  const others = lanesOf(path, '').length > 1 ? ' The probes differ: see them over time.' : '';
+  return [svg, ...untaken, make('p', { class: 'quiet small' }, `${basis}${beyond}${others} Solid line: the client’s own address. Dashed: another source. ◆: the source changed here.`)];
 }

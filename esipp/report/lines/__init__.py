@@ -1,1 +1,1 @@
-"""The sections that a run prints about what it measured, as lines of text."""
+"""Sections of the summary about measurements, as lines of text."""

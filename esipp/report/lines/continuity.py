@@ -1,4 +1,4 @@
-"""What the suite tells, as lines for people: a table by phase and way, and the proof of what was done. Pure."""
+"""The summary's section on continuity: a table by phase and way in, and the evidence of each action. Pure."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -12,20 +12,21 @@ from esipp.report.matrix import WIDTH
 
 
 def section(judge: Judge, uncertainty: float) -> list[str]:
-    """The part of the summary."""
+    """The lines of the section."""
     seen = judge.seen
     if seen.trouble:
         return [f"continuity: {seen.trouble}"]
     checking = seen.checking
-    bound = "unknown: the balancer does not tell"
+    bound = "unknown: the load balancer does not report it"
     if checking.bound is not None:
         bound = f"{checking.bound:.2f} s = (N+1) x period, N={checking.failures}, period {checking.period:.2f} s"
     families = [family for family in Family if any(key[1] is family for key in seen.streams)]
     ways = list(dict.fromkeys(way for way, _ in seen.streams))
     lines = [
-        f"steady traffic while things are done; pods serve on for {seen.serves:.0f} s when they are told to end",
-        f"reference balancers' bound {bound}; one clock, known to {1000 * uncertainty:.1f} ms",
-        f"the cluster's own balancer: {_own(seen.bound)}",
+        f"steady traffic during disruptions; terminating pods keep serving for {seen.serves:.0f} s; "
+        f"clock precise to {1000 * uncertainty:.1f} ms",
+        f"bound of the reference load balancers: {bound}",
+        f"the cluster's own load balancer: {_own(seen.bound)}",
         "",
         f"{'':<42}"
         + "   ".join(f"{family.value:<8}{'lost':>5}{'late':>5}{'gap':>7}{'broken':>7}" for family in families),
@@ -36,7 +37,7 @@ def section(judge: Judge, uncertainty: float) -> list[str]:
 
 
 def _own(bound: Bound | None) -> str:
-    return "nobody promises a bound" if bound is None else f"bound {bound.seconds:.2f} s, {bound.source}"
+    return "no bound is promised" if bound is None else f"bound {bound.seconds:.2f} s, {bound.source}"
 
 
 def _phase(judge: Judge, phase: Phase, ways: Iterable[Way], families: Sequence[Family]) -> list[str]:
@@ -49,7 +50,7 @@ def _phase(judge: Judge, phase: Phase, ways: Iterable[Way], families: Sequence[F
         lines.append(f"{phase.value if number == 0 else '':<16}{way.slug:<26}" + "   ".join(cells))
     if window is not None:
         took = f"{window.until - window.began:.1f} s: {window.words}"
-        took += f"; NOT SETTLED: {window.unsettled}" if window.unsettled else ""
+        took += f"; NOT STABLE AGAIN: {window.unsettled}" if window.unsettled else ""
         lines += textwrap.wrap(took, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return lines
 

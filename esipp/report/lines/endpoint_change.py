@@ -1,4 +1,4 @@
-"""What the suite tells of a balancer, as lines for people. Pure."""
+"""The summary's section on how load balancers follow endpoint changes. Pure."""
 
 import textwrap
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from esipp.judging.statistics import Distribution, family_wise_words
 from esipp.report.matrix import WIDTH
 
 OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
-"""Phases that are the same for both families: pods have no family, and nodePorts are asked in the first one only."""
+"""Phases without a family: pods have none, and nodePorts are probed in the first family only."""
 
 
 def section(judges: Sequence[Judge], seed: int, moves: int, uncertainty: float) -> list[str]:
-    """The part of the summary: a table a balancer, and the worst event of all."""
+    """The lines of the section: a table for each load balancer, and the worst event."""
     lines = [
-        f"load balancers that follow the pods: {moves} moves up and {moves} down each; --seed {seed}",
-        f"seconds on one clock (known to {1000 * uncertainty:.1f} ms)",
+        f"load balancers following endpoint changes: {moves} pods added and {moves} removed for each; --seed {seed}",
+        f"seconds on one clock, precise to {1000 * uncertainty:.1f} ms",
     ]
     lines += [f"{judge.result.balancer.value}: {judge.result.cut_short}" for judge in judges if judge.result.cut_short]
     tests = sum(len(judge.result.counted) for judge in judges)
@@ -43,7 +43,7 @@ def _holes(judge: Judge) -> list[tuple[float, Judge, Timeline, Family]]:
 
 
 def _weight(event: tuple[float, Judge, Timeline, Family]) -> tuple[float, bool]:
-    """What makes an event the worst; of two halves of a move the one whose losses they are, which is the down."""
+    """The severity of an event; of the two halves of a moved pod, the removal owns the losses."""
     outage, _, line, family = event
     return outage, not line.change.up and line.traffic[family].used
 
@@ -64,20 +64,20 @@ def _balancer(judge: Judge) -> list[str]:
                 lines.append(f"  {of:<4} {phase:<36}" + "   ".join(_numbers(side[phase]) for side in sides))
     for family in result.seen.vip:
         lines += [each for text in _facts(judge, family) for each in _fold(f"{family.value} {text}")]
-    return [*lines, *_fold(_checks(judge)), *_fold(_asked(judge))]
+    return [*lines, *_fold(_checks(judge)), *_fold(_spacing(judge))]
 
 
-def _asked(judge: Judge) -> str:
-    """How often we really asked."""
+def _spacing(judge: Judge) -> str:
+    """The measured spacing of the probes."""
     seen = judge.result.seen
     gaps = [Distribution.of(gap for each in of for gap in each.gaps()) for of in (seen.vip.values(), seen.checks)]
     spacing = [
-        f"{what} each {1000 * of.quantile(0.5):.0f} ms (p95 {1000 * of.quantile(0.95):.0f} ms)"
-        for what, of in zip(("a request of ours", "a health check of ours"), gaps, strict=True)
+        f"{what} every {1000 * of.quantile(0.5):.0f} ms (p95 {1000 * of.quantile(0.95):.0f} ms)"
+        for what, of in zip(("one request", "one health check of the suite"), gaps, strict=True)
         if of.samples
     ]
     longest = gaps[0].samples[-1] if gaps[0].samples else 0.0
-    return f"{', '.join(spacing)}; longest time without a request of ours: {longest:.2f} s"
+    return f"{', '.join(spacing)}; longest time without a request: {longest:.2f} s"
 
 
 def _fold(text: str) -> list[str]:
@@ -94,7 +94,7 @@ def _numbers(of: Distribution) -> str:
 
 def _facts(judge: Judge, family: Family) -> list[str]:
     changes, stream = judge.result.changes, judge.result.seen.vip[family]
-    # of the stream, not of the changes: a pod that goes elsewhere is two of them over one window
+    # from the stream, not the changes: a pod that moves to another node is two changes in one window
     since = min((each.cause for each in changes), default=0.0)
     until = max((line.until for line in judge.lines), default=0.0)
     asked = stream.view(since, until)
@@ -105,8 +105,8 @@ def _facts(judge: Judge, family: Family) -> list[str]:
         "reset": losses.reset,
         "wrong": losses.wrong + len(judge.wrong_at_vip[family]),
     }
-    told = ", ".join(f"{count} {name}" for name, count in by_kind.items())
-    facts = [f"{len(asked)} requests while pods moved: {told}; longest outage {losses.outage:.2f} s"]
+    losses_in_words = ", ".join(f"{count} {name}" for name, count in by_kind.items())
+    facts = [f"{len(asked)} requests during endpoint changes: {losses_in_words}; longest outage {losses.outage:.2f} s"]
     holes, bound = judge.holes(family), judge.bound
     if holes:
         stray = sum(each.line.traffic[family].losses.stray for each in holes)
@@ -115,7 +115,7 @@ def _facts(judge: Judge, family: Family) -> list[str]:
         rests = judge.result.promise.source
         if bound is not None:
             held = {each.against(bound) for each in holes}
-            how = "BROKEN" if Held.OVER in held else "not known well enough" if Held.UNKNOWN in held else "kept"
+            how = "EXCEEDED" if Held.OVER in held else "undecided, too imprecise" if Held.UNKNOWN in held else "kept"
             rests = f"bound {bound:.2f} s {how} ({judge.result.promise.source})"
         facts.append(f"{said}; {rests}")
     counted = judge.result.counted.get(family)
@@ -123,36 +123,38 @@ def _facts(judge: Judge, family: Family) -> list[str]:
 
 
 def _checks(judge: Judge) -> str:
-    told, seen = judge.result.told, judge.result.observed
+    reported, seen = judge.result.told, judge.result.observed
     parts = []
-    if told.bound is not None:
-        parts.append(f"by its own word: N={told.failures}, period {told.period:.2f} s")
+    if reported.bound is not None:
+        parts.append(f"reported: N={reported.failures}, period {reported.period:.2f} s")
     if seen.sources:
         found = seen.checking
         counts = ", ".join(f"{n} x{seen.failures.count(n)}" for n in sorted(set(seen.failures))) or "none"
         period = f"{found.period:.3f} s" if found.period is not None else "unknown"
         parts.append(f"observed at the nodes: period {period}, failed checks until it acted: {counts}")
-    return "health checks " + ("; ".join(parts) or "by the balancer: none were seen")
+    return "health checks " + ("; ".join(parts) or "from the load balancer: none observed")
 
 
 def story(line: Timeline, family: Family) -> list[str]:
-    """The timeline of one change, from its cause on."""
+    """The timeline of one endpoint change, from its cause."""
     change, seen = line.change, line.traffic[family]
     came = "ready" if change.up else "gone or unready"
-    last = "first" if change.up else "last"
+    end = "first" if change.up else "last"
+    cause = f"cause: pod {change.pod} on node {change.node} {change.kind.value}"
     moments = [
-        (change.cause, f"cause: pod {change.pod} on node {change.node} {change.kind.value} (move {change.number})"),
-        (line.trigger, f"trigger: our watch sees the pod {came}"),
-        (line.slice, "the EndpointSlices have it"),
-        (line.health.get(family), f"the node's health check says {200 if change.up else 503}"),
-        (line.path, f"the node's nodePort {'answers' if change.up else 'answers no more'}"),
-        (seen.decision, f"the balancer takes the node for {'' if change.up else 'un'}healthy"),
+        (change.cause, f"{cause} (endpoint change {change.number})"),
+        (line.trigger, f"trigger: the watch shows the pod {came}"),
+        (line.slice, "the EndpointSlices show it"),
+        (line.health.get(family), f"the node's health check answers {200 if change.up else 503}"),
+        (line.path, f"the node's nodePort {'answers' if change.up else 'stops answering'}"),
+        (seen.decision, f"the load balancer considers the node {'' if change.up else 'un'}healthy"),
         (seen.losses.first, "first request lost at the VIP"),
         (seen.losses.last, f"last request lost at the VIP ({seen.losses.count} in all, {seen.losses.stray} stray)"),
-        (seen.at, f"{last} request through the node"),
+        (seen.at, f"{end} request through the node"),
     ]
-    there = sorted((at, text) for at, text in moments if at is not None)
-    told = [f"  {at - change.cause:+8.3f} s  {text}" for at, text in there]
+    known = sorted((at, text) for at, text in moments if at is not None)
+    lines = [f"  {at - change.cause:+8.3f} s  {text}" for at, text in known]
     never = [text for at, text in moments[1:5] if at is None and not (change.graceful and "nodePort" in text)]
-    told += [f"  {'never':>8}    {text}" for text in never]
-    return [*told, f"  {line.until - change.cause:+8.3f} s  the next move; longest outage {seen.losses.outage:.2f} s"]
+    lines += [f"  {'never':>8}    {text}" for text in never]
+    after = f"{line.until - change.cause:+8.3f} s  the next endpoint change"
+    return [*lines, f"  {after}; longest outage {seen.losses.outage:.2f} s"]

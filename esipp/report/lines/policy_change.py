@@ -1,4 +1,4 @@
-"""What a run says of flips on a terminal: how many, how long each took, what was lost meanwhile. Pure."""
+"""The summary's section on policy changes: their number, their duration and the lost requests. Pure."""
 
 from collections import Counter
 
@@ -12,14 +12,14 @@ NAME = 40
 
 
 def section(seen: Seen) -> list[str]:
-    """The lines; none where nothing was seen."""
-    lines = _beside(seen.window) if seen.window else []
+    """The lines of the section; none without observations."""
+    lines = _isolation(seen.window) if seen.window else []
     ground = seen.ground
     if ground is None or not seen.courses:
         return lines
     if lines:
         lines.append("")
-    lines.append("flips: seconds from the patch until new connections are as the policy says, and stay so")
+    lines.append("policy changes: seconds from the patch until new connections follow the policy for good")
     lines.append(
         f"  {'':<{NAME}}" + "   ".join(f"to {to:<8}{'p50':>3}{'max':>7}{'n':>4}" for to in _DIRECTIONS) + "   lost"
     )
@@ -31,28 +31,28 @@ def section(seen: Seen) -> list[str]:
 _DIRECTIONS = (TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL)
 
 
-def _beside(window: Window) -> list[str]:
+def _isolation(window: Window) -> list[str]:
     made = Counter(name for name, _ in window.flips)
-    told = ", ".join(f"{name} {count} times" for name, count in sorted(made.items()))
+    changes = ", ".join(f"{name} {count} times" for name, count in sorted(made.items()))
     total = sum(each.count for of in window.evidence.observations.values() for each in of)
-    lines = [f"side by side: {total} connections on {len(window.evidence.observations)} paths of steady services"]
-    lines.append(f"  meanwhile flipped: {told}" + (f"; but {window.doubt()}" if window.doubt() else ""))
+    lines = [f"isolation: {total} connections on {len(window.evidence.observations)} paths of unchanged Services"]
+    lines.append(f"  policy changes in that time: {changes}" + (f"; but {window.doubt()}" if window.doubt() else ""))
     return lines
 
 
 def _course(service: Flipping, course: Course, ground: Ground) -> list[str]:
     made = len(list(course.flips_made()))
-    lines = [f"  {service}: {made} of {course.planned} flips"] if made < course.planned else []
+    lines = [f"  {service}: {made} of {course.planned} policy changes"] if made < course.planned else []
     for at, family in course.data:
         lines.append(f"  {f'{service} {family} {at}':<{NAME}}" + _times(course, ground, at, family))
     for (at, family), why in course.obstacles.items():
         lines.append(f"  {service} {family} {at}: {why}")
     for family in Family:
         for claim in (FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_AGAIN):
-            told = say_port_times(course, ground, family, claim)
+            words = say_port_times(course, ground, family, claim)
             lines += (
-                [f"  {f'{service} {family} health port':<{NAME}}{claim.value.replace('-', ' ')}: {told}"]
-                if told
+                [f"  {f'{service} {family} health port':<{NAME}}{claim.value.replace('-', ' ')}: {words}"]
+                if words
                 else []
             )
     for each in course.kept:
@@ -76,5 +76,5 @@ def _times(course: Course, ground: Ground, at: At, family: Family) -> str:
         if ground.shown(at, sample)[0] is Shown.NONE and at is not At.BARE_NODE
     )
     total = sum(len(phase.samples) for phase in phases)
-    told = "" if at is At.BARE_NODE else f"   {sum(lost.values())} of {total}"
-    return "   ".join(columns) + told
+    losses = "" if at is At.BARE_NODE else f"   {sum(lost.values())} of {total}"
+    return "   ".join(columns) + losses
