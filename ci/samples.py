@@ -10,7 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci import records
-from esipp.ledger.reading import LEDGER, RecordedRun, read_run
+from esipp.app.judge import judge_again
+from esipp.checks.catalog import all_checks
+from esipp.ledger.reading import LEDGER, RecordedRun
+from esipp.ledger.recorded_checks import check_record, read_check
+from esipp.ledger.recorded_run import read_past
 from esipp.report.comparing import diff_report, merge_report
 from esipp.report.comparing.diff import compare
 from esipp.report.comparing.document import as_markdown
@@ -25,11 +29,20 @@ PLACE = Path("runs/latest")
 
 @cache
 def run(name: str) -> RecordedRun:
-    """A recorded run."""
+    """A recorded run, judged again: its reports have today's words."""
     with TemporaryDirectory() as folder:
         ledger = Path(folder) / LEDGER
         ledger.write_bytes(lzma.decompress((FOLDER / f"{name}.{LEDGER}.xz").read_bytes()))
-        return replace(read_run(ledger), folder=PLACE)
+        past = read_past(ledger)
+    recorded = {check.id for check in past.run.checks}
+    checks = [check for check in all_checks() if check.id in recorded]
+    again = judge_again(past, checks)
+    return replace(
+        past.run,
+        folder=PLACE,
+        checks=[read_check(check_record(check)) for check in checks],
+        verdicts=dict(again.verdicts),
+    )
 
 
 def _report(name: str, form: str) -> Callable[[], str]:
