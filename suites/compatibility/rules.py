@@ -218,9 +218,9 @@ def load_balancers_only() -> Rows:
         API_CLASS,
         KEP_1959,
     )
-    for name, value in (("changed", ANOTHER_CLASS), ("removed", None)):
+    for name, verb, value in (("changed", "change", ANOTHER_CLASS), ("removed", "remove", None)):
         made = chain(f"class-{name}", create(**LB), merge("edited", loadBalancerClass=value))
-        said = f"The API server refuses an update after which the loadBalancerClass is {name}"
+        said = f"The API server refuses to {verb} the loadBalancerClass of a load balancer"
         changes = "another implementation takes over a load balancer while the first one still serves it"
         yield from refusal(
             f"class.{name}",
