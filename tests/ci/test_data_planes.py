@@ -129,7 +129,7 @@ def test_a_known_difference_that_a_run_does_not_show_is_named() -> None:
     (line,) = expiry.expired([run(NFTABLES, told(Status.PASS))])
     assert SHORT_CIRCUIT.reason in line
     assert line.startswith("kube-proxy nftables, esipp-network, dual-stack, Kubernetes 1.32: ")
-    assert "seen on none of 1 check:" in line
+    assert "showed in none of 1 check." in line
     assert expiry.expired([run(NFTABLES, known())]) == []
     assert expiry.expired([run({**NFTABLES, "kube-proxy-version": "v1.36.3"}, told(Status.PASS))]) == []
     assert expiry.expired([run(NFTABLES, told(Status.UNSUPPORTED))]) == [], "the check was not asked"
