@@ -1,1 +1,1 @@
-"""What is claimed: read a suite as the test plan. Checks are in checks.py, one short test judges them."""
+"""Test suites as data: each suite is a test plan. checks.py has its checks, and one short test runs them."""

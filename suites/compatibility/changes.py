@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from suites.compatibility.requirements import *
 
-Rows = Iterator[Check]
+Checks = Iterator[Check]
 
 KEPT = {"internalTrafficPolicy": "Local", "sessionAffinity": "ClientIP"}
 """Fields of every Service of this module that no change may affect."""
@@ -25,7 +25,7 @@ def to_type(kind: str, **spec: object) -> Step:
     return merge("changed", **TYPES[kind], **spec)
 
 
-def from_one_type_to_another() -> Rows:
+def from_one_type_to_another() -> Checks:
     """Yield checks of all six changes of type, with Local and with Cluster."""
     for before in TYPES:
         for after in TYPES:
@@ -34,7 +34,7 @@ def from_one_type_to_another() -> Rows:
                     yield from _changed(before, after, policy)
 
 
-def _changed(before: str, after: str, policy: str) -> Rows:
+def _changed(before: str, after: str, policy: str) -> Checks:
     """Yield checks of one change of type. A ClusterIP Service has no policy: the change sets it, or it defaults."""
     name = f"{before}-to-{after}.{policy.lower()}"
     chosen = {"externalTrafficPolicy": policy}
@@ -104,7 +104,7 @@ def _changed(before: str, after: str, policy: str) -> Rows:
     yield say("rest", what, same, API_ITP, KEP_2086, API_AFFINITY, **rest)
 
 
-def from_policy_to_policy() -> Rows:
+def from_policy_to_policy() -> Checks:
     """Yield checks of changes from Local to Cluster and back, on load balancers and NodePort Services."""
     away, back = merge("away", **CLUSTER), merge("back", **LOCAL)
     made = chain("round-trip", create(**LB, **LOCAL, **KEPT), away, claim(HAD), back)
@@ -206,7 +206,7 @@ def from_policy_to_policy() -> Rows:
     )
 
 
-def to_external_name() -> Rows:
+def to_external_name() -> Checks:
     """Yield checks of a load balancer that becomes an ExternalName Service: all its fields are cleared."""
     edit = merge("changed", type="ExternalName", externalName="esipp.example", clusterIP=None)
     made = chain("loadbalancer-to-externalname", create(**LB, **LOCAL, **KEPT), BALANCED, edit, claim(HAD))
@@ -223,7 +223,7 @@ def to_external_name() -> Rows:
     )
 
 
-def contradictions() -> Rows:
+def contradictions() -> Checks:
     """Yield checks of updates that set a field which no longer applies: the API server refuses them."""
     silently = "the API server drops the requested value silently"
     local, plain = create(**LB, **LOCAL), create(**NODE_PORTS, **LOCAL)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from suites.compatibility.requirements import *
 
-Rows = Iterator[Check]
+Checks = Iterator[Check]
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OURS = {**LB, **LOCAL, "internalTrafficPolicy": "Local"}
@@ -59,7 +59,7 @@ EDITS = {
         SERVER_SIDE_APPLY,
     ),
     "kubectl-apply": (
-        "A kubectl apply whose manifests never had a policy",
+        "A kubectl apply of manifests that never had a policy",
         Step(
             "edited",
             Verb.STRATEGIC,
@@ -76,7 +76,7 @@ EDITS = {
 }
 
 
-def edits_of_other_fields() -> Rows:
+def edits_of_other_fields() -> Checks:
     """Yield checks that each kind of edit keeps the policies, the health-check node port and the nodePort."""
     for name, (said, edit, because) in EDITS.items():
         notes = {LAST_APPLIED: _manifest(8081)} if name == "kubectl-apply" else None
@@ -96,7 +96,7 @@ def edits_of_other_fields() -> Rows:
         yield check(f"client.{name}.rest", CORE, text, made, wants, breaks, because, API_NODE_PORT, given=given)
 
 
-def server_side_apply() -> Rows:
+def server_side_apply() -> Checks:
     """Yield checks of server-side apply: without conflict, with a conflict, with force, and with shared ownership."""
     others = {"metadata": {"labels": {"esipp-apply": "beside"}}, "spec": {"selector": {"esipp.dev/more": "yes"}}}
     mine = Step(
@@ -167,7 +167,7 @@ def server_side_apply() -> Rows:
     )
 
 
-def updates_by_old_clients() -> Rows:
+def updates_by_old_clients() -> Checks:
     """Yield checks of updates by a client older than the fields: its library drops them and writes the object back.
 
     An update replaces the whole object, so a missing optional field is an unset field. An unset policy defaults to

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from suites.compatibility.requirements import *
 
-Rows = Iterator[Check]
+Checks = Iterator[Check]
 
 DIALECTS = {
     stage: (
@@ -26,7 +26,7 @@ def chain(name: str, *steps: Step) -> Chain:
     return Chain(f"old-{name}", steps)
 
 
-def without_fields() -> Rows:
+def without_fields() -> Checks:
     """Yield checks of a pre-1.7 manifest: annotations with OnlyLocal and a health-check port, and no fields."""
     for stage, (traffic, port) in DIALECTS.items():
         for kind, base in KINDS.items():
@@ -52,7 +52,7 @@ def without_fields() -> Rows:
             yield check(f"{name}.warning", EXTENDED, text, made, silent, "a warning", *OLD_FORMS)
 
 
-def against_fields() -> Rows:
+def against_fields() -> Checks:
     """Yield checks of annotations that contradict a field: the field counts."""
     for stage, (traffic, port) in DIALECTS.items():
         for kind, base in KINDS.items():
@@ -91,7 +91,7 @@ def against_fields() -> Rows:
             )
 
 
-def added_later() -> Rows:
+def added_later() -> Checks:
     """Yield checks of annotations that a client adds to a Service and removes again."""
     for stage, (traffic, port) in DIALECTS.items():
         for kind, base in KINDS.items():
@@ -111,7 +111,7 @@ def added_later() -> Rows:
                 yield check(name, CORE, said, made, wants, EFFECT, *OLD_FORMS)
 
 
-def no_listeners() -> Rows:
+def no_listeners() -> Checks:
     """Yield checks that no node listens on the annotation's port, while every node does on the field's port."""
     for stage, (traffic, port) in DIALECTS.items():
         notes = {traffic: "OnlyLocal", port: Ref("free", "port", text=True)}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from suites.compatibility.requirements import *
 
-Rows = Iterator[Check]
+Checks = Iterator[Check]
 
 IPS = {"type": "ClusterIP", "externalIPs": ["192.0.2.70"]}
 EXTERNAL = frozenset({"external-ips"})
@@ -18,7 +18,7 @@ def chain(name: str, *steps: Step) -> Chain:
     return Chain(f"rule-{name}", steps)
 
 
-def where_a_policy_belongs() -> Rows:
+def where_a_policy_belongs() -> Checks:
     """Yield checks of which Services may have an externalTrafficPolicy: those that accept external traffic."""
     takes = "the API server accepts the field where it has no meaning"
     for value, spec in (("local", LOCAL), ("cluster", CLUSTER)):
@@ -65,7 +65,7 @@ def where_a_policy_belongs() -> Rows:
     yield check("policy.nodeport.empty", EXTENDED, said, made, taken("created", policy="Cluster"), defaults, VALIDATION)
 
 
-def which_values() -> Rows:
+def which_values() -> Checks:
     """Yield checks of the values of both policies: exactly Cluster and Local, not those of the old annotations."""
     takes = "the API server accepts a value that no data plane knows, or translates an old one"
     for value, kind in (("OnlyLocal", LB), ("Global", LB), ("local", NODE_PORTS), ("LOCAL", LB), ("OnlyLocal ", LB)):
@@ -100,7 +100,7 @@ def which_values() -> Rows:
             yield check(f"policy.both.{name}", CORE, said, made, wants, mixed, API_ETP, API_ITP, KEP_2086)
 
 
-def health_ports() -> Rows:
+def health_ports() -> Checks:
     """Yield checks of requested health-check node ports: only where needed, in the range, and free."""
     takes = "the API server accepts the field where it has no meaning"
     ask = {"healthCheckNodePort": FREE_PORT}
@@ -178,7 +178,7 @@ def health_ports() -> Rows:
     yield check("health-port.is-no-nodeport", CORE, said, made, wants, twice, API_NODE_PORT, REGISTRY)
 
 
-def load_balancers_only() -> Rows:
+def load_balancers_only() -> Checks:
     """Yield checks of fields for load balancers only: source ranges, class, and allocation of nodePorts."""
     takes = "the API server accepts the field where it has no meaning"
     fields = (
@@ -218,9 +218,9 @@ def load_balancers_only() -> Rows:
         API_CLASS,
         KEP_1959,
     )
-    for name, value in (("changed", ANOTHER_CLASS), ("removed", None)):
+    for name, verb, value in (("changed", "change", ANOTHER_CLASS), ("removed", "remove", None)):
         made = chain(f"class-{name}", create(**LB), merge("edited", loadBalancerClass=value))
-        said = f"The API server refuses an update after which the loadBalancerClass is {name}"
+        said = f"The API server refuses to {verb} the loadBalancerClass of a load balancer"
         changes = "another implementation takes over a load balancer while the first one still serves it"
         yield from refusal(
             f"class.{name}",
@@ -236,7 +236,7 @@ def load_balancers_only() -> Rows:
         )
 
 
-def node_ports_of_load_balancers() -> Rows:
+def node_ports_of_load_balancers() -> Checks:
     """Yield checks of allocateLoadBalancerNodePorts: true by default, without effect on the health-check node port."""
     made = chain("allocate-default", create(**LB))
     said = "allocateLoadBalancerNodePorts defaults to true, and the API server allocates nodePorts"
@@ -306,7 +306,7 @@ def node_ports_of_load_balancers() -> Rows:
     )
 
 
-def affinity() -> Rows:
+def affinity() -> Checks:
     """Yield checks of sessionAffinity: its values, its default and its timeout."""
     made = chain("affinity-client", create(**INNER, sessionAffinity="ClientIP"))
     said = "The timeout of sessionAffinity ClientIP defaults to 10800 seconds"
@@ -353,7 +353,7 @@ def affinity() -> Rows:
         )
 
 
-def external_names() -> Rows:
+def external_names() -> Checks:
     """Yield checks of ExternalName Services: they are DNS aliases without a proxy, so none of these fields applies."""
     takes = "the API server accepts a field that no proxy implements"
     for name, spec, path in (
@@ -374,7 +374,7 @@ def external_names() -> Rows:
     yield check("external-name.none", CORE, said, made, wants, takes, API_EXTERNAL_NAME)
 
 
-def announcements() -> Rows:
+def announcements() -> Checks:
     """Yield checks of status.loadBalancer.ingress: ipMode defaults to VIP, and only load balancers have an ingress."""
 
     def announced(name: str, **ingress: str) -> Chain:
@@ -414,7 +414,7 @@ def announcements() -> Rows:
     yield check("status.nodeport", EXTENDED, said, made, invalid("balanced", INGRESS), hijack, API_STATUS, VALIDATION)
 
 
-def others() -> Rows:
+def others() -> Checks:
     """Yield checks of trafficDistribution with Local, of externalIPs, and of the source range annotation."""
     made = chain("distribution", create(**LB, **LOCAL, trafficDistribution="PreferClose"))
     said = "A Service keeps trafficDistribution together with externalTrafficPolicy Local"

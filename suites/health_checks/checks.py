@@ -100,7 +100,7 @@ def truths() -> Iterator[Check]:
                 yield check(question, About.TRUTH, Level.CORE, TRUTH[bool(question.local_pods)], DESIGN_HEALTH, API_ETP)
 
 
-def trial(
+def scenario_check(
     name: str,
     claim: str,
     level: Level,
@@ -134,24 +134,26 @@ def while_endpoints_change() -> Iterator[Check]:
     """Yield checks of scenarios: changes of other Services, random placement, slow termination, cordoned nodes."""
     for family in FAMILIES:
         for place in NODES:
-            yield trial("stable", "never-wrong", Level.CORE, STABLE, place, family, OUTSIDE_1)
-            yield trial("placement", "status", Level.CORE, PLACEMENT, place, family, OUTSIDE_1)
-            yield trial("placement", "prompt", Level.EXTENDED, PLACEMENT_PROMPT, place, family, OUTSIDE_1)
-            yield trial("placement", "count", Level.EXTENDED, PLACEMENT_COUNT, place, family, OUTSIDE_1)
+            yield scenario_check("stable", "never-wrong", Level.CORE, STABLE, place, family, OUTSIDE_1)
+            yield scenario_check("placement", "status", Level.CORE, PLACEMENT, place, family, OUTSIDE_1)
+            yield scenario_check("placement", "prompt", Level.EXTENDED, PLACEMENT_PROMPT, place, family, OUTSIDE_1)
+            yield scenario_check("placement", "count", Level.EXTENDED, PLACEMENT_COUNT, place, family, OUTSIDE_1)
         for claim, said in TERMINATING.items():
             level = Level.EXTENDED if claim == "count" else Level.CORE
             place = Place.ENDPOINT_NODE
-            yield trial("terminating", claim, level, said, place, family, OUTSIDE_1, frozenset({"nodes.three"}))
+            yield scenario_check(
+                "terminating", claim, level, said, place, family, OUTSIDE_1, frozenset({"nodes.three"})
+            )
         for place in DIALLED:
             # extended: without --allow-disruptive a core check would make every usual run PARTIAL
             also = frozenset({"disruptive"})
-            yield trial("cordoned", "status", Level.EXTENDED, CORDONED, place, family, OUTSIDE_1, also)
+            yield scenario_check("cordoned", "status", Level.EXTENDED, CORDONED, place, family, OUTSIDE_1, also)
 
 
 def life_cycle() -> Iterator[Check]:
     """Yield checks of the life cycle of health-check node ports: allocation, use, release."""
     for claim, (level, said) in LIFE_CYCLE.items():
-        yield trial("lifecycle", claim, level, said, client=OUTSIDE_1 if claim in LISTENING else None)
+        yield scenario_check("lifecycle", claim, level, said, client=OUTSIDE_1 if claim in LISTENING else None)
 
 
 CHECKS: tuple[Check, ...] = (*statuses(), *documents(), *truths(), *while_endpoints_change(), *life_cycle())

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from suites.path_checks import *
 
-Rows = Iterator[PathCheck]
+Checks = Iterator[PathCheck]
 
 SUITE = "interoperability"
 BOTH = (Protocol.TCP, Protocol.UDP)
@@ -21,7 +21,7 @@ LB_CONTROL_PLANE = replace(LB_LOCAL, backends=Backends.CONTROL_PLANE)
 BEHIND_A_PROXY = replace(LB_LOCAL, balancer=Balancer.PROXY, several_ports=True)
 
 
-def service_addresses(protocol: Protocol, family: Family) -> Rows:
+def service_addresses(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of ClusterIP and VIP of a Local Service: inside, all endpoints serve and pods keep their address."""
     for client in ON_BARE_NODE:
         path = Path(client, CLUSTER_IP, protocol, family, LB_LOCAL)
@@ -33,7 +33,7 @@ def service_addresses(protocol: Protocol, family: Family) -> Rows:
             yield path_check(path, BALANCER_IP, Level.EXTENDED, API_IP_MODE, KEP_1860, TUTORIAL_PROXY)
 
 
-def external_ips(protocol: Protocol, family: Family) -> Rows:
+def external_ips(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of externalIPs that are the address of the endpoint node, or of the client's own node."""
     for client in ON_BARE_NODE:
         for entry in (EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE):
@@ -41,7 +41,7 @@ def external_ips(protocol: Protocol, family: Family) -> Rows:
             yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_EXTERNAL_IPS, DESIGN_INTEROP)
 
 
-def node_ports(protocol: Protocol, family: Family) -> Rows:
+def node_ports(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of nodePorts on three nodes: their own (kube-proxy's short circuit), the endpoint node, another.
 
     The other node has no endpoint and treats them like any client from elsewhere.
@@ -55,7 +55,7 @@ def node_ports(protocol: Protocol, family: Family) -> Rows:
         yield silent_at_bare_node(path, API_ETP, DESIGN_BLACKHOLE)
 
 
-def under_cluster(protocol: Protocol, family: Family) -> Rows:
+def under_cluster(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of the same clients under Cluster: every node answers and rewrites the source."""
     for client in ON_BARE_NODE:
         yield from answers_and_rewrites(Path(client, VIP, protocol, family, LB_CLUSTER), TUTORIAL_LB)
@@ -64,7 +64,7 @@ def under_cluster(protocol: Protocol, family: Family) -> Rows:
         )
 
 
-def outside_meanwhile(protocol: Protocol, family: Family) -> Rows:
+def outside_meanwhile(protocol: Protocol, family: Family) -> Checks:
     """Yield the counterpart: at the same nodes and the same time, the same Services do not answer clients outside."""
     for entry, service, inside in (
         (BARE_NODE, NODE_PORT_LOCAL, POD_ON_BARE_NODE),
@@ -79,7 +79,7 @@ def outside_meanwhile(protocol: Protocol, family: Family) -> Rows:
         yield _while_a_pod_is_served(check, inside)
 
 
-def host_network_only(protocol: Protocol, family: Family) -> Rows:
+def host_network_only(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of a Service with its only backend on the host network of another node."""
     direct = Entry(EntryKind.NODE_LISTENER, Role.ENDPOINT_NODE)
     for client in ON_BARE_NODE:
@@ -97,7 +97,7 @@ def host_network_only(protocol: Protocol, family: Family) -> Rows:
         yield path_check(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER, controls=controls)
 
 
-def control_plane_only(protocol: Protocol, family: Family) -> Rows:
+def control_plane_only(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of a Service with its only backend on a control plane node, where the policy applies as elsewhere.
 
     Load balancers may leave out these nodes, and often do, so the check of the VIP from outside is informational.

@@ -47,7 +47,7 @@ class Said:
     references: tuple[Reference, ...]
 
 
-def trial(
+def scenario_check(
     name: str,
     claim: str,
     level: Level,

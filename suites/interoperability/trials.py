@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from suites.interoperability.requirements import *
 
-Rows = Iterator[InteroperabilityCheck]
+Checks = Iterator[InteroperabilityCheck]
 
 
-def neighbours() -> Rows:
+def neighbours() -> Checks:
     """Yield checks of isolation: one Service on every node, while another one changes in every way.
 
     In the health check suite, only pods of other Services change. Here the other Service changes its policy, is deleted
@@ -17,15 +17,15 @@ def neighbours() -> Rows:
         for place in NODES:
             for claim, level in (("status", Level.CORE), ("document", Level.EXTENDED), ("served", Level.CORE)):
                 said = NEIGHBOURS[claim, place is Place.ENDPOINT_NODE]
-                yield trial("neighbours", claim, level, said, "vantage.outside", place=place, family=family)
-    yield trial("neighbours", "kept", Level.CORE, KEPT, "vantage.outside")
+                yield scenario_check("neighbours", claim, level, said, "vantage.outside", place=place, family=family)
+    yield scenario_check("neighbours", "kept", Level.CORE, KEPT, "vantage.outside")
 
 
-def many() -> Rows:
+def many() -> Checks:
     """Yield checks of scale: each check covers all Services of a kind, and names those that are wrong."""
 
     def check(claim: str, level: Level, place: Place | None = None, kind: Kind | None = None) -> InteroperabilityCheck:
-        return trial("many", claim, level, MANY[claim], "vantage.outside", place=place, kind=kind)
+        return scenario_check("many", claim, level, MANY[claim], "vantage.outside", place=place, kind=kind)
 
     for kind in Kind:
         if kind.is_local:
@@ -43,15 +43,17 @@ def many() -> Rows:
     yield check("programmed", Level.RECORD)
 
 
-def names() -> Rows:
+def names() -> Checks:
     """Yield checks of DNS from pods on every kind of node, and of the source address at the resolved address."""
     for family in FAMILIES:
         for claim in ("clusterip", "headless", "published", "balancer", "dialled"):
             needs = ("dns", "load-balancer") if claim == "balancer" else ("dns",)
             for client in ASKING:
-                yield trial("names", claim, Level.CORE, NAMES[claim], *needs, family=family, client=client)
+                yield scenario_check("names", claim, Level.CORE, NAMES[claim], *needs, family=family, client=client)
         for claim in ("namespace", "short"):
-            yield trial("names", claim, Level.CORE, NAMES[claim], "dns", family=family, client=POD_ON_BARE_NODE)
+            yield scenario_check(
+                "names", claim, Level.CORE, NAMES[claim], "dns", family=family, client=POD_ON_BARE_NODE
+            )
 
 
 CHECKS: tuple[InteroperabilityCheck, ...] = (*neighbours(), *many(), *names())

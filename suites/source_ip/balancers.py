@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from suites.path_checks import *
 
-Rows = Iterator[PathCheck]
+Checks = Iterator[PathCheck]
 
 IN_A_HEADER = {
     Balancer.PROXY_FORWARDED_FOR: Claim.FORWARDED_FOR,
@@ -31,7 +31,7 @@ def rerouted(accept: frozenset[AddressClass], balancer: Balancer) -> tuple[Overr
     return (known,) if balancer is Balancer.ECMP else ()
 
 
-def forwarders(protocol: Protocol, family: Family) -> Rows:
+def forwarders(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of the reference load balancer as a forwarder: the pod sees the client's address."""
     for balancer in (Balancer.FORWARD, Balancer.ECMP):
         for client in EVERYONE:
@@ -43,7 +43,7 @@ def forwarders(protocol: Protocol, family: Family) -> Rows:
                 yield replace(check, overrides=(*check.overrides, *rerouted(check.accept, balancer)))
 
 
-def proxies(family: Family) -> Rows:
+def proxies(family: Family) -> Checks:
     """Yield checks of the reference load balancer as a proxy: the pod sees its address, a header has the client's."""
     for balancer in (Balancer.PROXY, *IN_A_HEADER):
         told = IN_A_HEADER.get(balancer, Claim.NOTHING)
@@ -61,7 +61,7 @@ def proxies(family: Family) -> Rows:
                 yield path_check(path, BALANCER_IP, Level.CORE, reference, told=told)
 
 
-def forged_headers(family: Family) -> Rows:
+def forged_headers(family: Family) -> Checks:
     """Yield checks that a forged header does not change the address that the backend sees.
 
     They fail where a transparent proxy trusts the header and connects from the claimed address.
@@ -74,7 +74,7 @@ def forged_headers(family: Family) -> Rows:
                 yield path_check(path, CLIENT_IP, Level.CORE, API_ETP)
 
 
-def source_ranges(protocol: Protocol, family: Family) -> Rows:
+def source_ranges(protocol: Protocol, family: Family) -> Checks:
     """Yield checks that loadBalancerSourceRanges admit exactly the client that they name."""
     service = replace(LB_LOCAL, ranges=(OUTSIDE_1.name,))
     yield path_check(Path(OUTSIDE_1, VIP, protocol, family, service), CLIENT_IP, Level.CORE, API_RANGES, API_ETP)
@@ -91,7 +91,7 @@ def source_ranges(protocol: Protocol, family: Family) -> Rows:
         yield path_check(Path(client, ENDPOINT_NODE, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
 
 
-def affinity(protocol: Protocol, family: Family) -> Rows:
+def affinity(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of sessionAffinity ClientIP: under Local, each client outside stays with one backend."""
     for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
         free = replace(shape, backends=Backends.PAIR)

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from suites.path_checks import *
 from suites.source_ip import balancers, variants
 
-Rows = Iterator[PathCheck]
+Checks = Iterator[PathCheck]
 
 
-def pod_ip(protocol: Protocol, family: Family) -> Rows:
+def pod_ip(protocol: Protocol, family: Family) -> Checks:
     """Yield checks without a Service, on which all others rest: no data plane rewrites the source."""
     for client in PODS:
         yield path_check(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
@@ -22,7 +22,7 @@ def pod_ip(protocol: Protocol, family: Family) -> Rows:
         yield path_check(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
 
 
-def cluster_ip(protocol: Protocol, family: Family) -> Rows:
+def cluster_ip(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of ClusterIPs: pods keep their address; a host process may show any address of its node."""
     for service in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL):  # the external policy does not apply here
         for client in PODS:
@@ -33,7 +33,7 @@ def cluster_ip(protocol: Protocol, family: Family) -> Rows:
         yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, PROXIER)
 
 
-def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
+def cluster_ip_local(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of internalTrafficPolicy Local on all Service types: same source, and local endpoints only."""
     for shape in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL, LB_LOCAL):
         service = replace(shape, internal=LOCAL)
@@ -54,7 +54,7 @@ def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
     yield path_check(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
 
 
-def internal_policy_from_outside(protocol: Protocol, family: Family) -> Rows:
+def internal_policy_from_outside(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of both policies together: the internal policy does not apply to traffic from outside."""
     cluster, local = replace(NODE_PORT_CLUSTER, internal=LOCAL), replace(NODE_PORT_LOCAL, internal=LOCAL)
     for entry, service in ((ENDPOINT_NODE, cluster), (BARE_NODE, cluster), (VIP, replace(LB_CLUSTER, internal=LOCAL))):
@@ -71,7 +71,7 @@ def internal_policy_from_outside(protocol: Protocol, family: Family) -> Rows:
     yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086)
 
 
-def node_port_cluster(protocol: Protocol, family: Family) -> Rows:
+def node_port_cluster(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of nodePorts under Cluster: every node answers and rewrites the source."""
     for entry in (ENDPOINT_NODE, BARE_NODE):
         for client in EVERYONE:
@@ -82,7 +82,7 @@ def node_port_cluster(protocol: Protocol, family: Family) -> Rows:
         yield from answers_and_rewrites(path, TUTORIAL_NODE_PORT)
 
 
-def node_port_local(protocol: Protocol, family: Family) -> Rows:
+def node_port_local(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of nodePorts under Local: the endpoint node keeps the source; other nodes serve own clients only."""
     for client in EVERYONE:
         path = Path(client, ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
@@ -97,7 +97,7 @@ def node_port_local(protocol: Protocol, family: Family) -> Rows:
         yield path_check(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
 
 
-def unset_policy(protocol: Protocol, family: Family) -> Rows:
+def unset_policy(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of Services without an external policy: they behave as with Cluster."""
     node_port, balanced = Service(ServiceType.NODE_PORT), Service(ServiceType.LOAD_BALANCER)
     external = Service(ServiceType.CLUSTER_IP, external_ips=True)
@@ -111,7 +111,7 @@ def unset_policy(protocol: Protocol, family: Family) -> Rows:
             yield from answers_and_rewrites(Path(client, entry, protocol, family, external), API_EXTERNAL_IPS)
 
 
-def second_address(protocol: Protocol, family: Family) -> Rows:
+def second_address(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of nodePorts at a node's second address, which kube-proxy serves unless configured otherwise."""
     for client in (*OUTSIDE, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
         path = Path(client, SECOND_OF_ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
@@ -123,7 +123,7 @@ def second_address(protocol: Protocol, family: Family) -> Rows:
         yield silent_at_bare_node(path, API_ETP, needs=frozenset({"node-ports.all-addresses"}))
 
 
-def external_ip(protocol: Protocol, family: Family) -> Rows:
+def external_ip(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of externalIPs that are node addresses: Local applies to clients outside, Cluster inside."""
     here, there = EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE
     for client in OUTSIDE:
@@ -142,7 +142,7 @@ def external_ip(protocol: Protocol, family: Family) -> Rows:
             )
 
 
-def load_balancer(protocol: Protocol, family: Family) -> Rows:
+def load_balancer(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of VIPs: Local keeps the source, Cluster rewrites it, and clients inside always get an answer."""
     for client in EVERYONE:
         yield from answers_and_rewrites(Path(client, VIP, protocol, family, LB_CLUSTER), TUTORIAL_LB)
@@ -152,7 +152,7 @@ def load_balancer(protocol: Protocol, family: Family) -> Rows:
         yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, test_plan)
 
 
-def hairpin(protocol: Protocol, family: Family) -> Rows:
+def hairpin(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of hairpins: the node rewrites the source of a backend that reaches itself, at every entry."""
     for entry, services in (
         (CLUSTER_IP, (PLAIN, replace(PLAIN, internal=LOCAL))),
@@ -165,7 +165,7 @@ def hairpin(protocol: Protocol, family: Family) -> Rows:
             )
 
 
-def one_socket(family: Family) -> Rows:
+def one_socket(family: Family) -> Checks:
     """Yield checks of UDP flows: all datagrams from one source port arrive with the same source."""
     for client in OUTSIDE:
         path = Path(client, ENDPOINT_NODE, Protocol.UDP, family, NODE_PORT_LOCAL, one_socket=True)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from suites.path_checks import *
 
-Rows = Iterator[PathCheck]
+Checks = Iterator[PathCheck]
 
 
-def host_network(protocol: Protocol, family: Family) -> Rows:
+def host_network(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of a backend on the host network: all is as usual, except that its address is its node's."""
     plain, node_port, balanced = (
         replace(shape, backends=Backends.HOST_NETWORK) for shape in (PLAIN, NODE_PORT_LOCAL, LB_LOCAL)
@@ -28,7 +28,7 @@ def host_network(protocol: Protocol, family: Family) -> Rows:
         yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, PROXIER)
 
 
-def several_ports(protocol: Protocol, family: Family) -> Rows:
+def several_ports(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of Services with several ports: a targetPort by number, by name, or equal to the port."""
     ports = (Port.MAIN, Port.NAMED, Port.SAME) + ((Port.HTTP,) if protocol is Protocol.TCP else ())
     for port in ports:
@@ -41,7 +41,7 @@ def several_ports(protocol: Protocol, family: Family) -> Rows:
             yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_TARGET_PORT)
 
 
-def one_family(protocol: Protocol, family: Family) -> Rows:
+def one_family(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of single-stack Services in a dual-stack cluster: answers in one family, silence in the other."""
     single = replace(NODE_PORT_LOCAL, families=family)
     for client in OUTSIDE:
@@ -69,7 +69,7 @@ def one_family(protocol: Protocol, family: Family) -> Rows:
     yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES, KEP_563)
 
 
-def not_ready(protocol: Protocol, family: Family) -> Rows:
+def not_ready(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of pods that are not ready: they serve only where publishNotReadyAddresses is set."""
     silent = replace(NODE_PORT_LOCAL, backends=Backends.NOT_READY)
     published = replace(silent, publish_not_ready=True)
