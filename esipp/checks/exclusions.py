@@ -20,7 +20,7 @@ def add_exclude(add: Any) -> None:
         "--exclude",
         action="append",
         default=[],
-        metavar="ROW=REASON",
+        metavar="CHECK=REASON",
         help="exclude checks by id or part of an id; their verdict is unsupported with this reason; repeatable",
     )
 
