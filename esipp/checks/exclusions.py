@@ -1,4 +1,4 @@
-"""Checks that the user excludes, each with a reason (``--exclude ROW=REASON``).
+"""Checks that the user excludes, each with a reason (``--exclude CHECK=REASON``).
 
 An exclusion is a missing feature (check.py), marked as ours. The run sets up nothing for such a check, and its verdict
 is ``unsupported`` with the reason. An excluded core check makes the result PARTIAL. The ledger records all of it.
@@ -26,7 +26,7 @@ def add_exclude(add: Any) -> None:
 
 
 def read_exclusions(words: Iterable[str], ids: Collection[str]) -> Exclusions:
-    """Return the exclusions in ``ROW=REASON`` words.
+    """Return the exclusions in ``CHECK=REASON`` words.
 
     Args:
         words: ROW is the id of a check or, if there is none, a part of ids.
@@ -40,7 +40,7 @@ def read_exclusions(words: Iterable[str], ids: Collection[str]) -> Exclusions:
         check, equals, reason = (part.strip() for part in word.partition("="))
         if not equals or not reason or not check:
             raise PreflightError(
-                f"--exclude '{word}' has no reason.", "use --exclude ROW=REASON; the report shows the reason."
+                f"--exclude '{word}' has no reason.", "use --exclude CHECK=REASON; the report shows the reason."
             )
         pattern = check if check in ids else f"*{check}*"
         if not any(check in each for each in ids) or "*" in check:
