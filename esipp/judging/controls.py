@@ -149,6 +149,6 @@ def excused(product: Counts, control: Counts) -> str:
     if not control.lost or (chance := by_chance(product, control)) < ALPHA:
         return ""
     return (
-        f"the control listeners, without a Service, lost {control.words} requests: the network itself may have lost "
-        f"these {product.words} (Fisher's exact test, p = {chance:.2g})"
+        f"the control listeners, without a Service, lost {control.words} requests: the network itself may explain the "
+        f"{product.words} lost here (Fisher's exact test, p = {chance:.2g})"
     )

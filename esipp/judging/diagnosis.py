@@ -120,7 +120,7 @@ SYMPTOMS = (
     Symptom(
         NO_ANSWER,
         ANSWERED,
-        "the ClusterIP leads to an endpoint on another node: the service proxy of the client's node ignores "
+        "the ClusterIP leaks to an endpoint on another node: the service proxy of the client's node ignores "
         "internalTrafficPolicy Local, or its rules are stale",
         _cluster_ip,
     ),

@@ -262,7 +262,7 @@ def test_a_proxy_makes_two_connections_of_one() -> None:
     told = observation((NODE_A, 33000), dialled=(VIP, 80))
     traced = Tracer([seen], ENDPOINTS).trace(told)
     assert (traced.relayed, traced.delivered) == (True, (NODE_A, 33000))
-    assert "a proxy stands between" in traced.said()
+    assert "a proxy is between" in traced.said()
     assert agree(told, traced)[0] is Agreement.AGREED
 
 

@@ -183,7 +183,7 @@ def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_
     assert f"{failing - 1} more checks show the same" in text
     assert f"and {failing - 6} more, all in the ledger" in text
     told_of_each = text.partition("INCONCLUSIVE")[0]  # checks whose control is gone come after
-    assert told_of_each.count("nobody we know x3") == 6
+    assert told_of_each.count("unknown address x3") == 6
     lines = failures(TOLD, judged(changes), "esipp run")
     first = next(number for number, line in enumerate(lines) if line.startswith("INCONCLUSIVE"))
     assert first < 35

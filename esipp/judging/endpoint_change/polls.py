@@ -106,7 +106,7 @@ def lines(provider: str, interval: float, polls: Sequence[Poll], seen: Sequence[
     answered = [poll for poll in polls if not poll.trouble]
     told = f"the load balancer's health view ({provider}): polled {len(polls)} times, every {interval:.0f} s or more"
     if len(answered) < len(polls):
-        told += f", {len(polls) - len(answered)} times without an answer"
+        told += f", {len(polls) - len(answered)} of them without an answer"
     said = [told]
     if seen:
         by = sorted(each.by for each in seen)
