@@ -150,9 +150,9 @@ def unpack(
     try:
         values = _unpack(column, count, read or _as_it_is, before or {})
     except (KeyError, TypeError, IndexError, AttributeError) as broken:
-        raise ValueError(f"this is no column: {broken!r}") from None
+        raise ValueError(f"not a column: {broken!r}") from None
     if len(values) != count:
-        raise ValueError(f"a column has {len(values)} values where there are {count}")
+        raise ValueError(f"a column has {len(values)} values instead of {count}")
     return values
 
 

@@ -64,7 +64,7 @@ def window_of(evidence: Evidence) -> Window:
 def judged(suite: str, seen: object) -> dict[str, Any]:
     """The fields of the record."""
     of = TYPES[suite]
-    assert isinstance(seen, of), f"the judge of {suite} is given {of.__name__}"
+    assert isinstance(seen, of), f"the judge of {suite} needs {of.__name__}"
     return {"suite": suite, "seen": encode(seen)}
 
 

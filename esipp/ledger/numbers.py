@@ -43,19 +43,19 @@ _ANOTHER_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
 def unreadable(run: "RecordedRun") -> Iterator[str]:
-    """Which evidence is not of the form that this esipp reads, a sentence for each part."""
+    """A sentence for each part of the evidence that this esipp cannot read."""
     for name, read in PARTS.items():
         try:
             read(run)
         except _ANOTHER_FORM as broken:
-            yield f"the evidence of {name} is not of the form that is read here: {broken!r}"
+            yield f"the evidence of {name} has an unknown form: {broken!r}"
 
 
 NO_ROUNDS: Json = {"rounds": 0, "answers": 0, "never": 0, "p50": None, "p95": None, "max": None}
 
 
 def pick(told: Mapping[str, Any], *names: str) -> Json:
-    """These fields, null where they are not told."""
+    """These fields, null if they are missing."""
     return {name: told.get(name) for name in names}
 
 
@@ -69,7 +69,7 @@ def bound(checks: Mapping[str, Any]) -> Json:
         return {"seconds": checks["promise"]["seconds"], "rests_on": checks["promise"]["source"]}
     gaps, failures = checks["observed"]["gaps"], checks["observed"]["failures"]
     seen = {"period": gaps.get("p50"), "failures": max(failures, default=None)}
-    for words, found in (("as the balancer tells", checks["told"]), ("as observed", seen)):
+    for words, found in (("as the load balancer reports", checks["told"]), ("as observed", seen)):
         if found["period"] is not None and found["failures"] is not None:
             return {"seconds": round((found["failures"] + 1) * found["period"], 4), "rests_on": words}
     return {"seconds": None, "rests_on": "no health checks were told or seen"}

@@ -50,15 +50,15 @@ def read_past(path: Path) -> Past:
         path: the run's folder, or its ledger.
 
     Raises:
-        PreflightError: there is no ledger, it is of a version that this esipp does not read, or it is damaged: what
-            was seen is not to be believed then. That a run was killed is no damage.
+        PreflightError: there is no ledger, it has a version that this esipp does not read, or it is damaged, so that
+            its evidence cannot be trusted. A killed run is no damage.
     """
     run = read_run(path)
     if run.trouble:
         more = f", and {len(run.trouble) - 1} more faults" if len(run.trouble) > 1 else ""
         raise PreflightError(
-            f"The ledger of {path} is damaged, so nothing is judged from it: {run.trouble[0]}{more}.",
-            "'esipp report' tells what it still says.",
+            f"The ledger of {path} is damaged and cannot be re-judged: {run.trouble[0]}{more}.",
+            "'esipp report' shows what is readable.",
         )
     past = Past(run, path / LEDGER if path.is_dir() else path)
     facts: dict[str, str] = {}
@@ -96,7 +96,7 @@ def _take(past: Past, told: Mapping[str, Any]) -> None:
     except EvidenceError as broken:
         past.unread[suite] = str(broken)
     except KeyError:
-        past.unread[suite] = "this esipp has no such judge"
+        past.unread[suite] = "this version of esipp has no such judge"
 
 
 def read_observation(told: Mapping[str, Any]) -> Observation:

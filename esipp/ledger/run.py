@@ -275,7 +275,7 @@ class Run:
         )
         if len(self.verdicts) < len(self.checks):
             failed = said.exit_code is ExitCode.NOT_CONFORMANT  # a check that failed is not undone by others left open
-            why = "not every check was judged" + (f"; as far as it goes, {said.why}" if failed else "")
+            why = "not every check was judged" + (f"; so far, {said.why}" if failed else "")
             code = said.exit_code if failed else ExitCode.HARNESS
             said = replace(said, result="incomplete", exit_code=code, why=why)
         trouble = self.trouble or self._never_found

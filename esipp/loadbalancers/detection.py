@@ -59,26 +59,26 @@ class Detected:
     platform: Fact
     profiles: tuple[LoadBalancer, ...] = ()
     told: bool = False
-    how: str = "nothing by a known name"
+    how: str = "no known load balancer"
     found: tuple[LoadBalancer, ...] = ()
     objects: Mapping[str, bool] = field(default_factory=dict)
     itself: bool = False
 
     @property
     def word(self) -> LoadBalancer | None:
-        """What somebody said that it is; None where nobody did."""
+        """The profile that the user named; None if there is none."""
         return self.profiles[0] if self.told else None
 
     @property
     def fact(self) -> Fact:
-        """The profile, and how it was decided."""
+        """The profile, and how it was determined."""
         if not self.told:
             return Fact(_names(self.profiles) or UNKNOWN, self.how)
-        found = f"; found: {_names(self.found) or UNKNOWN} ({self.how})"
+        found = f"; detected: {_names(self.found) or UNKNOWN} ({self.how})"
         return Fact(_names(self.profiles), "--provider" + found)
 
     def facts(self) -> dict[str, Fact]:
-        """The facts, by name; the bound is there where one profile fits, or all agree on it."""
+        """The facts by name; with the bound, if all fitting profiles agree on it."""
         bounds = {bound(each.local) for each in self.profiles}
         found = {PLATFORM: self.platform, PROFILE: self.fact}
         if len(bounds) == 1:
@@ -87,7 +87,7 @@ class Detected:
         return found
 
 
-NOTHING_FOUND = Detected(Fact(UNKNOWN, "nobody looked"))
+NOTHING_FOUND = Detected(Fact(UNKNOWN, "not determined"))
 
 
 def _names(profiles: Iterable[LoadBalancer]) -> str:
@@ -139,7 +139,7 @@ def _with(start: Detected, found: tuple[LoadBalancer, ...], how: str, told: Load
 
 # ------------------------------------------------------------------------------------------------------- the platform
 def platform_of(nodes: Sequence[Json]) -> Fact:
-    """Whose machines the nodes are: gke, gce, aks, azure, eks, aws, openstack, kind, k3s, unknown, or several."""
+    """The platform of the nodes: gke, gce, aks, azure, eks, aws, openstack, kind, k3s, unknown, or mixed."""
     by_node = [_of_node(node) for node in nodes]
     if not by_node:
         return Fact(UNKNOWN, "there are no nodes")
@@ -152,7 +152,7 @@ def platform_of(nodes: Sequence[Json]) -> Fact:
 
 
 def _of_node(node: Json) -> tuple[str, str]:
-    """The platform of one node, and what tells it."""
+    """The platform of one node, and the evidence for it."""
     labels = (node.get("metadata") or {}).get("labels") or {}
     for label, name in LABELS.items():
         if label in labels:
@@ -175,13 +175,13 @@ def find(
     services: Sequence[Json] = (),
     objects: Mapping[str, bool] | None = None,
 ) -> tuple[tuple[LoadBalancer, ...], str]:
-    """The profiles that fit best, all of them where several do equally well, and by what."""
+    """The best-fitting profiles, all of them if several fit equally, and the evidence."""
     there = objects or {}
     weighed = [(profile, _marks(profile.found, platform, workloads, services, there)) for profile in known]
     scores = [(sum(weight for weight, _ in marks), profile, marks) for profile, marks in weighed]
     best = max((score for score, _, _ in scores), default=0)
     if not best:
-        where = f"nothing on {platform} by a known name"
+        where = f"no known load balancer on {platform}"
         return (), where
     fitting = [(profile, marks) for score, profile, marks in scores if score == best]
     words = dict.fromkeys(word for _, marks in fitting for _, word in marks)
@@ -195,7 +195,7 @@ def _marks(
     services: Sequence[Json],
     objects: Mapping[str, bool],
 ) -> list[tuple[int, str]]:
-    """The marks of a profile that are there, each with its weight and in words; none where it cannot be."""
+    """The marks of a profile that exist, each with its weight and text; none if the profile is impossible."""
     if marks.platforms and platform not in marks.platforms:
         return []
     own = [name for name in marks.objects if objects.get(name)]
@@ -222,23 +222,23 @@ def _marks(
     pods = workloads_by(marks, workloads)
     found += [(OF_WORKLOAD, f"pods of {pods[0]}")] if pods else []
     found += [(OF_WORKLOAD, f"objects in {name}") for name in own]
-    found += [(OF_PLATFORM, f"what a Service gets on {platform}")] if marks.default else []
+    found += [(OF_PLATFORM, f"the default on {platform}")] if marks.default else []
     return found
 
 
 def workloads_by(marks: Marks, workloads: Iterable[str]) -> list[str]:
-    """Those of the workloads by whose names it is known."""
+    """The workloads whose names identify the profile."""
     return sorted(name for name in workloads for each in marks.workloads if re.fullmatch(f"(?:{each})(?:/.*)?", name))
 
 
 def _any(there: Collection[str], wanted: Iterable[str]) -> str:
-    """The first that is there; ``key`` fits ``key=value``, too."""
+    """The first existing one; ``key`` also fits ``key=value``."""
     keys = {each.partition("=")[0] for each in there}
     return next((each for each in wanted if each in there or ("=" not in each and each in keys)), "")
 
 
 def _on_services(services: Sequence[Json], what: str) -> set[str]:
-    """What stands on any of the Services."""
+    """The marks of this kind on any of the Services."""
     return {mark for service in services for mark in _of_service(service, what)}
 
 

@@ -30,13 +30,13 @@ def internal_of(profile: LoadBalancer | None) -> tuple[Annotation, ...]:
     """
     if profile is None:
         raise PreflightError(
-            "--internal: what makes load balancers internal is the provider's to say, and none is named.",
-            "--provider NAME ('esipp load-balancers' lists them); or --annotation KEY=VALUE, as yours wants it.",
+            "--internal needs a provider: the annotation for internal load balancers depends on it.",
+            "set --provider NAME ('esipp load-balancers' lists them), or the annotation with --annotation KEY=VALUE.",
         )
     found = of_purpose(profile, INTERNAL)
     if not found:
         raise PreflightError(
-            f"--internal: the profile {profile.name} has no annotation that makes load balancers internal.",
+            f"--internal: the profile {profile.name} has no annotation for internal load balancers.",
             f"--annotation KEY=VALUE, if {profile.noun} has one; or a profile of your own that names it with the "
             f'purpose "{INTERNAL}".',
         )
@@ -63,6 +63,6 @@ def provided(customisation: Customisation, profile: LoadBalancer | None, *, inte
     for key, value in pairs:
         if given.get(key.lower(), value) != value:
             raise PreflightError(
-                f"--internal wants {key}={value}, and --annotation says {given[key.lower()]}.", "one of them."
+                f"--internal wants {key}={value}, and --annotation says {given[key.lower()]}.", "use one of them."
             )
     return replace(customisation, internal=pairs)

@@ -12,8 +12,8 @@ from esipp.checks.profile import Grade, HealthCheck, LoadBalancer, Source, Told
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.reference import DEFAULT
 
-HOW = "the reference load balancer tells that it serves Services that name no class"
-SOURCE = Source("told", Grade.DOCUMENTED, "what the reference load balancer tells of itself (GET /view)")
+HOW = "the reference load balancer reports that it serves Services without a class"
+SOURCE = Source("told", Grade.DOCUMENTED, "reported by the reference load balancer (GET /view)")
 
 
 def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapping[str, Any]) -> Detected:

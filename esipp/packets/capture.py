@@ -86,7 +86,7 @@ class Capture:
     trouble: str = ""
 
     def blindness(self, known: Iterable[Observation]) -> str:
-        """Why this capture cannot be believed, in a sentence; empty if it can.
+        """Why this capture cannot be trusted, as a sentence; empty if it can.
 
         Args:
             known: answered probes that surely crossed this node while it was captured, best one before and one after
@@ -95,7 +95,7 @@ class Capture:
         ends = {(each.protocol, each.source, each.destination) for each in self.sightings if each.kind == REQUEST}
         asked = [each for each in known if each.source and each.dialled]
         if not asked:
-            return f"nothing is known that the capture on {self.node} should have seen. {self.trouble}".strip()
+            return f"there is no known connection to verify the capture on {self.node} with. {self.trouble}".strip()
         missing = [
             each
             for each in asked
@@ -147,11 +147,11 @@ def read_capture(
         file: Any = BytesIO(raw)  # which is as good to scapy as the name that it declares
         reader = RawPcapReader(file)
         if getattr(reader, "linktype", None) != LINUX_SLL2:
-            raise Scapy_Exception("another link type than LINUX_SLL2")
+            raise Scapy_Exception("the link type is not LINUX_SLL2")
         per_second = 1e9 if reader.nano else 1e6
         for data, about in reader:
             if len(data) < about.caplen:
-                raise Scapy_Exception("its last packet is cut short")
+                raise Scapy_Exception("its last packet is truncated")
             index, kind = struct.unpack_from("!IxxB", data, 4) if len(data) >= COOKED else (0, -1)
             read = _read_ip(data[COOKED:]) if kind in DIRECTIONS else None
             if read is None or not scope.holds(read.protocol, *read.ends):

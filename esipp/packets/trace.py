@@ -38,7 +38,7 @@ after all others, and the client's clock may be another."""
 
 @dataclass(frozen=True)
 class Change:
-    """Where a request's source changed: between two sightings.
+    """A change of a request's source between two sightings.
 
     ``node`` is where both are, or ``A to B`` where it changed on the way from one to the other, or "before NODE" where
     the first sighting has another source than the client told. ``before`` and ``after`` are the interfaces. Where only
@@ -109,9 +109,9 @@ class Trace:
         return tuple(sorted((*self.requests, *self.replies, *self.errors), key=lambda each: each.time))
 
     def said(self) -> str:
-        """The trace for people: the packet view, a line a tuple, then what is remarkable."""
+        """The trace as text: the packet view, one line for each tuple, then remarks."""
         if not self.seen:
-            return self.apart or "no packet of it was seen"
+            return self.apart or "none of its packets was captured"
         view = {
             "at the node": self.at_node or self.requests[0],
             "at the pod": self.at_pod,
@@ -122,18 +122,19 @@ class Trace:
         lines += [f"{'source changed:':<18}{each}" for each in self.changes]
         lines += [f"{'refused:':<18}{_say(each)}" for each in self.errors[:1]]
         if self.relayed:
-            lines.append("a proxy stands between: the backend was reached by another connection")
+            lines.append("a proxy is in between: another connection reached the backend")
         if not self.at_pod:
             last = self.requests[-1]
-            lines.append(f"it was seen to go to no backend; last seen on {last.node} {last.direction} {last.interface}")
+            where = f"{last.node} {last.direction} {last.interface}"
+            lines.append(f"no packet to a backend was captured; the last one on {where}")
         elif self.back_at_pod and not self.back_at_node and not self.relayed:
             last = self.replies[-1]
             lines.append(
-                f"the answer was never seen to come from the address dialled; last seen {_say(last)}: it goes past"
-                " whoever rewrote the request"
+                f"no reply from the dialled address was captured; the last one {_say(last)}: it bypasses the node that"
+                " rewrote the request"
             )
         if self.lost:
-            lines.append(f"the captures lost {self.lost} packets: more may have been there")
+            lines.append(f"the captures lost {self.lost} packets: some may belong to it")
         return "\n".join(lines)
 
 
@@ -246,7 +247,7 @@ class Tracer:
         if not self._reached(found):
             return found, self._joined(observation, theirs), _several(theirs, "the backend") if len(theirs) > 1 else ""
         if theirs and not theirs.keys() & {(each.protocol, each.join) for each in found}:
-            return [], [], "not told apart: what the client told and what the backend told are two connections"
+            return [], [], "ambiguous: the client and the backend reported different connections"
         return found, [], ""
 
     def _opened(
@@ -311,26 +312,26 @@ def agree(observation: Observation, trace: Trace) -> tuple[Agreement, str]:
     delivered all the same is none either: both witnesses may be right, and ``trace.delivered`` is what to judge.
     """
     if not trace.seen:
-        return Agreement.UNSEEN, trace.apart or "no packet of it was seen"
+        return Agreement.UNSEEN, trace.apart or "none of its packets was captured"
     seen, local = plain(observation.seen), plain(observation.local)
     if seen is None:
         if trace.delivered is not None:
-            words = f"{observation.outcome}, but a backend was sent the request from {say(trace.delivered)}"
+            words = f"{observation.outcome}, but the request reached a backend from {say(trace.delivered)}"
         else:
-            words = f"{observation.outcome}, and no packet was seen to go to a backend"
+            words = f"{observation.outcome}, and no packet to a backend was captured"
         return Agreement.AGREED, words
     if trace.at_pod is None:
-        return Agreement.UNSEEN, "its way to the backend was not seen"
+        return Agreement.UNSEEN, "its way to the backend was not captured"
     if local is not None and trace.at_pod.destination != local:
-        words = f"the backend says it was reached at {say(local)}, the packet went to {say(trace.at_pod.destination)}"
+        words = f"the backend reports its address {say(local)}, the packet went to {say(trace.at_pod.destination)}"
     elif seen != trace.at_pod.source:
-        words = f"the backend says its peer is {say(seen)}, the packet that went to it came from {say(trace.delivered)}"
+        words = f"the backend reports the peer {say(seen)}, the packet to it came from {say(trace.delivered)}"
     else:
-        return Agreement.AGREED, f"the packet that went to the backend came from {say(seen)}"
+        return Agreement.AGREED, f"the packet to the backend came from {say(seen)}"
     if trace.lost:
-        return Agreement.UNSEEN, f"{words}; but the captures lost {trace.lost} packets, and it may be among them"
+        return Agreement.UNSEEN, f"{words}; but the captures lost {trace.lost} packets, which may explain that"
     where = f"{trace.at_pod.node} {trace.at_pod.direction} {trace.at_pod.interface}"
-    return Agreement.CONTRADICTION, f"{words} (seen on {where})"
+    return Agreement.CONTRADICTION, f"{words} (captured on {where})"
 
 
 def _flow(each: Sighting) -> Flow:
@@ -340,7 +341,7 @@ def _flow(each: Sighting) -> Flow:
 def _several(opened: Mapping[tuple[str, Join], Sighting], whose: str) -> str:
     each = next(iter(opened.values()))
     ends = f"{say(each.source)} -> {say(each.destination)}"
-    return f"not told apart: {len(opened)} connections were {ends}, which {whose} told"
+    return f"ambiguous: {len(opened)} connections had the ends {ends} that {whose} reported"
 
 
 def _bytes_between(opened: Sighting, named: Sighting) -> int:

@@ -1,7 +1,7 @@
-"""Paths in, observations out: every probe of every check flies in one window, and nothing is tried again.
+"""The scenario of path checks: probes all paths in one window, without any retry.
 
-The window has two parts. Of the sample, few connections a path, everything is kept, and packets are captured if they
-can be; then the rest, of which equal results come as one.
+The window has two parts. The sample has a few connections for each path; it is recorded in full, with packets if
+possible. The rest follows, and equal results are grouped.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from esipp.judging.paths import applies
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober, ProberLostError
 
-DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2, stable=2.0)
+DATA_PLANE = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0
 """Seconds a probe may take while the data plane is being programmed."""
 
@@ -141,7 +141,7 @@ class Settling:
             self.answering |= answering
             if not silent:
                 return Reading(True, f"{len(waiting)} paths answer")
-            return Reading(False, f"{len(silent)} of {len(waiting)} paths are silent, among them {silent[0].key}")
+            return Reading(False, f"{len(silent)} of {len(waiting)} paths do not answer, among them {silent[0].key}")
 
         ended = converge(look, self.budget)
         others = [p for p in self.todo.targets if p not in self.answering and p.client not in self.lost]
@@ -221,6 +221,6 @@ def _landed(
         return None
     except TimeoutError:
         raise HarnessError(
-            f"The prober of {path.client.name} has not finished {path.key} after {BOUND:.0f} s.",
-            "is the machine or the container it runs in overloaded?",
+            f"Timed out after {BOUND:.0f} s waiting for the prober of {path.client.name} to finish {path.key}.",
+            "is its machine or container overloaded?",
         ) from None

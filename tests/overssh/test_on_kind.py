@@ -165,7 +165,7 @@ def test_checks_of_a_host_without_a_route_to_the_nodes_are_unsupported(kind: Kin
     assert "PARTIAL" in ended.text
     assert wrong(ended, Status.UNSUPPORTED) == []
     for family, check in checks.items():
-        said = f"vantage.outside.{family.value.lower()}: outside-1 reaches no reference listener over {family} (asked: "
+        said = f"vantage.outside.{family.value.lower()}: outside-1 reaches no control listener over {family} (dialled: "
         assert said in ended.run.verdicts[check].reason
     assert left_on(kind.hosts.west) == []
     assert kind.namespaces() == []

@@ -152,7 +152,7 @@ def test_an_echo_server_that_lies_is_contradicted() -> None:
     state, words = agree(lie, Tracer(masqueraded(), ENDPOINTS).trace(lie))
     assert state is Agreement.CONTRADICTION
     assert words == (
-        "the backend says its peer is 172.18.0.9:5000, the packet that went to it came from 172.18.0.3:61000"
+        "the backend reports the peer 172.18.0.9:5000, the packet to it came from 172.18.0.3:61000"
         " (seen on worker-a out veth1)"
     )
 
@@ -180,7 +180,7 @@ def test_a_connection_that_nobody_saw_rests_on_one_witness() -> None:
     seen = observation((CLIENT, 5001), source=(CLIENT, 5001))
     traced = Tracer([capture("worker-a", *PRESERVED)], ENDPOINTS).trace(seen)
     assert (traced.seen, agree(seen, traced)[0]) == (False, Agreement.UNSEEN)
-    assert traced.said() == "no packet of it was seen"
+    assert traced.said() == "none of its packets was captured"
 
 
 def test_a_bare_node_that_forwards_without_an_answer_is_seen() -> None:
@@ -211,8 +211,8 @@ def test_a_bare_node_that_drops_is_seen_to_deliver_nothing() -> None:
     silent = observation(None, dialled=(NODE_B, NODE_PORT), outcome=Outcome.TIMEOUT)
     traced = Tracer([capture("worker-b", first, again)], ENDPOINTS).trace(silent)
     assert len(traced.requests) == 1  # a SYN that is repeated is the same request
-    assert agree(silent, traced) == (Agreement.AGREED, "timeout, and no packet was seen to go to a backend")
-    assert "it was seen to go to no backend; last seen on worker-b in eth0" in traced.said()
+    assert agree(silent, traced) == (Agreement.AGREED, "timeout, and no packet to a backend was captured")
+    assert "no packet to a backend was captured; the last one on worker-b in eth0" in traced.said()
 
 
 @pytest.mark.parametrize(
@@ -449,7 +449,7 @@ def test_connections_that_no_nonce_tells_apart_contradict_nobody() -> None:
     traced = Tracer([moved_port(named=False)], ENDPOINTS).trace(told)
     assert (traced.seen, traced.delivered, traced.sightings) == (False, None, ())
     assert agree(told, traced) == (
-        Agreement.UNSEEN, "not told apart: what the client told and what the backend told are two connections",
+        Agreement.UNSEEN, "ambiguous: the client and the backend reported different connections",
     )  # fmt: skip
     assert traced.said() == traced.apart
 
@@ -469,7 +469,7 @@ def test_two_attempts_between_the_same_ends_are_not_told_apart_without_a_nonce()
     told = observation((CLIENT, 5000))
     traced = Tracer([capture("worker-a", *PRESERVED, *again)], ENDPOINTS).trace(told)
     assert traced.apart == (
-        "not told apart: 2 connections were 172.18.0.9:5000 -> 172.18.0.2:30080, which the client told"
+        "ambiguous: 2 connections had the ends 172.18.0.9:5000 -> 172.18.0.2:30080 that the client reported"
     )
     assert not traced.seen
 

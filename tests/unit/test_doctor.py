@@ -206,7 +206,7 @@ def test_a_provider_that_contradicts_what_is_found(monkeypatch: pytest.MonkeyPat
     assert "--provider says aws-clb, which is of" in contradiction.sentence
     assert "the nodes are of gke" in contradiction.sentence
     assert report.work is not None
-    assert any("aws-clb carries no SCTP or UDP" in why for why in report.work.unsupported), "what was told counts"
+    assert any("aws-clb does not support SCTP or UDP" in why for why in report.work.unsupported), "what was told counts"
 
 
 def test_a_feature_that_there_is_not_is_told_and_all_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,7 +180,7 @@ def test_how_it_was_decided_is_told() -> None:
     assert (clb.value, clb.decided) == ("70 s", "(N+1) x period of aws-clb, derived")
     nothing = detect(KNOWN, KIND, [])
     assert "load-balancer.bound" not in nothing.facts()
-    assert (nothing.fact.value, nothing.fact.decided) == ("unknown", "nothing on kind by a known name")
+    assert (nothing.fact.value, nothing.fact.decided) == ("unknown", "no known load balancer on kind")
 
 
 def test_what_is_told_overrides_what_is_found_and_the_fact_says_both() -> None:
@@ -241,7 +241,7 @@ def test_how_a_vip_is_announced_may_contradict(name: str, ingress: str, about: s
 def test_a_vip_of_a_family_that_is_said_not_to_be_carried_is_a_finding(families: str, said: list[str]) -> None:
     found = of_vips(told("gce"), {Family(each) for each in families.split()})
     assert [each.about for each in found] == said
-    assert [each.sentence for each in found] == ["gce carries no IPv6; Services of ours have such VIPs"] * len(said)
+    assert [each.sentence for each in found] == ["gce does not support IPv6; our Services have such VIPs"] * len(said)
 
 
 def counted(**local: int) -> Behaviour:

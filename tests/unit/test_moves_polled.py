@@ -216,7 +216,7 @@ def test_the_summary_tells_how_many_changes_were_shown() -> None:
     said = asks.lines({Balancer.DEFAULT: judge})
     assert "polled 3 times" in said[0]
     assert "1 of them without an answer" in said[0]
-    assert said[1] == f"  1 of {len(result.changes)} changes were shown, the last after 3 s at most"
+    assert said[1] == f"  polls showed 1 of {len(result.changes)} endpoint changes, each within 3 s"
     assert asks.lines({}) == []
 
 

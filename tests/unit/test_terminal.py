@@ -62,7 +62,7 @@ def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
     assert max(len(line) for line in lines) <= WIDTH
     core = sum(1 for c in CHECKS if c.level is Level.CORE and not c.features & set(NO_REFERENCE))
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
-    assert lines[last] == f"CONFORMANT: all {core:,} core checks that could be asked are as required"
+    assert lines[last] == f"CONFORMANT: all {core:,} core checks that could run are as required"
     assert lines[last + 1] == f"  core: all {core:,} as required"
     assert any(line.startswith("  extended: all ") for line in lines[last:])
     assert any(line.startswith("  informational: ") and line.endswith(" recorded") for line in lines[last:])
@@ -275,5 +275,5 @@ def test_our_own_instrument_stands_in_a_section_of_its_own() -> None:
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
     assert begins < failed < last
     assert "  sees      0 of 3" in lines
-    assert any(line.startswith("  our own reference load balancer, outside of this verdict: ") for line in lines[last:])
+    assert any(line.startswith("  reference load balancer, not part of the result: ") for line in lines[last:])
     assert not any("reference-" in line for line in lines[:begins])

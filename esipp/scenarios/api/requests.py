@@ -1,4 +1,4 @@
-"""Chains of requests, made: each on Services of its own, which are gone when it is over."""
+"""Runs chains of API requests: each on its own Services, which it deletes at the end."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -56,7 +56,7 @@ class Performer:
                 refused = f"refused as {answer.refused[1]}: {answer.refused[2]}" if answer.refused else ""
                 why = answer.trouble or refused
                 if why and not step.alone:
-                    ended[step.of] = f"an earlier step, {step.name}, did not happen: {why}"
+                    ended[step.of] = f"the earlier step {step.name} failed: {why}"
         finally:
             for name in mine:
                 self.cluster.delete(f"{self._services}/{name}")
@@ -101,7 +101,7 @@ class Performer:
                 return send("PUT", path, _edited(read, body or {}, step.drop))
             except ApiError as refused:
                 if refused.status == 409 and send("GET", path)["metadata"]["resourceVersion"] != version:
-                    raise _NotMadeError("somebody else wrote to the service meanwhile") from None
+                    raise _NotMadeError("another client changed the Service meanwhile") from None
                 raise
         if verb is Verb.APPLY:
             whole = {"apiVersion": "v1", "kind": "Service", **body}
@@ -119,13 +119,13 @@ class Performer:
         if verb is Verb.DELETE:
             self.cluster.delete(path)
             if self.cluster.exists(path):
-                raise _NotMadeError("the service is not gone: somebody holds it by a finalizer")
+                raise _NotMadeError("the Service still exists: a finalizer holds it")
             return {}
         if verb is Verb.FREE:
             return {"port": self._free_port(chain)}
         if verb is Verb.LISTEN:
             if self.listen is None:
-                raise _NotMadeError("no client outside the cluster can ask the nodes")
+                raise _NotMadeError("there is no client outside the cluster to probe the nodes")
             return self.listen(int(body["silent"]), int(body["control"]))
         return send("GET", path)
 
@@ -155,7 +155,7 @@ def _resolved(body: Any, answers: dict[str, Answer]) -> Any:
     if isinstance(body, Ref):
         value = at(answers[body.step].object, body.path) if body.step in answers else None
         if is_absent(value):
-            raise _NotMadeError(f"step {body.step} gave no {body.path}")
+            raise _NotMadeError(f"step {body.step} returned no {body.path}")
         return str(value) if body.text else value
     if isinstance(body, dict):
         return {name: _resolved(each, answers) for name, each in body.items()}

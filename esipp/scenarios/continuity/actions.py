@@ -27,12 +27,12 @@ from esipp.testbed.testbed import Testbed
 Json = dict[str, Any]
 
 LOOKS = 0.1
-WHOLE = Budget("all pods of the Deployment being ready again", 120.0, need=1, spacing=LOOKS)
-TOLD = Budget("a node's health check following", 30.0, need=1, spacing=LOOKS)
-GONE = Budget("pods that were evicted being gone", 60.0, need=1, spacing=LOOKS)
-BACK = Budget("VIPs being announced by the node that did before", 15.0, need=1, spacing=LOOKS)
+WHOLE = Budget("all pods of the Deployment to be ready again", 120.0, need=1, spacing=LOOKS)
+TOLD = Budget("a node's health check to follow", 30.0, need=1, spacing=LOOKS)
+GONE = Budget("evicted pods to be gone", 60.0, need=1, spacing=LOOKS)
+BACK = Budget("the previous node to announce the VIPs again", 15.0, need=1, spacing=LOOKS)
 """Then it goes on: a load balancer need not give them back."""
-STABLE = Budget("sources being the client's again", FIELD_LIMIT, need=1, spacing=LOOKS)
+STABLE = Budget("pods to see the client's source address again", FIELD_LIMIT, need=1, spacing=LOOKS)
 """After the policy is Local again either policy's source is right until then; a check of its own asks for less time."""
 
 MOST_HELD = 40.0
@@ -147,7 +147,7 @@ class Acts:
         self.testbed.cluster.delete(f"/api/v1/namespaces/{self.testbed.namespace}/pods/{pod}")
         notes.happened = time.monotonic()
         self._until(lambda: self._replaced({pod}), WHOLE)
-        notes.words = f"{pod} of node {self.places.endpoint} ended, and another one is ready there"
+        notes.words = f"{pod} on node {self.places.endpoint} was deleted, and its replacement is ready there"
 
     def _flap(self, notes: Notes) -> None:
         pod = self._pod_of(self.places.endpoint)
@@ -165,7 +165,7 @@ class Acts:
                 self.hold(CALM)
         finally:
             self.gates.closed.discard(pod)  # whatever broke it off: it is made ready like all others
-        notes.words = f"{pod} of node {self.places.endpoint} was unready {FLAPS} times, as its node's health check told"
+        notes.words = f"{pod} on node {self.places.endpoint} was unready {FLAPS} times, by its node's health check"
 
     def _flip(self, notes: Notes) -> None:
         services = [scene.service_name(way) for way in self.ways if way.local]
@@ -192,14 +192,14 @@ class Acts:
         # A prompt return is told by answers that are later than its bound.
         self.hold(max(self.bound, notes.returned + PROMPT + CALM - time.monotonic()))
         took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {FIELD_LIMIT:.0f} s after"
-        told = counted(len(services), "service was", "services were")
-        notes.words = f"{told} Cluster and then Local; sources stable {took} the health checks"
+        told = counted(len(services), "Service", "Services")
+        notes.words = f"{told} changed to Cluster and back to Local; sources stable {took} the health checks"
 
     # ----------------------------------------------------------------------------------------------------- with harm
     def _disrupt(self, phase: Phase, notes: Notes) -> None:
         what = phase.disruption
         if what is None or self.disruptor is None:
-            raise HarnessError(f"{phase} cannot be done.", "only with --allow-disruptive")
+            raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
         node = "" if phase is Phase.API_SERVER else self.places.endpoint
         if phase is Phase.SPEAKER:
             node = self._announcing()
@@ -239,22 +239,25 @@ class Acts:
 
     def _drained(self) -> Reading:
         left = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == self.places.endpoint]
-        return Reading(not left, f"left: {', '.join(left)}" if left else "none is left")
+        return Reading(not left, f"remaining: {', '.join(left)}" if left else "none remains")
 
     # ---------------------------------------------------------------------------------------------------- for both
     def _until(self, look: Callable[[], Reading], budget: Budget) -> None:
         waited = self.stop.converge(look, budget)
         if not waited.held:
-            raise HarnessError(f"Waited in vain for {budget.name}: {waited.state}.", "is the machine too busy?")
+            raise HarnessError(
+                f"Timed out after {budget.seconds:.0f} s waiting for {budget.name}: {waited.state}.",
+                "is the machine too busy?",
+            )
 
     def _replaced(self, before: set[str]) -> Reading:
         left = sorted(before & set(self.watching.pods))
-        return Reading(False, f"{left[0]} is still there") if left else self.whole()
+        return Reading(False, f"{left[0]} still exists") if left else self.whole()
 
     def _pod_of(self, node: str) -> str:
         found = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == node]
         if not found:
-            raise HarnessError(f"There is no pod of the Deployment on node {node}.", "kubectl get events -A")
+            raise HarnessError(f"Node {node} has no pod of the Deployment.", "kubectl get events -A")
         return found[0]
 
     def _gate(self, pod: str, is_open: bool) -> None:
@@ -297,8 +300,8 @@ class Acts:
                         return Reading(False, f"{stream.name} shows {sample.source}")
                     # a data plane that keeps the source under Cluster tells its policies by the node alone
                     if sample.answered and way.balancer is None and sample.node != self.places.endpoint:
-                        return Reading(False, f"{stream.name} is answered by node {sample.node}")
-        return Reading(True, "the client's own, and the proxy's")
+                        return Reading(False, f"node {sample.node} answers {stream.name}")
+        return Reading(True, "all sources are right")
 
     def _return(self, name: str, port: int | None) -> None:
         """Make a Service Local again, with the health-check port that it had and that is asked all the time.

@@ -28,7 +28,7 @@ from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
 
-SETTLED = Budget("every way answering every request", 30.0, need=3, spacing=0.1)
+SETTLED = Budget("every way to answer every request", 30.0, need=3, spacing=0.1)
 QUIET = 1.5
 """Seconds in which nothing is done, before, between and after: no less, as the last requests need time to be over."""
 
@@ -80,7 +80,7 @@ class Gathering:
         obstacles = self._obstacles()
         keys = [(way, family) for way in self.ways for family in self.families if (way, family) not in obstacles]
         if not keys:
-            return Seen(obstacles=obstacles, trouble="no way could be asked")
+            return Seen(obstacles=obstacles, trouble="no way could be probed")
         testbed, roles = self.testbed, self.testbed.roles
         places = Places(roles[Role.ENDPOINT_NODE], roles[Role.OTHER_NODE], roles[Role.BARE_NODE])
         checking = self.told.checking()
@@ -132,7 +132,7 @@ class Gathering:
         acts.asking.start()
         settled = self._settle(acts, keys)
         if settled and all(stream.name in settled for stream in acts.asking.streams.values()):
-            return "nothing was answered on any way before anything was done"
+            return "no way answered any request at the start"
         return ""
 
     def _go_through(self, acts: Acts, stack: contextlib.ExitStack) -> None:
@@ -143,7 +143,7 @@ class Gathering:
         for phase in (each for each in self.phases if each is not Phase.QUIET):
             if not sound:
                 now = time.monotonic()
-                self._windows.append(Window(phase, now, now, trouble="what was done before did not come to an end"))
+                self._windows.append(Window(phase, now, now, trouble="an earlier phase did not end"))
                 continue
             if phase.disruption and acts.disruptor is None:
                 acts.disruptor = stack.enter_context(self.disruptor())

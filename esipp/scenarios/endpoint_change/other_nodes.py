@@ -38,7 +38,7 @@ class Bystanders:
     @classmethod
     def of(cls, service: str, polls: Everywhere) -> "Bystanders":
         """What polls have found."""
-        trouble = polls.trouble or ("" if polls.agents else "there is no agent that could ask them")
+        trouble = polls.trouble or ("" if polls.agents else "there is no agent to probe them")
         return cls(service, len(polls.agents), polls.pace, dict(polls.told), len(polls.nodes), trouble)
 
     @property
@@ -55,8 +55,8 @@ class Bystanders:
         if not named:
             return ""
         return (
-            f"of {counted(len(self.told), 'node')} that no pod of {self.service} was ever on, {len(self.wrong)} said "
-            f"something else than {RIGHT} at its health check: {', '.join(named)}{more}"
+            f"of {counted(len(self.told), 'node')} that never had a pod of {self.service}, {len(self.wrong)} answered "
+            f"its health check with something other than {RIGHT}: {', '.join(named)}{more}"
         )
 
     def lines(self) -> list[str]:
@@ -64,12 +64,12 @@ class Bystanders:
         if not self.asked:
             return []
         answers = sum(each.count for told in self.told.values() for each in told)
-        said = f"{counted(self.asked, 'node')} that no pod moves to, asked by {counted(self.agents, 'agent')}"
+        said = f"{counted(self.asked, 'node')} without endpoint changes, probed by {counted(self.agents, 'agent')}"
         said += f" every {self.pace:.1f} s"
-        said += f": {counted(answers, 'answer')} of {counted(len(self.told), 'node')}"
-        said += f", {RIGHT} all of them" if self.told and not self.wrong else ""
+        said += f": {counted(answers, 'answer')} from {counted(len(self.told), 'node')}"
+        said += f", all {RIGHT}" if self.told and not self.wrong else ""
         lines = [said, *([f"  {self.finding}"] if self.wrong else [])]
-        return lines + ([f"  not to the end: {self.trouble}"] if self.trouble else [])
+        return lines + ([f"  incomplete: {self.trouble}"] if self.trouble else [])
 
     def as_json(self) -> dict[str, Any]:
         """As the ledger keeps it: nodes that said 503 all the time by their number of answers only."""

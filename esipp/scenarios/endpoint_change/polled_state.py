@@ -141,7 +141,7 @@ class PolledWord(Word):
     def lines(self, judges: Mapping[Balancer, Judge]) -> list[str]:
         """What a summary says of it."""
         if self.absent:
-            return [f"the balancer's own view ({self.view.provider}) can't be had: {self.absent}"]
+            return [f"the load balancer's health view ({self.view.provider}) is not available: {self.absent}"]
         polls = self.polls(Balancer.DEFAULT)
         judge = judges.get(Balancer.DEFAULT)
         if judge is None or not polls:
@@ -206,6 +206,6 @@ class PolledWord(Word):
             return Reading(told.healthy == should, f"healthy: {', '.join(sorted(told.healthy)) or 'none'}")
 
         seconds = 2.0 * (self.view.lag + self.view.interval)
-        converge(look, Budget("the load balancer's own view", seconds, need=1, spacing=self.view.interval))
+        converge(look, Budget("the load balancer's health view", seconds, need=1, spacing=self.view.interval))
         if last:
             self._views[what] = Health(last[-1], should)

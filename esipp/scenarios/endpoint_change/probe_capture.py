@@ -62,7 +62,7 @@ class Hearing:
             captures = list(pool.map(Tap.stop, self._taps))
         found: dict[str, list[Arrival]] = {service: [] for service in self.ports.values()}
         if abs(offset - self._offset) > STEPPED:
-            self.trouble = f"the clock was stepped by {offset - self._offset:+.0f} s while packets were captured"
+            self.trouble = f"the clock jumped by {offset - self._offset:+.0f} s during the packet capture"
             return found
         for capture in captures:
             for each in capture.sightings:

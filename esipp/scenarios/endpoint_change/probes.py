@@ -113,7 +113,7 @@ class Observing:
         except FutureTimeoutError:
             raise HarnessError(
                 f"{count} connections through the VIP of {self.name} did not end within {CONNECT_SECONDS:.0f} s.",
-                "is the machine too busy for the prober? --moves and --suite ask for less at once.",
+                "is the machine too busy for the prober? --moves and --suite reduce the load.",
             ) from None
         return lines, [line for each in controls for line in each]
 

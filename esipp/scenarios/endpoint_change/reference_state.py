@@ -23,7 +23,7 @@ from esipp.scenarios.endpoint_change.reported_state import Word
 
 Json = dict[str, Any]
 
-LET_GO = Budget("the load balancer letting go of a deleted Service's VIPs", 30.0, need=1, spacing=0.2)
+LET_GO = Budget("the load balancer to release a deleted Service's VIPs", 30.0, need=1, spacing=0.2)
 
 EXCLUDED = "excluded-node"
 """The mark of a node that load balancers must leave out."""
@@ -92,10 +92,10 @@ class ReferenceWord(Word):
         def ask() -> Reading:
             self._look(drivers)
             wrong = [each for of in self._views.values() for each in of.values() if each.healthy != each.should]
-            return Reading(not wrong, f"{len(wrong)} views are not as they should be")
+            return Reading(not wrong, f"{len(wrong)} health views are wrong")
 
         period, failures = float(self._settings.get("period", 0.0)), int(self._settings.get("unhealthy", 0))
-        converge(ask, Budget("the load balancer's own view", (failures + 1) * period, need=1, spacing=0.2))
+        converge(ask, Budget("the load balancer's health view", (failures + 1) * period, need=1, spacing=0.2))
 
     def _look(self, drivers: Mapping[Balancer, Driver]) -> None:
         """Ask for the view of the nodes now."""
@@ -172,7 +172,7 @@ class ReferenceWord(Word):
             line
             for balancer, views in self._views.items()
             if (told := shares(views, self._targets(())))
-            for line in (f"the balancer's own view ({balancer.value}), by its own word:", *told)
+            for line in (f"the load balancer's health view ({balancer.value}):", *told)
         ]
 
     def addresses(self) -> dict[Family, frozenset[str]]:

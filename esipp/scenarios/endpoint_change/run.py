@@ -56,7 +56,7 @@ class Gathering:
     others: frozenset[str] = frozenset()
     proxy: bool = False
     uncertainty: float = 0.0
-    heard: str = "packets were left out"
+    heard: str = "packets were not captured"
     bystanders: Bystanders | None = None
     judges: dict[Balancer, Judge] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -128,7 +128,7 @@ class Gathering:
                 self.testbed.cluster.delete(f"/api/v1/namespaces/{self.testbed.namespace}/services/{name}")
         except (ApiError, UnreachableError) as broken:
             raise HarnessError(
-                f"The API server did not delete a Service after pods had moved: {broken}.",
+                f"The API server did not delete a Service after the endpoint changes: {broken}.",
                 hint_for(broken) if isinstance(broken, ApiError) else "run again.",
             ) from None
         if there:

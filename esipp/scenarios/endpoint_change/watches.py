@@ -71,9 +71,10 @@ class Watching:
             HarnessError: one broke, or somebody did.
         """
         if self.trouble:
-            raise HarnessError(f"A watch broke while pods moved: {self.trouble}.", "is the API server overloaded?")
+            sentence = f"A watch broke during the endpoint changes: {self.trouble}."
+            raise HarnessError(sentence, "is the API server overloaded?")
         if self.harmed:
-            raise HarnessError(f"{self.harmed}: what was seen while pods moved cannot be judged.", HARMED)
+            raise HarnessError(f"{self.harmed}: the endpoint changes cannot be judged.", HARMED)
 
     def _run(self, cluster: Cluster, collection: str, selector: str, take: Callable[[float, str, Json], None]) -> None:
         known: dict[str, Json] = {}

@@ -141,7 +141,7 @@ class Everywhere:
             while not self._over.is_set():
                 self._round(clocks)
         except (HarnessError, FutureTimeoutError) as broken:
-            self.trouble = str(broken) or "an agent does not answer any more"
+            self.trouble = str(broken) or "an agent no longer answers"
 
     def _round(self, clocks: Mapping[str, Clock]) -> None:
         """Every node once more, all at the same time."""

@@ -26,7 +26,7 @@ from esipp.testbed.objects import Ground
 Json = dict[str, Any]
 
 ROUNDS = 20
-FOLLOWS = Budget("every node's health check after a change", FIELD_LIMIT, need=3, spacing=0.05)
+FOLLOWS = Budget("every node's health check to follow a change", FIELD_LIMIT, need=3, spacing=0.05)
 """What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds."""
 
 COUNTED = 10.0
@@ -39,7 +39,7 @@ AFTER, AFTER_SPACING = 12, 0.1
 """Answers that are held against the truth once a node has settled, before the next change: over more than a second, as
 kube-proxy syncs that often."""
 
-DONE = Budget("our own pods being as the round wants them", 40.0, need=1, spacing=0.1)
+DONE = Budget("esipp's own pods to reach the state of the round", 40.0, need=1, spacing=0.1)
 SLICE = 1.0
 """Seconds that our own pods are watched without a look for an interrupt."""
 
@@ -173,7 +173,7 @@ class Placement:
             return Reading(True, "created")
 
         if not self.asker.stop.converge(look, DONE).held:
-            raise HarnessError(f"The pod {_name(each)} cannot be created again.", "is its node well?")
+            raise HarnessError(f"The pod {_name(each)} cannot be created again.", "is its node healthy?")
 
     def _await(self, pods: str, wanted: Mapping[str, bool], *, gated: bool) -> None:
         """Wait for our own pods: containers that run, or readiness as the gates say."""
@@ -191,7 +191,10 @@ class Placement:
             last = self.asker.testbed.cluster.wait_for(pods, done, names, budget=SLICE, labelSelector=selector)
             late = sorted(name for name in names if name not in last or not done(last[name]))
         if late:
-            raise HarnessError(f"{DONE.name}: {late[0]} is not, after {DONE.seconds:.0f} s.", "is its node well?")
+            raise HarnessError(
+                f"Timed out after {DONE.seconds:.0f} s waiting for {DONE.name}: {late[0]} is late.",
+                "is its node healthy?",
+            )
 
     # ---------------------------------------------------------------------------------------------- the answers
     def _follow(self, truth: Mapping[Place, int]) -> tuple[dict[Node, Followed], dict[Node, Followed]]:

@@ -22,7 +22,7 @@ from esipp.testbed.manifests import BACKEND_LABEL, TCP
 
 Json = dict[str, Any]
 
-FOLLOWED = Budget("every node following a change of a health-check node port", FIELD_LIMIT, need=3, spacing=0.1)
+FOLLOWED = Budget("every node to follow a change of a health-check node port", FIELD_LIMIT, need=3, spacing=0.1)
 """What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds. kube-proxy needs a sync to open or
 close a listener."""
 
@@ -80,7 +80,7 @@ class LifeCycle:
         self._first = health_port(one)
         bounds = self._range()
         known = bounds or health_port(one) is None  # without a port there is nothing to compare
-        trouble = "" if known else "the API server does not tell its node port range"
+        trouble = "" if known else "the API server does not report its node port range"
         self.facts["allocated"] = Fact(
             "created with Local", {"life-1": health_port(one)}, bounds=bounds, trouble=trouble
         )
@@ -168,7 +168,7 @@ class LifeCycle:
     def _staying(self) -> None:
         """What was edited, and then left alone for as long as the other steps took."""
         if self._first is None:
-            raise _CutShortError("the service life-1 never had a health-check node port")
+            raise _CutShortError("the Service life-1 never had a health-check node port")
         now = Fact("after all other steps", {"life-1": health_port(self._read("life-1"))}, wanted=self._first)
         self.facts["kept"] = self._heard(now, "life-1")
 
@@ -186,7 +186,7 @@ class LifeCycle:
         """The port that a service has now."""
         port = health_port(self._read(name))
         if port is None:
-            raise _CutShortError(f"the service {name} has no health-check node port")
+            raise _CutShortError(f"the Service {name} has no health-check node port")
         return port
 
     def _patch(self, name: str, body: Json) -> Json:
@@ -277,7 +277,7 @@ class LifeCycle:
 
     def _listened(self, fact: Fact, port: int, wanted: str, say: Callable[[Answer], str]) -> Fact:
         if not self.listen:
-            return replace(fact, trouble="no client outside the cluster can ask the nodes")
+            return replace(fact, trouble="there is no client outside the cluster to probe the nodes")
         last: dict[str, Counter[str]] = {}
         wrong: dict[str, Counter[str]] = {}
         began = asked = time.monotonic()
@@ -299,7 +299,7 @@ class LifeCycle:
         ).held  # one right look at the end of a budget is not what was waited for
         last = last if held else wrong
         if any(Outcome.ERROR.value in said for said in last.values()):
-            return replace(fact, listeners=last, trouble="a prober failed")
+            return replace(fact, listeners=last, trouble="the prober failed")
         seconds = round(since - began, 3) if held and since is not None else None
         return replace(fact, listeners=last, began=began, seconds=seconds, gap=round(gap, 3))
 

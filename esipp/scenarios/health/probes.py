@@ -149,10 +149,10 @@ class Asker:
         name = "health-at-vip" if question.place is Place.VIP else service_name(question.situation)
         port = self.testbed.services[name]["spec"].get("healthCheckNodePort")
         if not port:
-            return f"the service {name} has no healthCheckNodePort"
+            return f"the Service {name} has no healthCheckNodePort"
         if question.place is Place.VIP:
             vip = self.testbed.vips.get(name, {}).get(question.family)
-            return (vip, port) if vip else f"the service {name} has no {question.family} VIP"
+            return (vip, port) if vip else f"the Service {name} has no {question.family} VIP"
         address = self.address(question.place, question.family, second=question.second_address)
         return (address, port) if address else f"there is no {question.place} with an {question.family} address"
 
@@ -174,9 +174,9 @@ class Asker:
             self.prompt |= {key for key, given in answers.items() if given[0].outcome is Outcome.ANSWERED}
             wrong = [q for q, wanted in waiting.items() if q.key in answers and answers[q.key][0].words != wanted]
             if not wrong:
-                return Reading(True, f"{len(waiting)} health checks say what they must")
+                return Reading(True, f"{len(waiting)} health checks are right")
             first = wrong[0]
-            state = f"{len(wrong)} of {len(waiting)} do not say what they must, among them {first.key}"
+            state = f"{len(wrong)} of {len(waiting)} health checks are wrong, among them {first.key}"
             return Reading(False, f"{state}: {answers[first.key][0].words}")
 
         return converge(look, SETTLED)

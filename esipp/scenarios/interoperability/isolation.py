@@ -42,7 +42,7 @@ PATIENT = ANSWER_TIMEOUT
 MOST = 2400
 """Questions a node at most: two minutes, where the changes take that long; usually they end it after seconds."""
 
-TOLD = Budget("every node telling a change of the neighbour", 30.0, need=1, spacing=0.05)
+TOLD = Budget("every node to follow a change of the other Service", 30.0, need=1, spacing=0.05)
 """kube-proxy syncs within a second of a change, by default; the rest is for a busy machine, and for a controller of
 EndpointSlices that has those of other services to make first."""
 
@@ -93,17 +93,17 @@ class Trial:
         testbed = self.asker.testbed
         seen = Neighbours((testbed.namespace, A), before=self._object(A))
         self._choose_port()
-        self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"), first=True)
+        self._change(seen, "its pods became ready", lambda: self._gate(True), self._serving("200"), first=True)
         with self._watched(seen) as came:
             seen.ways = listen(self.asker, self.topology)
             port = self._last_port
-            self._change(seen, "its pods become unready", lambda: self._gate(False), self._serving("503"))
-            self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"))
+            self._change(seen, "its pods became unready", lambda: self._gate(False), self._serving("503"))
+            self._change(seen, "its pods became ready", lambda: self._gate(True), self._serving("200"))
             flip = {"spec": {"externalTrafficPolicy": "Cluster"}}
-            self._change(seen, "it becomes Cluster", lambda: self._patch(flip), self._everywhere("refused"))
-            self._change(seen, "it is made again, with its old port", lambda: self._again(port), self._serving("200"))
+            self._change(seen, "policy changed to Cluster", lambda: self._patch(flip), self._everywhere("refused"))
+            self._change(seen, "recreated with its old port", lambda: self._again(port), self._serving("200"))
             self._change(
-                seen, "it is deleted", lambda: testbed.cluster.delete(self._path(B)), self._everywhere("refused")
+                seen, "deleted", lambda: testbed.cluster.delete(self._path(B)), self._everywhere("refused")
             )
             self._last_answers(came)
         seen.after = self._object(A)
@@ -177,13 +177,16 @@ class Trial:
                 if not first:
                     seen.other.setdefault(node, Counter())[told] += 1
             wrong = {node: told for node, told in said.items() if told != wanted[node]}
-            return Reading(not wrong, f"{len(wrong)} of {len(said)} do not say so, among them {[*wrong.items()][:1]}")
+            return Reading(not wrong, f"{len(wrong)} of {len(said)} do not follow, among them {[*wrong.items()][:1]}")
 
         held = self.asker.stop.converge(look, TOLD)
         if not held.held:
             rival = taken(testbed.cluster.list("/api/v1/services"), {port}, {(testbed.namespace, B)})
             state = rival or held.state
-            raise HarnessError(f"{TOLD.name} ({words}): {state}, after {held.seconds:.0f} s.", "is it well?")
+            raise HarnessError(
+                f"Timed out after {held.seconds:.0f} s waiting for {TOLD.name} ({words}): {state}.",
+                "is the node's service proxy healthy?",
+            )
         if not first:
             seen.changes.append((words, round(time.monotonic() - began, 3)))
 

@@ -36,10 +36,10 @@ AT_A_TIME = 50
 
 BOUND = 60.0
 
-PROGRAMMED = Budget("every node knowing all services", 60.0, need=1, spacing=0.2)
+PROGRAMMED = Budget("every node to serve all Services", 60.0, need=1, spacing=0.2)
 """The controller that makes EndpointSlices may be allowed twenty requests a second, then kube-proxy syncs."""
 
-CLOSED = Budget("every node closing the health checks of deleted services", 30.0, need=1, spacing=0.2)
+CLOSED = Budget("every node to close the health checks of deleted Services", 30.0, need=1, spacing=0.2)
 """As long as upstream's own tests wait for kube-proxy to follow endpoints (KubeProxyEndpointLagTimeout)."""
 
 
@@ -146,7 +146,7 @@ class Trial:
             for (name, _), told in self._in_turn(asking).items():
                 gone.setdefault(name, Counter()).update(each.words for each in read_all(told))
             still = [name for name, said in gone.items() if set(said) != refused]
-            return Reading(not still, f"{len(still)} of {len(ports)} are answered")
+            return Reading(not still, f"{len(still)} of {len(ports)} ports still answer")
 
         self.asker.stop.converge(look, CLOSED)
         still = {name: ports[name] for name, said in gone.items() if set(said) != refused}

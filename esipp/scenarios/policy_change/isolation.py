@@ -75,7 +75,7 @@ class Beside:
         todo = plan(self.path_checks, self.testbed.address)
         settling = Settling(self.clients.probers, todo)
         settled = settling.wait(must_answer(self.path_checks, self.facts))
-        return todo, settling, "" if settled.held else f"{settled}; judged as it is"
+        return todo, settling, "" if settled.held else f"{settled}; judged in this state"
 
     def perform(self, todo: Plan, answering: Iterable[Path]) -> Window:
         """The window.
@@ -107,7 +107,7 @@ class Beside:
         seen = {path.key: made for path, made in observations.items()}
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
         self.facts |= found
-        blind = "no packets are captured while policies flip"
+        blind = "no packets are captured during policy changes"
         ahead = {name: clock.offset for name, clock in clocks.items()}
         evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, obstacles, blind=blind, clocks=ahead)
         health = {place: self._told(lines) for place, lines in answers.items()}

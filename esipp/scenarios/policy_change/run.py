@@ -23,7 +23,7 @@ ROUNDS = 3
 """Local, Cluster, Local, so many times."""
 
 LOOKS = 0.1
-FOLLOWED = Budget("a flip being followed", BUDGET, need=1, spacing=LOOKS)
+FOLLOWED = Budget("a policy change to be followed", BUDGET, need=1, spacing=LOOKS)
 
 LASTS = STAYS + 0.3
 """Seconds that what is right must have lasted before the next flip."""
@@ -44,7 +44,7 @@ CONTROL_SPACING = 0.2
 CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""
 
-MADE = Budget("connections that are to stay open being made", 5.0, need=1, spacing=LOOKS)
+MADE = Budget("connections to be established", 5.0, need=1, spacing=LOOKS)
 
 
 def policy_path(namespace: str, service: str) -> str:
@@ -130,7 +130,7 @@ class Driver:
             port = int(self.testbed.services[name]["spec"]["ports"][0]["nodePort"])
             return self.testbed.nodes[self.testbed.roles[at.role]].internal[family], port
         vip = self.testbed.vips.get(name, {}).get(family)
-        why = self.testbed.obstacles.get((name, family), f"the service has no {family} VIP")
+        why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
         return (vip, PORT) if vip else why
 
     @property
@@ -220,7 +220,7 @@ def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Str
         node = testbed.nodes[testbed.roles[Role(at.value)]]
         port = testbed.listeners.get(node.name, {}).get(Protocol.TCP)
         if not port:
-            raise HarnessError(f"There is no agent on node {node.name}.", "run again.")
+            raise HarnessError(f"Node {node.name} has no agent.", "run again.")
         for family, host in node.internal.items():
             name = f"listener of {node.name} {family}"
             made[at, family] = asking.connect(name, host, port, spacing=CONTROL_SPACING, timeout=PATIENT)
