@@ -1,4 +1,4 @@
-"""Whether a ledger's verdicts agree with its checks and its evidence. A digest shows only that nothing was lost."""
+"""Consistency of a ledger: whether its verdicts agree with its checks and its evidence."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

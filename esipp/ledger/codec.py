@@ -1,4 +1,4 @@
-"""What a judge is given, as JSON and back into equal objects: by the type hints of its dataclasses.
+"""Codec for evidence: dataclasses to JSON and back into equal objects, by their type hints.
 
 cattrs does what every such library does; what is ours is below: names of fields are checked both ways, maps whose keys
 are no text are lists of pairs, and lists of objects are tables (columns.py), which are a tenth as long.

@@ -1,4 +1,4 @@
-"""Many like values in little room: a list of JSON values as one column, and back, exactly. Pure.
+"""Column encoding: a list of similar JSON values as one compact column, and back, exactly. Pure.
 
 A column is a JSON object with one way to tell its values:
 

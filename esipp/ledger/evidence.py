@@ -1,4 +1,4 @@
-"""What the judge of each suite is given, as the ledger keeps it: one record ``judged`` a judge."""
+"""The evidence of each suite's judge in the ledger: one ``judged`` record for each judge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

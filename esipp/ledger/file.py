@@ -1,4 +1,4 @@
-"""The ledger is the run: append-only JSON lines from a header to a closing record (design.md, law 9).
+"""The ledger file: append-only JSON lines from a header to a closing record.
 
 Each line is one object with a ``record`` field; the schema is ledger.schema.json beside this file.
 """

@@ -1,4 +1,4 @@
-"""Where the check of a path stands in the matrix: its line's words, what may be told in one line, the order."""
+"""The place of a path check in the matrix: the label of its line, its column, and the order."""
 
 from esipp.checks.model import Balancer, EntryKind, Path, Role, ServiceType, TrafficPolicy
 

@@ -1,4 +1,4 @@
-"""The numbers of the suites that measure, out of a ledger's evidence: convergence, continuity, flips, health. Pure."""
+"""Measured numbers from a ledger's evidence: convergence, continuity, policy changes, health. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps

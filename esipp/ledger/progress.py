@@ -1,4 +1,4 @@
-"""How far a run is: what is known of it at this moment, from whichever thread it was told. No I/O, no rendering.
+"""Progress of a run: its current state, reported from any thread. No I/O, no rendering.
 
 A check is arranged when the testbed stands, observed when every connection of its path and of its controls has landed
 (or when it is judged, where it is no path's), and judged when it has a verdict.

@@ -1,4 +1,4 @@
-"""From a ledger to a run that can be reported: read line by line, believed only as far as it is whole.
+"""Ledger reader: from a ledger to a run for reports, line by line, trusted only as far as it is whole.
 
 A ledger that was cut off, has lines that are none, or does not agree with its own closing record is told as
 incomplete, and can never come out as conformant.

@@ -1,4 +1,4 @@
-"""Checks as the ledger tells them, so that an old ledger is rendered as it was, without the checks of today.
+"""Recorded checks: checks as the ledger describes them, so that an old ledger needs no current check.
 
 What a report says of a check is found here once, when a run begins: where it stands in the matrix, and which others are
 its siblings.

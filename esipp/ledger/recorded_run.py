@@ -1,4 +1,4 @@
-"""A run as its judges saw it: read from its ledger, to be judged again."""
+"""Recorded runs: read from a ledger, with the evidence for judging them again."""
 
 import json
 from collections.abc import Iterator, Mapping

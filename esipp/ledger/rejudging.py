@@ -1,4 +1,4 @@
-"""The judges of today, before whom a run of the past is brought: (check, what was seen then) -> verdict. Pure."""
+"""Re-judging: the current judges on the evidence of a recorded run. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""One run: its settings, identity, folder, ledger and clock. No verdicts are made here, only kept."""
+"""A run: its settings, identity, folder, ledger and clock. It records verdicts and makes none."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Whether a record has the shape that the ledger's schema says: checked of every line, before anything rests on it.
+"""Schema validation: whether a record has the shape of the ledger's schema, for every line.
 
 What reports read they may then sort, add and join without looking again. The schema itself says what is checked: here
 are those words of JSON Schema that it uses, made into functions once, because a ledger has 100,000 lines.

@@ -1,4 +1,4 @@
-"""How long the cluster's own load balancer may use a node that lost its last endpoint, and who says so. Pure."""
+"""The bound of a load balancer: how long it may use a node that lost its last endpoint. Pure."""
 
 from esipp.judging.promise import Bound, promise_of
 from esipp.loadbalancers.detection import Detected

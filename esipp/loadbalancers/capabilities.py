@@ -1,9 +1,7 @@
-"""What a load balancer does not carry at all, as features that checks lack: decided here for plan, doctor and run.
-Pure.
+"""Capabilities: what a load balancer does not support, as missing features of checks. Pure.
 
-Only what somebody *told* (``--provider``) makes a check unsupported. What was merely found, by names and labels, may be
-wrong, and must not silence a check that can be asked: it is a prediction (planning/limits.py), such a check is asked,
-and inconclusive if no VIP comes.
+Only a *named* load balancer (``--provider``) makes a check unsupported. A detected one may be wrong, and must not
+suppress a check that can run: it is only a prediction. Such a check runs, and is inconclusive if no VIP appears.
 """
 
 from collections.abc import Iterable, Iterator

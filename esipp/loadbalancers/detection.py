@@ -1,4 +1,4 @@
-"""Which load balancer a cluster has: from its nodes, from what runs on it, from what became of our Services. Pure.
+"""Detection of the cluster's load balancer, by its nodes, its workloads, and our Services. Pure.
 
 What is told goes before what is found; the result says which it was, and how it was decided.
 """

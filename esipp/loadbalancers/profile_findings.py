@@ -1,4 +1,4 @@
-"""Where what was seen contradicts what a profile says: findings, a sentence each. Pure; no verdict depends on them."""
+"""Profile findings: contradictions between evidence and a profile. Pure; no verdict depends on them."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Annotations that no user has to know, for the load balancer that was named tells them. Pure.
+"""Provider annotations: what the named load balancer needs on Services, from its profile. Pure.
 
 Only a provider that is *told* counts. One that was found may be another, and where its annotation means nothing, load
 balancers would be open to everybody, and nobody would say so.

@@ -1,4 +1,4 @@
-"""The reference load balancer's own word: its view of the nodes' health, and its decisions as they are taken.
+"""The reference load balancer's report: its view of the nodes' health, and its decisions as they happen.
 
 The contract is images/loadbalancer/README.md. Its clock is CLOCK_MONOTONIC of the machine it runs on, which is ours
 where the cluster is kind.

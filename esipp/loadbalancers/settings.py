@@ -1,4 +1,4 @@
-"""The reference load balancer as it runs: its profile has its own defaults, what it tells of itself goes before. Pure.
+"""Live settings of the reference load balancer, which override its profile's defaults. Pure.
 
 It counts only where it serves Services that name no class (``--default``), and so is the cluster's own load balancer.
 Dressed as a cloud it is told to be that cloud's (``--provider``), and taken for it.

@@ -1,4 +1,4 @@
-"""How long a run waits for load balancers, and for what: what is known of them, or what does everywhere. Pure."""
+"""Timeouts: how long a run waits for load balancers, by their profiles or by defaults. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Which packets are the run's own, as a filter for the kernel and, exactly, for the reader."""
+"""The scope of a capture: the run's own packets, as a filter for the kernel and an exact one for the reader."""
 
 import ipaddress
 import itertools

@@ -1,4 +1,4 @@
-"""tcpdump on a node, started and ended without leaving anything there."""
+"""Taps: tcpdump on a node, which leaves nothing behind."""
 
 import contextlib
 import os

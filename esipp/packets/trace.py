@@ -1,4 +1,4 @@
-"""One connection, followed through the captures: the four tuples of its packet view, and where its source changed."""
+"""Traces: one connection followed through the captures, with its four tuples and the changes of its source."""
 
 import itertools
 from collections import defaultdict

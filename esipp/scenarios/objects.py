@@ -1,4 +1,4 @@
-"""What checks need on the testbed, suite by suite: told without a cluster, and deployed on one."""
+"""Testbed objects that checks need, suite by suite: listed without a cluster, and deployed on one."""
 
 from collections.abc import Iterable, Mapping
 

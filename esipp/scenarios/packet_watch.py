@@ -1,4 +1,4 @@
-"""Packets of the judged window: a tap on every agent's node while the sampled connections fly."""
+"""Packet capture of the judged window: a tap on every agent's node during the sampled connections."""
 
 import contextlib
 from collections.abc import Iterable, Mapping

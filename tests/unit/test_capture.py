@@ -153,14 +153,14 @@ def test_an_echo_server_that_lies_is_contradicted() -> None:
     assert state is Agreement.CONTRADICTION
     assert words == (
         "the backend reports the peer 172.18.0.9:5000, the packet to it came from 172.18.0.3:61000"
-        " (seen on worker-a out veth1)"
+        " (captured on worker-a out veth1)"
     )
 
 
 def test_a_backend_that_lies_about_itself_is_contradicted() -> None:
     lie = observation((CLIENT, 5000), local=("10.244.1.6", TARGET))
     state, words = agree(lie, Tracer([capture("worker-a", *PRESERVED)], ENDPOINTS).trace(lie))
-    assert (state, "reached at 10.244.1.6:8081" in words) == (Agreement.CONTRADICTION, True)
+    assert (state, "its address 10.244.1.6:8081" in words) == (Agreement.CONTRADICTION, True)
 
 
 def test_packets_that_were_lost_contradict_nobody() -> None:
@@ -168,7 +168,7 @@ def test_packets_that_were_lost_contradict_nobody() -> None:
     halved = capture("worker-b", *[(ETH0, TO_US, 0.001, syn(CLIENT, 5000, NODE_B, NODE_PORT))], dropped=3)
     seen = observation((NODE_B, 61000), dialled=(NODE_B, NODE_PORT))
     nothing = Tracer([halved], ENDPOINTS).trace(seen)
-    assert agree(seen, nothing) == (Agreement.UNSEEN, "its way to the backend was not seen")
+    assert agree(seen, nothing) == (Agreement.UNSEEN, "its way to the backend was not captured")
     assert "lost 3 packets" in nothing.said()
     lie = observation((CLIENT, 5000), dialled=(NODE_B, NODE_PORT))
     lossy = Capture(home.node, home.raw, home.sightings, dropped=3)
@@ -198,7 +198,7 @@ def test_a_bare_node_that_forwards_without_an_answer_is_seen() -> None:
     traced = Tracer([capture("worker-a", *home), capture("worker-b", *bare)], ENDPOINTS).trace(silent)
     assert traced.delivered == (CLIENT, 5000)
     assert traced.back_at_node is None
-    assert "the answer was never seen to come from the address dialled" in traced.said()
+    assert "no reply from the dialled address was captured" in traced.said()
     assert agree(silent, traced) == (
         Agreement.AGREED,
         "timeout, but a backend was sent the request from 172.18.0.9:5000",
@@ -262,7 +262,7 @@ def test_a_proxy_makes_two_connections_of_one() -> None:
     told = observation((NODE_A, 33000), dialled=(VIP, 80))
     traced = Tracer([seen], ENDPOINTS).trace(told)
     assert (traced.relayed, traced.delivered) == (True, (NODE_A, 33000))
-    assert "a proxy is between" in traced.said()
+    assert "a proxy is in between" in traced.said()
     assert agree(told, traced)[0] is Agreement.AGREED
 
 
@@ -504,7 +504,7 @@ def test_a_request_names_its_connection(said: bytes) -> None:
         NONCE[:-2].encode() + b"\n",
         b"GET /healthz HTTP/1.1\r\n\r\n",
     ],
-    ids=["an answer", "cut short", "without its number", "another request"],
+    ids=["an answer", "truncated", "without its number", "another request"],
 )
 def test_what_is_no_whole_request_names_nothing(said: bytes) -> None:
     named = (VETH, FROM_US, 0.0014, data(CLIENT, 5000, POD, TARGET, said))
@@ -589,7 +589,7 @@ def test_nanoseconds_are_read() -> None:
     [
         (b"", "empty"),
         (b"tcpdump: oops\n" * 9, "damaged"),
-        (pcap(*PRESERVED)[:-30], "cut short"),
+        (pcap(*PRESERVED)[:-30], "truncated"),
         (pcap(*PRESERVED)[:20], "damaged"),
     ],
     ids=["nothing", "garbage", "cut in a packet", "cut in the header"],
@@ -619,7 +619,7 @@ def test_a_capture_is_believed_only_if_it_saw_what_is_known() -> None:
         "the capture on worker-a lacks 1 of 1 known connections, among them 172.18.0.2:5009 -> 172.18.0.2:40123: it has"
         " 4 other packets"
     )
-    assert "nothing is known" in sees.blindness([])
+    assert "no known connection" in sees.blindness([])
     assert "permission" in Capture("worker-a", trouble="no permission").blindness([KNOWN])
 
 

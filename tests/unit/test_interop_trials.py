@@ -261,7 +261,7 @@ def test_a_client_that_is_masqueraded_on_its_way_is_told() -> None:
 
 def test_a_neighbour_whose_changes_do_not_reach_the_nodes_ends_the_trial() -> None:
     made, _, fake = asker(deaf=True)
-    with pytest.raises(HarnessError, match="its pods become ready"):
+    with pytest.raises(HarnessError, match="its pods became ready"):
         neighbours.Trial(made, topology()).perform()
     assert fake.prober.cancelled == len(fake.prober.streams)
 

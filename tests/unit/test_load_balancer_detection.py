@@ -186,7 +186,7 @@ def test_how_it_was_decided_is_told() -> None:
 def test_what_is_told_overrides_what_is_found_and_the_fact_says_both() -> None:
     seen = detect(KNOWN, GKE, [], named("gke-rbs"))
     assert seen.profiles == (named("gke-rbs"),)
-    assert seen.fact.decided == "--provider; found: gke-legacy (what a Service gets on gke)"
+    assert seen.fact.decided == "--provider; detected: gke-legacy (the default on gke)"
     assert of_words(seen) == [], "a variant of what is found"
     later = look_again(KNOWN, seen, [], [service(finalizers=("gke.networking.io/l4-netlb-v2",))])
     assert later.told
@@ -204,7 +204,7 @@ def sentences(found: list[Any]) -> list[str]:
 
 def test_a_provider_that_cannot_be_is_a_finding() -> None:
     assert sentences(of_words(told("aks", EKS))) == [
-        "platform: --provider says aks, which is of aks or azure; the nodes are of eks "
+        "platform: --provider says aks, which belongs to aks or azure; the nodes are on eks "
         "(kubelet version …-eks-… of 1 node)"
     ]
     assert of_words(told("aks", BARE)) == [], "nobody knows what these are"
@@ -213,7 +213,7 @@ def test_a_provider_that_cannot_be_is_a_finding() -> None:
 
 def test_another_one_than_is_found_is_a_finding() -> None:
     assert sentences(of_words(told("kube-vip", KIND, ("metallb-system/speaker",)))) == [
-        "profile: --provider says kube-vip; what is found is metallb-bgp or metallb-l2 (pods of metallb-system/speaker)"
+        "profile: --provider says kube-vip; detected: metallb-bgp or metallb-l2 (pods of metallb-system/speaker)"
     ]
     assert of_words(told("metallb-l2", KIND, ("metallb-system/speaker",))) == []
 
@@ -269,7 +269,7 @@ def test_a_public_address_where_load_balancers_were_to_be_internal_is_a_finding(
     [
         ("gke-rbs", counted(client=9), ""),
         ("gke-rbs", counted(other=9),
-         "class: gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as of a proxy"),
+         "class: gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as behind a proxy"),
         ("gke-rbs", counted(node=9), "source: gke-rbs keeps the client's address under Local; pods saw a node"),
         ("gke-rbs", counted(client=8, node=1), ""),
         ("gke-rbs", counted(), ""),
@@ -332,7 +332,7 @@ def observed(path: Any, address: str) -> Observation:
         (["gke-rbs"], "Proxy", None, "proxy", "ipMode Proxy in the Services' status"),
         ([], "VIP", None, "forwarder", "ipMode VIP in the Services' status, or none, which means the same"),
         ([], "hostname", None, "unknown", "neither the Services' status nor packets tell"),
-        (["gke-rbs"], "VIP", counted(other=3), "proxy", "under Local pods saw 203.0.113.9, and never the client"),
+        (["gke-rbs"], "VIP", counted(other=3), "proxy", "under Local pods saw 203.0.113.9, never the client's own address"),
         (["aws-clb"], "hostname", counted(client=3), "forwarder", "under Local pods saw the client's own address"),
         (["gke-rbs"], "VIP", counted(node=3), "unknown", "under Local pods saw a node"),
         (["gke-rbs"], "VIP", counted(), "forwarder", "gke-rbs"),
@@ -519,7 +519,7 @@ def test_services_of_another_class_say_nothing_of_the_clusters_own(tmp_path: Pat
 
 # ------------------------------------------------------------------------------------------------------ the reports
 def test_a_contradiction_is_told_once_wherever_people_read(tmp_path: Path) -> None:
-    sentence = "gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as of a proxy"
+    sentence = "gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as behind a proxy"
     said: list[str] = []
 
     def note(run: Run) -> None:

@@ -106,7 +106,7 @@ def test_a_login_that_is_missing_is_told_once_and_nobody_is_asked_again(tmp_path
     assert len(fake.asked) == 1
     assert asks.views(Balancer.DEFAULT) == {}
     (line,) = asks.lines({})
-    assert "(gce) can't be had" in line
+    assert "(gce) is not available" in line
     assert "hint: gcloud auth login" in line
 
 

@@ -178,7 +178,7 @@ def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_
     failing = sum(1 for verdict in judged(changes).values() if verdict.status is Status.FAIL)
     assert failing > 40
     assert text.count("FAIL (core)") == 1
-    assert text.count("an address of nobody in this run") == 1
+    assert text.count("the address is unknown to this run") == 1
     assert "only over UDP, not SCTP or TCP" in text
     assert f"{failing - 1} more checks show the same" in text
     assert f"and {failing - 6} more, all in the ledger" in text

@@ -1,4 +1,4 @@
-"""What is done while traffic flows: each act proves that it happened, and waits for events, not for clocks."""
+"""The actions of continuity: each proves that it happened, and waits for events instead of time."""
 
 import threading
 import time
@@ -36,8 +36,7 @@ STABLE = Budget("pods to see the client's source address again", FIELD_LIMIT, ne
 """After the policy is Local again either policy's source is right until then; a check of its own asks for less time."""
 
 MOST_HELD = 40.0
-"""Seconds for which a node is kept without a pod at most. A load balancer with a longer bound is not seen to exceed it.
-"""
+"""The most seconds for which a node is kept without a pod. A breach of a longer bound is not detected."""
 
 ALREADY = "already allocated"
 """What an API server says of a port that another Service has."""
@@ -49,7 +48,7 @@ HOLD = {Phase.CORDON: 3.0, Phase.EXCLUDE: 5.0, Phase.KUBE_PROXY: 2.0, Phase.SPEA
 
 @dataclass
 class Notes:
-    """What an act tells of itself."""
+    """The notes of an action on itself."""
 
     causes: list[float] = field(default_factory=list)
     either: list[tuple[float, float]] = field(default_factory=list)
@@ -67,19 +66,19 @@ class Notes:
 
 @dataclass
 class Acts:
-    """Everything that can be done.
+    """All actions.
 
     Args:
         stage: whose namespace and cluster it is.
-        gates: by which pods are made ready and unready.
-        asking: the traffic, by which some acts see that they have had their effect.
+        gates: makes pods ready and unready.
+        asking: the traffic, which shows the effect of some actions.
         watching: our watch of the pods.
-        places: which node is which.
-        ways: those that are asked.
-        bound: (N+1) x period of the load balancer, the longest of those that are asked.
-        own: the client's addresses; ``of_balancer``: those of the reference balancer.
+        places: the nodes by role.
+        ways: the probed ways.
+        bound: (N+1) x period of the load balancer, the longest of the probed ones.
+        own: the client's addresses; ``of_balancer``: those of the reference load balancer.
         stop: ends all waits.
-        disruptor: who disturbs; None where that is not allowed.
+        disruptor: makes disruptions; None if they are not allowed.
     """
 
     testbed: Testbed
@@ -117,7 +116,7 @@ class Acts:
             self._disrupt(phase, notes)
 
     def hold(self, seconds: float) -> None:
-        """Let traffic flow for a while: what is being asked is whether it does."""
+        """Let traffic flow for a while, without any other action."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.stop.check()
@@ -224,11 +223,11 @@ class Acts:
             self.stop.converge(lambda: self._back(before), BACK)
 
     def _announcing(self) -> str:
-        """The node by which the cluster's own balancer reaches the pods; its speaker is the one that counts."""
+        """The node through which the cluster's own load balancer reaches the pods; its speaker announces the VIP."""
         return next(iter(self._answering().values()), self.places.endpoint)
 
     def _answering(self) -> dict[Asked, str]:
-        """The nodes by which the cluster's own balancer reaches the pods of a Local service now, by family."""
+        """The nodes through which the cluster's own load balancer now reaches the pods of a Local Service, by family."""
         local = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
         last = {key: self.asking.latest(key) for key in self.asking.streams if key[0] == local}
         return {key: sample.node for key, sample in last.items() if sample}
@@ -276,7 +275,7 @@ class Acts:
         return self._health(lambda said: said == wanted, wanted, only=self.places.endpoint)
 
     def _health(self, right: Callable[[str], bool], wanted: str, only: str = "") -> Reading:
-        """What the nodes' health checks said last; nothing, where none is asked."""
+        """Whether the last answers of the nodes' health checks are right; they are if none is probed."""
         now = time.monotonic()
         said: dict[tuple[str, Family], str] = {}
         for family, nodes in self.asking.health.items():
@@ -304,9 +303,9 @@ class Acts:
         return Reading(True, "all sources are right")
 
     def _return(self, name: str, port: int | None) -> None:
-        """Make a Service Local again, with the health-check port that it had and that is asked all the time.
+        """Make a Service Local again, with its previous health-check node port, which is probed all the time.
 
-        Another Service may have that port by now: then with any other, which is asked from then on.
+        If another Service has that port by now, the Service gets any other one, which is probed from then on.
         """
         local = {"externalTrafficPolicy": TrafficPolicy.LOCAL.value}
         if port:

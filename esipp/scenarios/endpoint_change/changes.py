@@ -1,4 +1,4 @@
-"""Makes the moves of one balancer's service, one after the other, each when the one before has been followed."""
+"""The driver of endpoint changes for one load balancer: it makes each change after the previous one was followed."""
 
 import random
 import threading
@@ -24,15 +24,15 @@ from esipp.testbed import manifests
 LOOKS = 0.05
 SETTLED = Budget("traffic to reach the first pod", 30.0, need=10, spacing=0.1)
 LEAST_PROMISED, PERIODS = 12.0, 4.0
-"""A move is being followed for so many seconds, or so many times the balancer's bound, if that is more: from when
-a deleted pod serves no more, at the latest. It is only how long we look; what bounds a node's lag is lag.PROMPT."""
+"""The time limit for following an endpoint change: ``LEAST_PROMISED`` seconds or ``PERIODS`` bounds of the load balancer,
+whichever is longer, at the latest from when a deleted pod stops serving. Only the observation time: PROMPT limits lags."""
 BACK = Budget("a deleted pod to exist again", 40.0, need=1, spacing=LOOKS)
 BOTH = Budget("traffic to reach both nodes", 15.0, need=3, spacing=0.1)
 AGAIN = Budget("the load balancer's bound to pass", 5.0, need=1, spacing=0.1)  # and the bound itself
 
 MOST_LATE, MOST_VERY_LATE = 5, 2
-"""Moves that were not followed, after which no more are made: it would only take long. Fewer of a load balancer for
-which ``patience`` is kept."""
+"""The number of changes that were not followed after which the scenario stops, as more would only take time. The second
+applies with ``patience``."""
 
 CONNECTIONS, CLOSE = 2600, 0.002
 """New connections for the balance, and the seconds between two. 2,463 and more tell a split of 55:45 from an equal one
@@ -91,7 +91,7 @@ class Driver:
 
     @property
     def seen(self) -> Seen:
-        """What has been seen so far."""
+        """The evidence so far."""
         marks = self.watching.marks[scene.service_name(self.balancer)]
         observing = self.observing
         return Seen(
@@ -104,16 +104,16 @@ class Driver:
 
     @property
     def first_pod(self) -> str:
-        """The pod that is ready when the moves begin."""
+        """The pod that is ready before the first change."""
         return scene.pod_name(self.balancer, 0, 1)
 
     @property
     def open_nodes(self) -> set[str]:
-        """The nodes with a ready pod, once all moves are made and the balance was taken."""
+        """The nodes with a ready pod after all changes and the balance test."""
         return {self.nodes[slot] for slot in (last_open(self.steps), self._single())}
 
     def drive(self) -> None:
-        """All moves, then the balance.
+        """Make all changes, then test the balance.
 
         Raises:
             HarnessError: a pod of ours did not come back, or the API server refused something.

@@ -1,4 +1,4 @@
-"""The nodes of a large cluster that no pod moves to: their health checks must say 503 all the time, whoever moves.
+"""Health checks of nodes without endpoint changes in a large cluster, which must say 503 all the time.
 
 Asked by the agents (health/everywhere.py), for the client outside could not follow hundreds of nodes. What is found is
 told and kept; no verdict rests on it.
@@ -17,15 +17,15 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Bystanders:
-    """What they said.
+    """The answers of these nodes.
 
     Args:
-        service: whose health check it was.
-        agents: how many asked.
-        pace: seconds between two health checks of a node.
-        told: the answers of each node that was asked, in stretches.
-        asked: how many nodes were to be asked.
-        trouble: why they were not, or not to the end.
+        service: the Service of the health check.
+        agents: the number of probing agents.
+        pace: seconds between two probes of a node.
+        told: the answers of each probed node, in stretches.
+        asked: the number of nodes to probe.
+        trouble: why they were not probed, or not to the end.
     """
 
     service: str
@@ -37,19 +37,19 @@ class Bystanders:
 
     @classmethod
     def of(cls, service: str, polls: Everywhere) -> "Bystanders":
-        """What polls have found."""
+        """The results of polls."""
         trouble = polls.trouble or ("" if polls.agents else "there is no agent to probe them")
         return cls(service, len(polls.agents), polls.pace, dict(polls.told), len(polls.nodes), trouble)
 
     @property
     def wrong(self) -> dict[str, list[Stretch]]:
-        """What else than 503 nodes said."""
+        """The nodes with other answers than 503, and these answers."""
         found = {node: [each for each in told if each.said != RIGHT] for node, told in sorted(self.told.items())}
         return {node: stretches for node, stretches in found.items() if stretches}
 
     @property
     def finding(self) -> str:
-        """What is wrong, in a sentence; empty where nothing is."""
+        """The fault as a sentence; empty if there is none."""
         named = [f"{node} ({_said(told)})" for node, told in list(self.wrong.items())[:MOST_NAMED]]
         more = f" and {len(self.wrong) - MOST_NAMED} more" if len(self.wrong) > MOST_NAMED else ""
         if not named:
@@ -60,7 +60,7 @@ class Bystanders:
         )
 
     def lines(self) -> list[str]:
-        """What a summary says of them; nothing where there are none."""
+        """The lines of the summary; empty without such nodes."""
         if not self.asked:
             return []
         answers = sum(each.count for told in self.told.values() for each in told)
@@ -93,5 +93,5 @@ def _said(stretches: Sequence[Stretch]) -> str:
 
 
 def bystanders_of(fit: Collection[str], asked: Collection[str]) -> list[str]:
-    """The nodes that can be asked and that no client outside asks all the time, by name."""
+    """The nodes that agents can probe and no client outside probes all the time, by name."""
     return sorted(set(fit) - set(asked))

@@ -1,4 +1,4 @@
-"""The health checks of nodes that are cordoned for a while."""
+"""Health checks of nodes that are cordoned for a while."""
 
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.health import Answer, Place, Situation

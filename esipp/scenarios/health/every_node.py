@@ -1,4 +1,4 @@
-"""One health-check node port, asked at many nodes: by the agents, a slice of the nodes each, told in bulk.
+"""Distributed polling: one health-check node port, probed on many nodes by agents, results in bulk.
 
 Nothing is asked from this machine, which sends each agent an order a node and a round, and reads one line back for each
 answer that differed: where nothing changes, a node costs a line a round, however often it is asked.

@@ -1,4 +1,4 @@
-"""What the health check suite has on the testbed: a Service for each situation, and pods that can be moved."""
+"""Testbed objects of the health check suite: a Service for each situation, and pods that can be moved."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pods placed at random, round by round: after each change every node must come to the right answer and keep it."""
+"""The placement scenario: pods at random places, round by round, and every node must follow each change."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""The life of a health-check node port, step by step, on the API server and on every node."""
+"""The port lifecycle scenario: a health-check node port's life, step by step, in the API and on every node."""
 
 import re
 import time

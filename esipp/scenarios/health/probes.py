@@ -1,4 +1,4 @@
-"""Asking health checks: where they are, all questions in one window, and what the nodePort of the same node gives."""
+"""Health check probes: all questions in one window, and the nodePort of the same node for comparison."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What a run says of health checks on a terminal: each node's answer by situation, and how the rounds were followed."""
+"""Summary lines for health checks: each node's answer by situation, and how nodes followed the rounds."""
 
 from collections import Counter
 

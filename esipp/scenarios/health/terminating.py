@@ -1,4 +1,4 @@
-"""The terminating window: a node's only pod was told to end and serves on; the node says 503 and must still serve."""
+"""The terminating scenario: a node's only pod terminates and still serves, while the node says 503."""
 
 from collections import Counter
 from dataclasses import dataclass

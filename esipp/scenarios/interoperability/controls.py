@@ -1,4 +1,4 @@
-"""Whether the client reaches the nodes at all, and as itself: their reference listeners, with no Service in the way."""
+"""Controls of interoperability: whether the client reaches the nodes' control listeners with its own address."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Names of services, where the cluster has DNS: what pods on every kind of node resolve, and what they then reach."""
+"""The DNS scenario: Service names as pods on every kind of node resolve them, and what they then reach."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Service A is asked and dialled on every node, steadily, while its neighbour B is changed in every way there is.
+"""The isolation scenario: Service A is probed on every node while another Service B changes in every way.
 
 B's pods stand on A's node and on a node where A has none. Each change of B is waited for on the nodes, at B's own
 health check, before the next one: so that what A was asked meanwhile was asked while the nodes took it in.

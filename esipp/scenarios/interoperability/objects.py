@@ -1,4 +1,4 @@
-"""What the interoperability suite has on the testbed."""
+"""Testbed objects of the interoperability suite."""
 
 from collections.abc import Iterator
 from typing import Any

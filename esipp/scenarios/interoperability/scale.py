@@ -1,4 +1,4 @@
-"""Many services at once: made, dialled, asked, and deleted again, all of them over one and the same pod."""
+"""The scale scenario: many Services over one pod, created, dialled, probed and deleted at once."""
 
 import time
 from collections import Counter

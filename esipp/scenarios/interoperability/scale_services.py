@@ -1,4 +1,4 @@
-"""Many services over one and the same pod: made in the background of other trials, and deleted in that of what follows.
+"""The Services of the scale scenario: created and deleted in the background of other scenarios.
 
 An API server takes its time: all nodePorts are kept in one object, which every Service changes once or twice when it
 comes and again when it goes, one after the other.
