@@ -22,8 +22,8 @@ FLIPS, CONVERGENCE, CONTINUITY = "flips", "convergence", "continuity"
 
 @dataclass(frozen=True)
 class Window:
-    """What the judge of paths is given besides observations, witnesses, features and facts, which have records of
-    their own; see ``esipp.judge.Evidence``.
+    """The evidence of the path judge without observations, witnesses, features and facts, which have their own
+    records.
     """
 
     topology: Topology

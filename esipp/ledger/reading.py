@@ -31,10 +31,10 @@ from esipp.ledger.schema import record_checks
 LEDGER = "ledger.jsonl"
 
 MOST_TROUBLE = 20
-"""Faults of a ledger that are told in a line each."""
+"""The most faults of a ledger with their own lines."""
 
 ONE_SOCKET = ".one-socket"
-"""In the names of paths whose datagrams have one source port."""
+"""A part of the names of paths whose datagrams share one source port."""
 
 NOT_READ = ("judged",)
 """Records that no report says anything of."""
@@ -62,9 +62,9 @@ class Component(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """One probe of a path, or ``times`` that showed the same, as far as reports tell it.
+    """One probe of a path, or ``times`` equal ones, with what reports need.
 
-    Addresses and ports are as in ``Observation``; ``backend`` and ``node`` are who answered; ``started`` and ``ended``
+    Addresses and ports are as in ``Observation``; ``backend`` and ``node`` answered; ``started`` and ``ended``
     are the prober's monotonic seconds.
     """
 
@@ -91,19 +91,19 @@ class Phase(NamedTuple):
 
 @dataclass
 class RecordedRun:
-    """A run as its ledger tells it.
+    """A run as its ledger describes it.
 
     Args:
         folder: where the ledger is; the evidence of single checks may be below it.
-        header: what was asked.
-        checks, verdicts, judged_at: the checks in their order, what was said of each, and when, in Unix seconds, by id.
-        facts, features: what was found, by name; the last word counts.
+        header: the settings of the run.
+        checks, verdicts, judged_at: the checks in their order, their verdicts, and the Unix time of each, by id.
+        facts, features: the facts and features by name; the last record counts.
         obstacles: why a path could not be dialled.
-        probes, witnesses: what was seen, by path.
-        evidence: what was seen and is no path's, by suite and kind, in order.
-        sections: what suites tell on a terminal.
+        probes, witnesses: the observations by path.
+        evidence: the evidence of other checks, by suite and kind, in order.
+        sections: the suites' own sections for the terminal.
         end: the closing record; None without one.
-        trouble: what is wrong with the ledger itself; empty if it is whole.
+        trouble: the faults of the ledger itself; empty if it is whole.
         sha256: the hex digest of all bytes of the ledger, its closing record among them.
     """
 
@@ -205,7 +205,7 @@ class RecordedRun:
         return self.evidence.get((suite, kind), [])
 
     def files(self, check: str) -> list[Path]:
-        """What was kept of a check beside the ledger, relative to the folder."""
+        """The artefacts of a check, relative to the folder."""
         kept = self.folder / "rows" / file_name(check)
         return sorted(each.relative_to(self.folder) for each in kept.rglob("*") if each.is_file())
 

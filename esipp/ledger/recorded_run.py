@@ -24,14 +24,14 @@ class Known:
 
 @dataclass
 class Past:
-    """A run of the past.
+    """A recorded run.
 
     Args:
-        run: what reports know of it.
-        ledger: where that stands.
-        observations: of paths, each whole.
-        judged: what each judge was given, by its name; ``unread``: why one's cannot be read.
-        known: what was known when each check was judged, by its id; ``at_last``: what was known in the end.
+        run: the run as reports read it.
+        ledger: the path of its ledger.
+        observations: the full observations of paths.
+        judged: the evidence of each judge, by its name; ``unread``: why some cannot be read.
+        known: facts and features when each check was judged, by its id; ``at_last``: those at the end.
     """
 
     run: RecordedRun
@@ -100,7 +100,7 @@ def _take(past: Past, told: Mapping[str, Any]) -> None:
 
 
 def read_observation(told: Mapping[str, Any]) -> Observation:
-    """The observation that ``Observation.as_json`` told."""
+    """The observation from ``Observation.as_json``."""
     source, dialled, seen = (_end(told[name]) for name in ("source", "dialled", "seen"))
     plain = {
         name: told[name]

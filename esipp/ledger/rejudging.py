@@ -65,7 +65,7 @@ def judge_of(check: Check) -> str:
 
 @dataclass
 class Bench:
-    """All judges, with what was seen in one run.
+    """All judges, with the evidence of one run.
 
     ``rows`` are those of today.
     """
@@ -77,7 +77,7 @@ class Bench:
 
     # ------------------------------------------------------------------------------------------- what was there then
     def known(self, check: Check) -> Known:
-        """Facts and features when the check was judged, with those that only checks of today need."""
+        """Facts and features when the check was judged, with those that only current checks need."""
         then = self.past.known.get(check.id, self.past.at_last)
         if id(then) not in self._completed:
             self._completed[id(then)] = Known(then.facts, self._all_features(then))
@@ -103,7 +103,7 @@ class Bench:
         return "" if self._asked_then(check) else _LACKS[name](check, self.past)
 
     def _asked_then(self, check: Check) -> bool:
-        """Whether the run had this check, and asked it in the same way: then what was seen is what there was to see."""
+        """Whether the run had this check in the same form, so that its evidence is complete."""
         then = self._checks_then.get(check.id)
         if then is None or then.asked != check.asked:
             return False
@@ -113,7 +113,7 @@ class Bench:
         return then.path == check.path.key and controls == {each.path.key for each in check.controls}
 
     def _lacks_requests(self, check: ApiCheck) -> str:
-        """The requests themselves are not kept but in words, by the checks of then that were about the same ones."""
+        """Whether the requests of a check differ; the ledger has them only as text, in the checks of that run."""
         seen: Edited = self.past.judged[API]
         known = {each.id for each in self.checks if isinstance(each, ApiCheck) and each.trial == check.trial}
         made = {then.asked for identity, then in self._checks_then.items() if identity in known}
@@ -126,13 +126,13 @@ class Bench:
 
     # ---------------------------------------------------------------------------------------------------- the judges
     def verdict(self, check: Check) -> Verdict:
-        """The verdict on a check, from what was seen in that run; open where that is not enough."""
+        """The verdict on a check, from the evidence of that run; undecided if that is not enough."""
         known, why = self.known(check), self.lacks(check)
         if why:
             return _left_open(check, Status.INCONCLUSIVE, f"not observed in that run: {why}")
         try:
             found = self._decide(check, known)
-        except Exception as broken:  # checks of today may look for what nobody looked for then
+        except Exception as broken:  # current checks may need evidence that the run does not have
             ours = f"esipp itself failed: {type(broken).__name__}: {broken}"
             found = _left_open(check, Status.ERROR, ours)
         if found.status is Status.ERROR and check.id not in self._checks_then:
@@ -157,7 +157,7 @@ class Bench:
 
     @cached_property
     def _paths(self) -> Evidence:
-        """What was seen of paths; each observation is read once, whatever features and facts are put beside it."""
+        """The evidence of paths; each observation is read once, whatever the features and facts."""
         past, window = self.past, self.past.judged.get(PATHS)
         if window is None:
             return Evidence({}, Topology(), {}, int(past.run.header["samples"]))

@@ -42,7 +42,7 @@ def _joined(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def plain(value: Any, depth: int = 0) -> Fault:
-    """Whether a value of any form can be told by every report: its numbers are finite, it is not nested too deep."""
+    """Whether every report can show a value of any form: its numbers are finite, and it is not nested too deep."""
     if isinstance(value, str) or value is None or value is True or value is False:
         return ""
     if isinstance(value, int | float):

@@ -44,16 +44,16 @@ OF_SERVICE, OF_WORKLOAD, OF_PLATFORM = 10, 5, 1
 
 @dataclass(frozen=True)
 class Detected:
-    """What load balancer a cluster has, as far as is known.
+    """The detected load balancer of a cluster.
 
     Args:
-        platform: whose machines the nodes are, and how that was decided.
-        profiles: the one that was told, or those that fit what was found equally well; none where nothing fits.
-        told: whether a user said so.
-        how: how it was decided.
-        found: what was found, where something else was told.
-        objects: which collections of the API have something in them, of those that could be read.
-        itself: whether the load balancer said so: then what stands on Services tells no more.
+        platform: the platform of the nodes, and how it was determined.
+        profiles: the named one, or those that fit equally well; none if no profile fits.
+        told: whether the user named it.
+        how: how it was determined.
+        found: the detected profiles, if the user named one.
+        objects: whether collections of the API have objects, of those that could be read.
+        itself: whether the load balancer reported it: then Services show nothing more.
     """
 
     platform: Fact
@@ -101,13 +101,13 @@ def detect(
     told: LoadBalancer | None = None,
     objects: Mapping[str, bool] | None = None,
 ) -> Detected:
-    """What is known before anything is created.
+    """The detection before anything is created.
 
     Args:
         known: the profiles that there are.
         nodes: as the API server lists them.
         workloads: names of those that may serve load balancers, with the namespace where it is not kube-system.
-        told: what a user said.
+        told: the profile that the user named.
         objects: which collections of the API have something in them, of those that could be read.
     """
     platform, objects = platform_of(nodes), objects or {}
@@ -117,7 +117,7 @@ def detect(
 def look_again(
     known: Sequence[LoadBalancer], before: Detected, workloads: Collection[str], services: Sequence[Json]
 ) -> Detected:
-    """The same once our Services have been served: what stands on them tells more than names do.
+    """The detection after our Services are served: their marks show more than names do.
 
     Args:
         known: the profiles that there are.

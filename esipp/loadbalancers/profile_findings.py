@@ -18,7 +18,7 @@ CLASS = "load-balancer.class"
 """The name of the fact."""
 
 PROXIED = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
-"""What a pod sees of a proxy whose address nobody told us."""
+"""The classes of a proxy's unknown address."""
 
 OFF = 0.5
 """How much of its documented length a health check's period may differ, before it is another one."""
@@ -34,9 +34,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What became of packets of clients outside at VIPs of the cluster's own load balancer, by policy.
+    """The sources of outside clients' packets at VIPs of the cluster's own load balancer, by policy.
 
-    ``local`` and ``cluster`` count whose address pods saw, ``others`` are addresses of nobody's that we know.
+    ``local`` and ``cluster`` count the classes of sources that pods saw, ``others`` are the unknown addresses.
     """
 
     local: Mapping[AddressClass, int] = field(default_factory=dict)
@@ -137,9 +137,7 @@ def of_status(detected: Detected, ingress: str) -> list[Finding]:
         elif mode is not None and ingress not in ("hostname", mode.value):
             yield Finding("ip-mode", f"{profile.name} has ipMode {mode.value}; the Services' status says {ingress}")
         if ingress == "Proxy" and profile.kind is Class.FORWARDER:
-            yield Finding(
-                "class", f"{profile.name} is a forwarder; ipMode Proxy says that connections end at a proxy"
-            )
+            yield Finding("class", f"{profile.name} is a forwarder; ipMode Proxy says that connections end at a proxy")
 
     return _agreed(detected, look)
 

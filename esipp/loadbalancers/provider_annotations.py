@@ -44,7 +44,7 @@ def internal_of(profile: LoadBalancer | None) -> tuple[Annotation, ...]:
 
 
 def provided(customisation: Customisation, profile: LoadBalancer | None, *, internal: bool) -> Customisation:
-    """What a user wants, with the annotations that follow from it, and those that tag what a cloud makes for the run.
+    """The user's customisation with the annotations that it implies, and those that tag the run's cloud resources.
 
     Args:
         wishes: what was said.
@@ -52,7 +52,7 @@ def provided(customisation: Customisation, profile: LoadBalancer | None, *, inte
         internal: whether load balancers must be internal.
 
     Raises:
-        PreflightError: nothing is known that makes them so, or an annotation that was given says otherwise.
+        PreflightError: no annotation for internal load balancers is known, or a given one contradicts it.
     """
     tags = of_purpose(profile, TAGS) if profile else ()
     customisation = replace(customisation, tags=tuple((each.key, each.value) for each in tags))

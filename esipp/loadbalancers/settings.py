@@ -17,7 +17,7 @@ SOURCE = Source("told", Grade.DOCUMENTED, "reported by the reference load balanc
 
 
 def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapping[str, Any]) -> Detected:
-    """What a cluster has, where the reference load balancer is its own: with the figures that truly hold.
+    """The detected load balancer with live figures, if the reference load balancer is the cluster's own.
 
     Args:
         detected: what was told or found so far.
@@ -35,7 +35,7 @@ def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapp
 
 
 def _told(check: HealthCheck, settings: Mapping[str, Any]) -> HealthCheck:
-    """A check with the figures that are told."""
+    """A health check with the reported figures."""
 
     def figure(name: str) -> Told[Any] | None:
         before: Told[Any] | None = getattr(check, name)

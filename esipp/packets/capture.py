@@ -89,8 +89,8 @@ class Capture:
         """Why this capture cannot be trusted, as a sentence; empty if it can.
 
         Args:
-            known: answered probes that surely crossed this node while it was captured, best one before and one after
-                the window: those of the node's own prober to the node's own reference listener. All must be there.
+            known: answered probes that certainly crossed this node during the capture, best one before and one after
+                the window: those of the node's own prober to its control listener. The capture must have all.
         """
         ends = {(each.protocol, each.source, each.destination) for each in self.sightings if each.kind == REQUEST}
         asked = [each for each in known if each.source and each.dialled]
@@ -108,7 +108,7 @@ class Capture:
         return f"the capture on {self.node} lacks {lost}{say(missing[0].dialled)}: {why}"
 
     def cut(self, sightings: Iterable[Sighting]) -> bytes:
-        """A pcap file of only these sightings, as far as they are this capture's."""
+        """A pcap file of those sightings that belong to this capture."""
         records = []
         for each in sightings:
             if each.node == self.node:
@@ -128,15 +128,15 @@ class Capture:
 def read_capture(
     node: str, raw: bytes, interfaces: dict[int, str], scope: Scope, *, dropped: int = 0, trouble: str = ""
 ) -> Capture:
-    """Read a pcap file of link type LINUX_SLL2; what is no packet of ours is left out, damage is told as trouble.
+    """Read a pcap file of link type LINUX_SLL2; skips foreign packets, and reports damage as trouble.
 
     Args:
         node: the node it is from.
         raw: the file's bytes.
         interfaces: names by index; one that is not in it is called ``if7``.
-        scope: what is ours.
-        dropped: what the kernel lost.
-        trouble: what is known already.
+        scope: the run's own packets.
+        dropped: the packets that the kernel lost.
+        trouble: faults that are already known.
     """
     from scapy.error import Scapy_Exception  # a tenth of a second, which a run without a capture need not spend
     from scapy.utils import RawPcapReader

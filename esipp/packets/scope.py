@@ -9,7 +9,7 @@ from functools import cached_property
 from esipp.judging.topology import parse_address
 
 MOST_RANGES = 8
-"""The kernel's filter names at most so many ranges of ports, and of addresses a family.
+"""The most ranges of ports, and of addresses for each family, in the kernel's filter.
 
 libpcap needs 20 s of CPU to optimise a filter of 150 ports and 60 addresses, and a moment for one of 16 ranges.
 What the ranges let through beyond the run's own, ``Scope.holds`` drops.
@@ -70,7 +70,7 @@ class Scope:
 
 
 def _ranges(numbers: Iterable[int], most: int) -> list[tuple[int, int]]:
-    """The numbers as at most so many ranges, divided where the widest gaps are."""
+    """The numbers as a limited number of ranges, divided at the widest gaps."""
     ordered = sorted(set(numbers))
     if not ordered:
         return []

@@ -63,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Trace:
-    """All sightings of one connection, and what they tell.
+    """All sightings of one connection, and what they show.
 
     Args:
         path, seq: the observation it is about.
@@ -73,10 +73,9 @@ class Trace:
         back_at_pod: backend -> client: the first reply from a backend.
         back_at_node: service address -> client: the last reply from the address that was dialled.
         changes: where the source changed.
-        relayed: the backend's side was found by the backend's own word and is another connection than the client's:
-            a proxy stands between.
+        relayed: the backend's report led to another connection than the client's: a proxy is in between.
         lost: packets that the captures lack for sure: what is not among the sightings may have been there.
-        apart: why it was not told apart from other connections; then it has no sightings. Else empty.
+        apart: why it is ambiguous; then it has no sightings. Otherwise empty.
     """
 
     path: str
@@ -100,7 +99,7 @@ class Trace:
 
     @property
     def delivered(self) -> End | None:
-        """The source with which the request went to a backend; None where it was not seen to go to any."""
+        """The source with which the request reached a backend; None if no such packet was captured."""
         return self.at_pod.source if self.at_pod else None
 
     @property
@@ -234,7 +233,7 @@ class Tracer:
         return self._around(observation, found)
 
     def _by_word(self, observation: Observation) -> tuple[list[Sighting], list[Sighting], str]:
-        """What the client's word and the backend's lead to, and why that cannot be told apart from others', or nothing.
+        """The packets that the client's and the backend's reports lead to, and why they are ambiguous, or nothing.
 
         Another connection may have had the very ends that a client told, where the kernel moved the client's own port
         out of its way: its nonce, or that the backend's word leads to another one, tells.
@@ -277,7 +276,7 @@ class Tracer:
         return [each for each in found if not (known := self._names_of(each)) or nonce in known]
 
     def _names_of(self, each: Sighting) -> set[str]:
-        """The nonces that the connection of a packet carried, as far as they were seen."""
+        """The captured nonces of a packet's connection."""
         there = self._nonces.get((each.protocol, each.join, each.source, each.destination), set())
         return there | self._nonces.get((each.protocol, each.join, each.destination, each.source), set())
 
@@ -291,14 +290,14 @@ class Tracer:
         return any(each.kind == REQUEST and each.destination in self._endpoints for each in found)
 
     def _at_pod(self, requests: Iterable[Sighting]) -> Sighting | None:
-        """The last request to a backend; on the backend's own node if it was seen there, whatever the clocks say."""
+        """The last request to a backend; on the backend's own node if captured there, whatever the clocks say."""
         there = [each for each in requests if each.destination in self._endpoints]
         at_home = [each for each in there if each.node == self._endpoints[each.destination]]
         return next(reversed(at_home or there), None)
 
 
 class Agreement(StrEnum):
-    """Whether the two witnesses say the same."""
+    """Whether the two witnesses agree."""
 
     AGREED = "agreed"
     UNSEEN = "unseen"
@@ -306,7 +305,7 @@ class Agreement(StrEnum):
 
 
 def agree(observation: Observation, trace: Trace) -> tuple[Agreement, str]:
-    """What packets say of what the client and the backend said, and why in a sentence.
+    """Whether packets agree with the reports of the client and the backend, and why, as a sentence.
 
     ``unseen`` is no contradiction: the observation then rests on one witness. That a request without an answer was
     delivered all the same is none either: both witnesses may be right, and ``trace.delivered`` is what to judge.

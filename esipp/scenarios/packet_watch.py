@@ -18,7 +18,7 @@ from esipp.testbed.manifests import Numbers
 from esipp.testbed.testbed import Testbed
 
 KNOWN_TIMEOUT = 2.0
-"""Seconds for a probe of an agent to its own node's listener, which a capture must have seen to be believed."""
+"""Seconds for a probe of an agent to its own node's listener; a capture without that probe is not trusted."""
 
 
 def scope_of(testbed: Testbed) -> Scope:
@@ -54,7 +54,7 @@ def _targets(testbed: Testbed) -> dict[End, str]:
 
 
 def endpoints_of(testbed: Testbed) -> dict[End, str]:
-    """The backends and reference listeners by address and port, with the node each stands on."""
+    """The backends and control listeners by address and port, with their nodes."""
     found: dict[End, str] = {}
     for kind, names in BACKENDS.items():
         for name in names & testbed.pods.keys():
@@ -106,7 +106,7 @@ class Watch:
             tap.stop()
 
     def witnesses(self, observations: Mapping[str, Iterable[Observation]]) -> dict[str, list[Witness]]:
-        """What the packets tell of each connection that was kept whole, by path."""
+        """The witnesses of packets for each fully recorded connection, by path."""
         endpoints = endpoints_of(self.testbed)
         tracer = Tracer(self.captures, endpoints)
         seeing = {capture.node for capture in self.captures}

@@ -201,7 +201,7 @@ def test_a_bare_node_that_forwards_without_an_answer_is_seen() -> None:
     assert "no reply from the dialled address was captured" in traced.said()
     assert agree(silent, traced) == (
         Agreement.AGREED,
-        "timeout, but a backend was sent the request from 172.18.0.9:5000",
+        "timeout, but the request reached a backend from 172.18.0.9:5000",
     )
 
 

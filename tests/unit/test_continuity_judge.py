@@ -469,7 +469,9 @@ def test_a_vip_may_move_when_the_node_that_has_it_loses_its_pod() -> None:
     check = check_id(Phase.FLAPS, OWN, "lasting")
     assert differing(seen) == {check: Status.KNOWN}
     said = verdict(seen, check)
-    assert re.search(r"the VIP moved from node a to node c 0\.\d s after pod a\d on node a became unready", said.observed)
+    assert re.search(
+        r"the VIP moved from node a to node c 0\.\d s after pod a\d on node a became unready", said.observed
+    )
 
 
 def test_a_node_that_took_a_connection_is_told_by_the_source_or_by_the_pod() -> None:

@@ -238,8 +238,16 @@ class Path:
 PATHS = (
     Path("200-and-silent", HERE, (SILENCE,), FAIL, "says 200, but the node does not serve"),
     Path("200-and-refused", HERE, (dialled(Outcome.REFUSED),), FAIL, "says 200, but the node does not serve"),
-    Path("200-and-half-served", HERE, (dialled(Outcome.ANSWERED, 10), dialled(Outcome.TIMEOUT, 10)), FLAKY, "only some"),
-    Path("200-and-accepted", HERE, (dialled(Outcome.TIMEOUT, connected=1.0),), FAIL, "says 200, but the node does not serve"),
+    Path(
+        "200-and-half-served", HERE, (dialled(Outcome.ANSWERED, 10), dialled(Outcome.TIMEOUT, 10)), FLAKY, "only some"
+    ),
+    Path(
+        "200-and-accepted",
+        HERE,
+        (dialled(Outcome.TIMEOUT, connected=1.0),),
+        FAIL,
+        "says 200, but the node does not serve",
+    ),
     Path("200-and-a-stranger", HERE, (dialled(Outcome.INVALID),), FAIL, "says 200, but the node does not serve"),
     Path("200-and-handed-on", HERE, (served(BARE.place),), FAIL, "forwards to another node"),
     Path("200-and-half-handed-on", HERE, (served(HERE.place, 9), served(BARE.place, 9)), FLAKY, "forwards"),

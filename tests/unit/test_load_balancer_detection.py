@@ -190,7 +190,7 @@ def test_what_is_told_overrides_what_is_found_and_the_fact_says_both() -> None:
     assert of_words(seen) == [], "a variant of what is found"
     later = look_again(KNOWN, seen, [], [service(finalizers=("gke.networking.io/l4-netlb-v2",))])
     assert later.told
-    assert later.fact.decided == "--provider; found: gke-rbs (the Services' finalizer gke.networking.io/l4-netlb-v2)"
+    assert later.fact.decided == "--provider; detected: gke-rbs (the Services' finalizer gke.networking.io/l4-netlb-v2)"
 
 
 # ------------------------------------------------------------------------------------------------ contradictions
@@ -289,12 +289,12 @@ def test_whose_address_pods_see_may_contradict(name: str, seen: Behaviour, said:
     [
         ("gke-legacy", 8.02, ""),
         ("gke-legacy", None, ""),
-        ("gke-legacy", 3.0, "period: gke-legacy asks every 8 s; packets show 3 s"),
+        ("gke-legacy", 3.0, "period: gke-legacy probes every 8 s; packets show 3 s"),
         ("metallb-l2", 1.0, "checks: metallb-l2 makes no health checks; packets show one every 1 s"),
         (
             "octavia-amphora",
             5.0,
-            "checks: octavia-amphora makes none unless it is asked to; packets show one every 5 s",
+            "checks: octavia-amphora makes health checks only on request; packets show one every 5 s",
         ),
         ("octavia-amphora-monitor", 5.0, ""),
     ],
@@ -331,8 +331,14 @@ def observed(path: Any, address: str) -> Observation:
         (["aws-clb"], "hostname", None, "proxy", "aws-clb"),
         (["gke-rbs"], "Proxy", None, "proxy", "ipMode Proxy in the Services' status"),
         ([], "VIP", None, "forwarder", "ipMode VIP in the Services' status, or none, which means the same"),
-        ([], "hostname", None, "unknown", "neither the Services' status nor packets tell"),
-        (["gke-rbs"], "VIP", counted(other=3), "proxy", "under Local pods saw 203.0.113.9, never the client's own address"),
+        ([], "hostname", None, "unknown", "neither the Services' status nor packets show it"),
+        (
+            ["gke-rbs"],
+            "VIP",
+            counted(other=3),
+            "proxy",
+            "under Local pods saw 203.0.113.9, never the client's own address",
+        ),
         (["aws-clb"], "hostname", counted(client=3), "forwarder", "under Local pods saw the client's own address"),
         (["gke-rbs"], "VIP", counted(node=3), "unknown", "under Local pods saw a node"),
         (["gke-rbs"], "VIP", counted(), "forwarder", "gke-rbs"),
@@ -435,7 +441,7 @@ def test_what_was_only_found_is_a_hint_where_no_vip_came(families: str, spec: Js
     made = Testbed(QUIET, "run", "image", {}, {}, balancer=single)
     said = made._why_no_vip(asked(families, **spec), Family(families))
     assert said.startswith("no VIP came within 60 s: ")
-    assert ("--provider gce says so" in said) is known
+    assert ("confirm that with --provider gce" in said) is known
 
 
 @pytest.mark.parametrize(("nodes", "seconds"), [(KIND, 330), (BARE, 330), (EKS, 900), (GKE, 900)], ids=str)

@@ -116,7 +116,9 @@ def test_what_was_only_found_is_not_told_what_it_cannot_carry() -> None:
     )
     assert any("gce does not support SCTP" in why for why in sure.unsupported)
     assert not any("gce does not support SCTP" in why for why in guess.unsupported)
-    assert any(limit.why == "gce does not support SCTP" and checks for limit, checks in guess.limited), "told all the same"
+    assert any(limit.why == "gce does not support SCTP" and checks for limit, checks in guess.limited), (
+        "told all the same"
+    )
     assert len(guess.asked) > len(sure.asked)
 
 

@@ -64,9 +64,7 @@ def test_the_last_word_of_one_check(status: Status, told: str) -> None:
 def test_one_core_check_that_was_left_out() -> None:
     check = next(check for check in some_checks() if check.level is Level.CORE)
     assert conclude([verdict(check, Status.PASS)], 1).why == "no binding check fails, but 1 core check was left out"
-    assert (
-        conclude([verdict(check, Status.PASS)], 2).why == "no binding check fails, but 2 core checks were left out"
-    )
+    assert conclude([verdict(check, Status.PASS)], 2).why == "no binding check fails, but 2 core checks were left out"
 
 
 @pytest.mark.parametrize("status", [Status.FAIL, Status.KNOWN, Status.UNSUPPORTED, Status.INCONCLUSIVE])

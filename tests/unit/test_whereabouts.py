@@ -64,7 +64,10 @@ def test_nat_needs_two_nodes() -> None:
         ([answer("a", NAT)], "one witness is no proof"),
         ([answer("a", NAT), answer("b", OTHER)], "with different addresses"),
         ([answer("a", NAT), answer("b", OWN)], "with different addresses"),
-        ([answer("a", NAT), answer("a", OTHER)], "with the addresses 192.0.2.10 and 192.0.2.9: a proxy, or NAT with several addresses"),
+        (
+            [answer("a", NAT), answer("a", OTHER)],
+            "with the addresses 192.0.2.10 and 192.0.2.9: a proxy, or NAT with several addresses",
+        ),
         ([answer("a", OWN, claimed="a PROXY protocol header naming 10.1.0.2")], "a proxy is between"),
         ([answer("a", OWN), answer("b", "10.7.0.2", own="10.7.0.2")], "dials the nodes from several addresses"),
         ([answer(node, NAT, own="9.9.9.9") for node in "ab"], "has the public address 9.9.9.9"),

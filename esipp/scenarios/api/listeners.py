@@ -7,7 +7,7 @@ from esipp.judging.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 
 FOLLOWED = Budget("every node to listen for a later Service", 20.0, need=3, spacing=0.1)
-"""kube-proxy gets Services in the order they were made: who listens for the last one has seen those before it."""
+"""kube-proxy gets Services in the order of their creation: a node that listens for the last one knows all before it."""
 
 
 def listen(asker: Asker, silent: int, control: int) -> Json:

@@ -13,7 +13,7 @@ from esipp.cluster.node_ports import taken
 from esipp.testbed.manifests import TCP
 
 Listen = Callable[[int, int], Json]
-"""What every node says at a port where nobody may listen, and at one where all must."""
+"""The answers of every node at a port where none may listen, and at a control port where all must."""
 
 
 class _NotMadeError(Exception):
@@ -22,12 +22,12 @@ class _NotMadeError(Exception):
 
 @dataclass
 class Performer:
-    """Makes the steps of a chain.
+    """Runs the steps of a chain.
 
     Args:
-        cluster, namespace, run: where, and whose.
+        cluster, namespace, run: the place and owner of the Services.
         stop: ends it.
-        listen: asks the nodes; None where no client can.
+        listen: probes the nodes; None without a client that can.
     """
 
     cluster: Cluster
@@ -171,7 +171,7 @@ def _numbers(body: Any) -> list[int]:
 
 
 def _edited(read: Json, values: Json, drop: tuple[str, ...]) -> Json:
-    """An object whose fields at some paths are set, and at others left out."""
+    """An object with the fields at some paths set, and at others removed."""
     for path, value in values.items():
         if path.startswith(ANNOTATION):
             read["metadata"].setdefault("annotations", {})[path.removeprefix(ANNOTATION)] = value

@@ -227,7 +227,7 @@ class Acts:
         return next(iter(self._answering().values()), self.places.endpoint)
 
     def _answering(self) -> dict[Asked, str]:
-        """The nodes through which the cluster's own load balancer now reaches the pods of a Local Service, by family."""
+        """The nodes through which the cluster's own load balancer now reaches pods of a Local Service, by family."""
         local = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
         last = {key: self.asking.latest(key) for key in self.asking.streams if key[0] == local}
         return {key: sample.node for key, sample in last.items() if sample}

@@ -24,8 +24,9 @@ from esipp.testbed import manifests
 LOOKS = 0.05
 SETTLED = Budget("traffic to reach the first pod", 30.0, need=10, spacing=0.1)
 LEAST_PROMISED, PERIODS = 12.0, 4.0
-"""The time limit for following an endpoint change: ``LEAST_PROMISED`` seconds or ``PERIODS`` bounds of the load balancer,
-whichever is longer, at the latest from when a deleted pod stops serving. Only the observation time: PROMPT limits lags."""
+"""The time limit for following an endpoint change: ``LEAST_PROMISED`` seconds or ``PERIODS`` bounds of the load
+balancer, whichever is longer, at the latest from when a deleted pod stops serving. It is only the observation time:
+``timing.PROMPT`` limits the lag of a node."""
 BACK = Budget("a deleted pod to exist again", 40.0, need=1, spacing=LOOKS)
 BOTH = Budget("traffic to reach both nodes", 15.0, need=3, spacing=0.1)
 AGAIN = Budget("the load balancer's bound to pass", 5.0, need=1, spacing=0.1)  # and the bound itself

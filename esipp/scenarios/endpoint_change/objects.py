@@ -47,7 +47,7 @@ def pod_name(balancer: Balancer, slot: int, generation: int) -> str:
 
 
 def pod(name: str, run: str, node: str, image: str, balancer: Balancer, serves: int) -> Json:
-    """A pod for endpoint changes: ready while its gate is open, and serving for ``serves`` seconds after its deletion."""
+    """A pod for endpoint changes: ready while its gate is open, serving for ``serves`` seconds after its deletion."""
     made = manifests.echo_pod(name, run, node, image, raw=False, labels={MOVES_LABEL: balancer.value})
     made = manifests.timed(manifests.gated(made))
     made["spec"]["terminationGracePeriodSeconds"] = serves + MORE_GRACE

@@ -44,17 +44,17 @@ SLICE = 1.0
 """Seconds that our own pods are watched without a look for an interrupt."""
 
 STABLE_COUNT, STABLE_SPACING = 500, 0.02
-"""The stability window: ten seconds, while this trial moves the pods of another service."""
+"""The stability window: ten seconds of changes to another Service's pods."""
 
 STABLE_TIMEOUT = 10.0
-"""Whether it is ever wrong is asked, not how soon it answers: that the questions of the one window ask, within 2 s."""
+"""Seconds for an answer: this window checks for wrong answers, not for late ones, which other checks limit to 2 s."""
 
 Slot = tuple[Place, int]
 
 
 @dataclass
 class Board:
-    """Which slots hold a pod, and which of those are ready. ``moves`` draws the next round's changes."""
+    """The slots with a pod, and the ready ones among them. ``moves`` draws the next round's changes."""
 
     slots: list[Slot]
     there: set[Slot]
@@ -96,7 +96,7 @@ class Board:
 
 @dataclass
 class Placement:
-    """Performs the trial, and the stability window beside it."""
+    """Runs the scenario, with the stability window in parallel."""
 
     asker: Asker
     ground: Ground
@@ -198,7 +198,7 @@ class Placement:
 
     # ---------------------------------------------------------------------------------------------- the answers
     def _follow(self, truth: Mapping[Place, int]) -> tuple[dict[Node, Followed], dict[Node, Followed]]:
-        """Ask until every node says the truth three times in a row, then some more."""
+        """Probe until every node answers right three times in a row, then some more."""
         port = self.asker.testbed.services["health-placement"]["spec"]["healthCheckNodePort"]
         began = asked = time.monotonic()
         marks: dict[str, dict[Node, _Mark]] = {"status": {}, "count": {}}
@@ -229,7 +229,7 @@ class Placement:
         return status, count
 
     def _stable(self, seen: Seen) -> None:
-        """Watch the stability window; what breaks it off is told of its own checks."""
+        """Run the stability window; a failure only affects its own checks."""
         try:
             self._ask_another(seen)
         except StoppedError as stopped:
@@ -240,7 +240,7 @@ class Placement:
             seen.broken["stable"] = f"{type(broken).__name__}: {broken}"
 
     def _ask_another(self, seen: Seen) -> None:
-        """Ask one service's health check for ten seconds, while pods of another are moved."""
+        """Probe one Service's health check for ten seconds, while another Service's pods change."""
         service = self.asker.testbed.services.get(service_name(Situation.ONE_POD))
         if service is None:
             return

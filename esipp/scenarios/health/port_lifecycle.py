@@ -27,7 +27,7 @@ FOLLOWED = Budget("every node to follow a change of a health-check node port", F
 close a listener."""
 
 TRIES = 8
-"""Free ports that are tried, where others on the cluster take them first: another run of ours, say."""
+"""The most free ports to try if other clients of the cluster take them first."""
 
 ALREADY = "already allocated"
 """What an API server says of a port that another Service has."""
@@ -39,10 +39,10 @@ class _CutShortError(Exception):
 
 @dataclass
 class LifeCycle:
-    """Performs the trial. ``facts`` are what each step showed, by claim.
+    """Runs the scenario. ``facts`` are the results of the steps, by claim.
 
     Args:
-        listen: whether a client outside is there to ask the nodes; without one only the API's side is seen.
+        listen: whether a client outside can probe the nodes; without one only the API is checked.
     """
 
     asker: Asker
@@ -55,7 +55,7 @@ class LifeCycle:
         return f"/api/v1/namespaces/{self.asker.testbed.namespace}/services"
 
     def perform(self) -> dict[str, Fact]:
-        """All steps, in order; of one that breaks off what was not seen is told so, and the others go on."""
+        """Run all steps in order; a failed one is recorded as such, and the others continue."""
         steps: tuple[tuple[Callable[[], None], str], ...] = (
             (self._allocation, "allocated unique"),
             (self._elsewhere, "not-with-cluster not-for-nodeport refused-with-cluster refused-for-nodeport"),
@@ -166,7 +166,7 @@ class LifeCycle:
         )
 
     def _staying(self) -> None:
-        """What was edited, and then left alone for as long as the other steps took."""
+        """The Service that was edited, and then left alone during the other steps."""
         if self._first is None:
             raise _CutShortError("the Service life-1 never had a health-check node port")
         now = Fact("after all other steps", {"life-1": health_port(self._read("life-1"))}, wanted=self._first)
@@ -193,7 +193,7 @@ class LifeCycle:
         return self.asker.testbed.cluster.patch(f"{self._services}/{name}", body, "merge-patch")
 
     def _try(self, words: str, do: Callable[[], Json]) -> Fact:
-        """What the API server makes of it: the port that the service then has, or the refusal."""
+        """The result of a request: the port that the Service then has, or the refusal."""
         try:
             made = do()
         except ApiError as refused:
@@ -201,7 +201,7 @@ class LifeCycle:
         return Fact(words, {made["metadata"]["name"]: health_port(made)})
 
     def _claim(self, name: str, port: int) -> Fact:
-        """Create a service with a port that is free, unless somebody else on the cluster was quicker."""
+        """Create a Service with a free port, unless another client of the cluster took it first."""
         made = self._try(f"created with port {port}", lambda: self._create(name, healthCheckNodePort=port))
         fact = replace(made, wanted=port)
         if fact.refused is None or ALREADY not in fact.refused[2]:
@@ -209,13 +209,13 @@ class LifeCycle:
         return replace(fact, trouble=self._taken_by_another(port))
 
     def _taken_by_another(self, port: int) -> str:
-        """Which service that is not ours has a port by now; empty where none has."""
+        """The foreign Service that has a port by now; empty if none has."""
         everything = self.asker.testbed.cluster.list("/api/v1/services")
         others = (item for item in everything if item["metadata"]["namespace"] != self.asker.testbed.namespace)
         return taken(others, {port}, but=())
 
     def _try_in_vain(self, words: str, name: str, port: int, **spec: Any) -> Fact:
-        """Create a service that is to be refused; one that is taken goes again, before it disturbs the next steps."""
+        """Create a Service that must be refused; if it is accepted, delete it before it disturbs the next steps."""
         fact = self._try(words, lambda: self._create(name, healthCheckNodePort=port, **spec))
         if fact.refused is None:
             self._remove(name)

@@ -10,7 +10,7 @@ NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_P
 
 
 def section(seen: Seen, seed: int) -> list[str]:
-    """The lines; none where nothing was seen."""
+    """The lines; empty without evidence."""
     lines = _table(seen)
     rounds = _rounds(seen, seed)
     return lines + ([""] if lines and rounds else []) + rounds
@@ -44,7 +44,7 @@ def _say(seen: Seen, situation: Situation, place: Place, family: Family) -> str:
 
 
 def _rounds(seen: Seen, seed: int) -> list[str]:
-    """How long every node took to follow a change of its own, and the changes of others."""
+    """The times that nodes took to follow changes."""
     if not seen.rounds:
         return []
     followed: list[Followed] = [each for played in seen.rounds for each in played.status.values()]

@@ -25,12 +25,12 @@ SPACING = 0.05
 
 @dataclass
 class Terminating:
-    """Performs the trial on the endpoint node, for each family at the same time."""
+    """Runs the scenario on the endpoint node, for each family at the same time."""
 
     asker: Asker
 
     def perform(self) -> dict[Family, Leaving]:
-        """Tell the pod to end, wait for 503, and watch a while."""
+        """Delete the pod, wait for 503, and probe for a while."""
         testbed, stop = self.asker.testbed, self.asker.stop
         spec = testbed.services["health-terminating"]["spec"]
         health, port = spec["healthCheckNodePort"], spec["ports"][0]["nodePort"]
@@ -70,7 +70,7 @@ class Terminating:
         return windows
 
     def _disbelieved(self, host: str) -> str:
-        """Why the client's address proves nothing: the node's reference listener does not see it, either."""
+        """Why the client's address proves nothing: the node's control listener does not see it either."""
         node = self.asker.places[Place.ENDPOINT_NODE]
         port = self.asker.testbed.listeners.get(node, {}).get(Protocol.TCP)
         if not port:

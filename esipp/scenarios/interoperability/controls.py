@@ -22,7 +22,7 @@ ROLES: Mapping[Place, Role] = {Place(role.value): role for role in Role}
 
 
 def listen(asker: Asker, topology: Topology) -> Ways:
-    """Dial every node's reference listener.
+    """Dial every node's control listener.
 
     Raises:
         StoppedError: the session ends.

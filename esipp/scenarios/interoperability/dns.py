@@ -28,7 +28,7 @@ TIMEOUT = 11.0
 BOUND = 60.0
 READ_SECONDS = 20.0
 RESOLVED = Budget("every name to resolve", 45.0, need=2, spacing=0.5)
-"""A name that was asked too early is remembered as unknown, by default for up to half a minute."""
+"""DNS caches a name that was resolved too early as unknown, by default for up to half a minute."""
 
 PLAIN = Service(ServiceType.CLUSTER_IP)
 CLUSTER_DOMAIN = re.compile(r"^search\b.*?\ssvc\.(\S+)", re.MULTILINE)
