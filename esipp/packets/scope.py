@@ -29,7 +29,7 @@ class Scope:
     """The run's own packets.
 
     Args:
-        ports: ``(protocol, port)`` that are ours at any address: nodePorts, reference listeners.
+        ports: ``(protocol, port)`` that are ours at any address: nodePorts, control listeners.
         endpoints: ``(protocol, address, port)`` where the port alone is too common: port 80 of a VIP or ClusterIP,
             the target port of a pod. Protocols are the Service API's: TCP, UDP, SCTP.
 

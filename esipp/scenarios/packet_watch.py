@@ -61,7 +61,7 @@ def endpoints_of(testbed: Testbed) -> dict[End, str]:
             pod = testbed.pods[name]
             for address in pod.addresses.values():
                 found |= {(address, port): pod.node for port in Numbers.of(testbed.run).backend(kind).values()}
-    for node, listeners in testbed.listeners.items():  # a reference listener is its own backend
+    for node, listeners in testbed.listeners.items():  # a control listener is its own backend
         for address in testbed.nodes[node].internal.values():
             found |= {(address, port): node for port in listeners.values()}
     return found

@@ -35,7 +35,7 @@ CALM = 1.2
 class Targets:
     """Where everything is: each way by family; health checks of nodes by family; the control by family.
 
-    ``others`` are the reference listeners of other nodes, by node and family.
+    ``others`` are the control listeners of other nodes, by node and family.
     """
 
     ways: Mapping[Asked, tuple[str, int]]

@@ -210,7 +210,7 @@ def _lasts(stream: Stream, last: Flip, now: float, good: Callable[[Sample], bool
 
 
 def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Stream]:
-    """The reference listeners of both nodes, with no Service in the way: they show that the client is not masqueraded.
+    """The control listeners of both nodes, with no Service in the way: they show that the client is not masqueraded.
 
     Raises:
         HarnessError: there is no agent on a node.
