@@ -204,7 +204,7 @@ def test_a_provider_that_contradicts_what_is_found(monkeypatch: pytest.MonkeyPat
     assert "class proxy" in told.sentence
     assert contradiction.grade is Grade.WARN
     assert "--provider says aws-clb, which belongs to" in contradiction.sentence
-    assert "the nodes are of gke" in contradiction.sentence
+    assert "the nodes are on gke" in contradiction.sentence
     assert report.work is not None
     assert any("aws-clb does not support SCTP or UDP" in why for why in report.work.unsupported), "what was told counts"
 
