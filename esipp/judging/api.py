@@ -1,4 +1,4 @@
-"""(check, answers of its chain) -> decision. Pure."""
+"""The judge of API checks: from the answers of a chain of requests to a decision. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,28 +25,28 @@ from esipp.judging.course import Course
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
 
 NOT_OF_THE_API = (401, 403, 429, 503, 504)
-"""Refusals by who may do what, by quota and by a server that is busy: they say nothing about the rules for Services."""
+"""HTTP statuses of refusals for authorization, quota or overload: they say nothing about the rules for Services."""
 
 OF_OTHERS = ("webhook", "denied request", "etcdserver", "context deadline exceeded")
-"""In the words of a refusal, whatever its status: a cluster's own policies (a ValidatingAdmissionPolicy denies as 422
-Invalid, a webhook that fails is an InternalError), and a server that cannot reach what it stores in.
+"""Texts in refusals that do not come from the API's rules, whatever their status: a cluster's own policies (a
+ValidatingAdmissionPolicy denies as 422 Invalid, a webhook that fails is an InternalError), and an unreachable etcd.
 """
 
 QUIET = ("refused", "timed out")
-"""What a port says where nobody answers."""
+"""The results of asking a port where nothing answers."""
 
 Answers = Mapping[str, Answer]
 
 
 @dataclass
 class Seen(Course):
-    """Everything that was seen: the answers of each chain's steps, by name."""
+    """The evidence: the answers to each chain's steps, by name."""
 
     answers: dict[str, dict[str, Answer]] = field(default_factory=dict)
 
 
 class _OpenError(Exception):
-    """What was seen does not decide it."""
+    """The evidence does not decide the check."""
 
 
 def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
@@ -56,24 +56,24 @@ def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapp
 
 
 def decide(check: ApiCheck, seen: Seen) -> Decision:
-    """Whether everything that is wanted holds; one thing that does not is told."""
+    """Whether every expectation holds; the decision names the first one that does not."""
     cut_short = seen.cut_short(check)
     if cut_short:
         return cut_short
     answers = seen.answers.get(check.trial)
     if answers is None:
-        return ours_failed(check, "nothing", "the check was selected but its steps were never made")
+        return ours_failed(check, "nothing", "the check was selected, but its requests were never sent")
     observed = []
     try:
         for given in check.given:
             holds, words = _holds(given, answers)
             itself = given.step in {want.step for want in check.wants}
-            if not holds and not (itself and answers[given.step].refused):  # a refusal is told as what it is, below
-                return undecided(check, f"it proves nothing: after {given.step} there is {words}", words)
+            if not holds and not (itself and answers[given.step].refused):  # a refusal is reported as one, below
+                return undecided(check, f"precondition not met after step {given.step}: {words}", words)
         for want in check.wants:
             holds, words = _holds(want, answers)
             if not holds:
-                return Decision(Status.FAIL, check.expected, words, f"after {want.step}", words)
+                return Decision(Status.FAIL, check.expected, words, f"after step {want.step}", words)
             observed.append(words)
     except _OpenError as why:
         return undecided(check, str(why), "; ".join(observed) or "nothing")
@@ -81,20 +81,20 @@ def decide(check: ApiCheck, seen: Seen) -> Decision:
 
 
 def _holds(want: Want, answers: Answers) -> tuple[bool, str]:
-    """Whether a thing is as wanted, and what was seen.
+    """Whether an expectation holds, and what was observed.
 
     Raises:
-        _OpenError: what was seen does not tell.
+        _OpenError: the evidence does not decide it.
     """
     answer = answers.get(want.step)
     if answer is None:
-        raise _OpenError(f"the trial did not come to step {want.step}")
+        raise _OpenError(f"the scenario ended before step {want.step}")
     if answer.trouble:
         raise _OpenError(answer.trouble)
     said = _said(answer) if answer.refused else ""
     if isinstance(want, Refused):
         if answer.refused is None:
-            return False, "taken: " + _shown(answer, _named_by(want))
+            return False, "accepted: " + _shown(answer, _named_by(want))
         status, reason, message = answer.refused
         right = status in want.statuses and reason in want.reasons
         return right and all(text.lower() in message.lower() for text in want.says), said
@@ -106,7 +106,7 @@ def _holds(want: Want, answers: Answers) -> tuple[bool, str]:
     if isinstance(want, Quiet):
         return _quiet(answer)
     wrong = [
-        _one(answer, path) + (f", it was {say_value(wanted)}" if isinstance(value, Same) else "")
+        _one(answer, path) + (f" (before: {say_value(wanted)})" if isinstance(value, Same) else "")
         for path, value in want.fields
         if not _equals(at(answer.object, path), wanted := _wanted(path, value, answers))
     ]
@@ -115,15 +115,15 @@ def _holds(want: Want, answers: Answers) -> tuple[bool, str]:
 
 
 def _said(answer: Answer) -> str:
-    """A refusal in words.
+    """A refusal as text.
 
     Raises:
-        _OpenError: it has nothing to do with the API's rules.
+        _OpenError: the refusal does not come from the API's rules.
     """
     assert answer.refused is not None
     status, reason, message = answer.refused
     if status in NOT_OF_THE_API or any(text in message for text in OF_OTHERS):
-        raise _OpenError(f"refused for another reason, {reason} ({status}): {message}")
+        raise _OpenError(f"refused for a reason unrelated to the check, {reason} ({status}): {message}")
     return f"refused as {reason} ({status}): {message}"
 
 
@@ -135,7 +135,7 @@ def _wanted(path: str, value: Any, answers: Answers) -> Any:
     before = answers.get(value.step, Answer())
     had = at(before.object, path)
     if is_absent(had):
-        raise _OpenError(f"after step {value.step} there was no {say_path(path)} that could be kept")
+        raise _OpenError(f"step {value.step} left no {say_path(path)} to keep")
     return had
 
 
@@ -151,7 +151,7 @@ def _one(answer: Answer, path: str) -> str:
 
 
 def _shown(answer: Answer, paths: list[str]) -> str:
-    return ", ".join(_one(answer, path) for path in paths) or "taken"
+    return ", ".join(_one(answer, path) for path in paths) or "accepted"
 
 
 def _named_by(want: Refused) -> list[str]:
@@ -159,17 +159,18 @@ def _named_by(want: Refused) -> list[str]:
 
 
 def _quiet(answer: Answer) -> tuple[bool, str]:
-    """Nobody answers at the one port, while every node is heard at the other.
+    """Whether no node answers at one port while every node answers at the control port.
 
-    A port that is dropped is as quiet as one that is refused: kube-proxy opens a node's own firewall for the ports of
-    health checks, so that all others may be closed by it (kubernetes/kubernetes#97824).
+    Dropping is as silent as refusing: kube-proxy opens the node's firewall for health-check node ports, so the firewall
+    may drop packets to all other ports (kubernetes/kubernetes#97824).
     """
     silent, control = answer.object["silent"], answer.object["control"]
     for node, words in {**control, **silent}.items():
         if words.startswith("error"):
-            raise _OpenError(f"a prober failed at {node}: {words}")
+            raise _OpenError(f"the prober failed for {node}: {words}")
     deaf = [node for node, words in control.items() if words not in ("200", "503")]
     if deaf or not control:
-        raise _OpenError(f"silence proves nothing: {deaf[0] if deaf else 'no node'} is not heard at another's port")
+        where = f"{deaf[0]} does not answer" if deaf else "no node was asked"
+        raise _OpenError(f"silence proves nothing: {where} at the control port")
     loud = [f"{node}: {words}" for node, words in silent.items() if words not in QUIET]
     return not loud, loud[0] if loud else f"no answer on {len(silent)} node addresses"

@@ -1,11 +1,11 @@
-"""By which address the cluster sees a client outside, and who vouches for that.
+"""Client address discovery: the address by which the nodes see each client outside the cluster, and its proof.
 
-A container beside the nodes shows the address of its own interface. This machine, or a host far away, may stand behind
-NAT or a proxy, and then only the other side can tell its address. What is under test must not be who tells: so nobody
-is asked but the reference listeners, which stand on the nodes' own network with no Service in the way; one that is
-asked twice must see the same; and an address that the client does not itself hold is believed only if two nodes tell
-it, if it is nobody else's, and if the client has no public address of its own. A client that is not believed in some
-family lacks the feature ``vantage.outside.<family>``: its rows are unsupported there, and never failed.
+A container next to the nodes shows the address of its own interface. This machine, or a remote host, may be behind NAT
+or a proxy; then only the other side sees its address. The data plane under test must not be the witness. So only the
+control listeners count: they run on the nodes' host network, with no Service in between. A listener must see the same
+address each time. An address that the client does not hold itself counts only if two nodes see it, if nothing else
+holds it, and if the client has no public address of its own. A client whose address is not proven in a family lacks
+the feature ``vantage.outside.<family>``: its checks are unsupported there, and never fail.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.judging.topology import IPAddress, Node, Pod, parse_address
 
 CLOSED = (
-    "listeners have TCP ports that the node's kernel chose (net.ipv4.ip_local_port_range), so a firewall that admits "
-    "nodePorts only hides them; open the nodes' TCP ports 32768-60999 to this client for the run"
+    "the kernel of each node chose the TCP ports of the control listeners (net.ipv4.ip_local_port_range), so a "
+    "firewall that admits only nodePorts blocks them; open the nodes' TCP ports 32768-60999 to this client for the run"
 )
-"""Why a listener may be silent although nodePorts are reached, and what to do."""
+"""Why a listener may be silent although nodePorts answer, and what to do."""
 
 
 class Finding(StrEnum):
-    """What stands between a client and the nodes."""
+    """What is between a client and the nodes."""
 
     DIRECT = "direct"
     NAT = "nat"
@@ -34,13 +34,13 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """What one reference listener saw of a client in one connection.
+    """One connection of a client to one control listener.
 
     Args:
-        node: whose listener it was.
+        node: the listener's node.
         own: the address of the client's socket.
-        seen: the one that the listener saw.
-        claimed: what a header in front of the connection claimed, which only a proxy on the way writes; else empty.
+        seen: the source address that the listener saw.
+        claimed: the address in a header that only a proxy in between writes; empty without one.
     """
 
     node: str
@@ -51,14 +51,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """By which address the nodes see a client in one family.
+    """The address by which the nodes see a client in one family.
 
     Args:
-        client: its name.
+        client: the client's name.
         family: of the addresses.
-        finding: what stands between.
-        said: that, and who vouches for it, in a sentence.
-        own: the address of its sockets; ``seen``: the one that is seen; both None where nothing is proven.
+        finding: what is between the client and the nodes.
+        said: the finding and its witnesses, as a sentence.
+        own: the address of its sockets; ``seen``: the one that the nodes see; both None if nothing is proven.
     """
 
     client: str
@@ -70,12 +70,12 @@ class Whereabouts:
 
 
 def answers_of(node: str, made: Iterable[Observation]) -> list[Answer]:
-    """What a node's reference listener told; other outcomes tell nothing."""
+    """The answers of a node's control listener; other outcomes prove nothing."""
     found = []
     for each in made:
         if each.outcome is Outcome.ANSWERED and each.source and each.seen:
             header = (each.echo or {}).get("proxy_protocol")
-            claimed = f"a PROXY protocol header naming {header.get('source_address') or 'nobody'}" if header else ""
+            claimed = f"a PROXY protocol header naming {header.get('source_address') or 'no address'}" if header else ""
             claimed = claimed or ", ".join(
                 f"X-Forwarded-For: {x}" for x in (each.echo or {}).get("x_forwarded_for") or ()
             )
@@ -89,65 +89,65 @@ def find(
     """Decide what the answers prove.
 
     Args:
-        client: whose.
-        family: of the addresses that were dialled.
+        client: the client's name.
+        family: of the dialled addresses.
         asked: the nodes whose listeners were dialled.
-        answers: theirs, several a node.
-        owner: says whose an address is ("node worker"), or nothing where it is nobody's that we know.
+        answers: the listeners' answers, several for each node.
+        owner: returns the owner of an address ("node worker"), or an empty string for an unknown one.
     """
 
     def unproven(said: str) -> Whereabouts:
         return Whereabouts(client, family, Finding.UNPROVEN, said)
 
     if not asked:
-        return unproven(f"no node has a reference listener that {client} could ask over {family}")
+        return unproven(f"no node has a control listener that {client} could dial over {family}")
     if not answers:
-        return unproven(f"{client} reaches no reference listener over {family} (asked: {', '.join(asked)}): {CLOSED}")
+        return unproven(f"{client} reaches no control listener over {family} (dialled: {', '.join(asked)}): {CLOSED}")
     for each in answers:
         if each.claimed:
-            return unproven(f"a proxy stands between {client} and node {each.node}: it sends {each.claimed}")
+            return unproven(f"a proxy is between {client} and node {each.node}: it sends {each.claimed}")
     seen: dict[str, set[IPAddress]] = {}
     for each in answers:
         seen.setdefault(each.node, set()).add(each.seen)
     for node, addresses in seen.items():
         if len(addresses) > 1:
             return unproven(
-                f"node {node} sees {client} by {_and(addresses)} when asked twice: a proxy, or NAT with several "
-                "addresses, is in the way"
+                f"node {node} sees {client} with the addresses {_and(addresses)}: a proxy, or NAT with several "
+                "addresses, is in between"
             )
     if len({each.own for each in answers}) > 1:
-        return unproven(f"{client} has several addresses on its ways to the nodes: {_and({a.own for a in answers})}")
+        return unproven(f"{client} dials the nodes from several addresses: {_and({a.own for a in answers})}")
     own, shown = answers[0].own, {each.seen for each in answers}
     nodes = list(seen)
     if shown == {own}:
-        said = f"{client} is seen by its own address {own} ({_nodes(nodes)}): nothing rewrites it on the way"
+        said = f"{client} reaches {_nodes(nodes)} with its own address {own}: nothing rewrites it on the way"
         return Whereabouts(client, family, Finding.DIRECT, said, own, own)
     for address in sorted(shown - {own}, key=str):
         if whose := owner(address):
-            return unproven(f"{client} is seen by {address}, the address of {whose}: something rewrites it on the way")
+            return unproven(f"{client} appears as {address}, the address of {whose}: something on the way rewrites it")
     if len(shown) > 1:
         views = "; ".join(f"node {node} sees {_and(addresses)}" for node, addresses in seen.items())
-        return unproven(f"the nodes do not agree on the address of {client}, whose own is {own}: {views}")
+        return unproven(f"the nodes see {client} (own address {own}) with different addresses: {views}")
     (address,) = shown
     if own.is_global:
-        return unproven(f"{client} has the public address {own}, but is seen by {address}: something rewrites it")
+        return unproven(f"{client} has the public address {own}, but appears as {address}: something rewrites it")
     if len(nodes) < 2:
         return unproven(
-            f"{client} stands behind NAT (own address {own}), and only node {nodes[0]} tells its other address, "
-            f"{address}: one word is no proof"
+            f"{client} is behind NAT (own address {own}), and only node {nodes[0]} sees its translated address "
+            f"{address}: one witness is no proof"
         )
-    said = f"{client} stands behind NAT: its own address is {own}, {_nodes(nodes)} see {address}"
+    said = f"{client} is behind NAT: its own address is {own}, and {_nodes(nodes)} see {address}"
     return Whereabouts(client, family, Finding.NAT, said, own, address)
 
 
 def told_apart(found: Iterable[Whereabouts]) -> list[Whereabouts]:
-    """Of clients that are seen by the same address only the first keeps it: the other is no second client."""
+    """If several clients share one address, only the first counts: the nodes cannot tell the others apart from it."""
     holders: dict[IPAddress, str] = {}
     kept = []
     for each in sorted(found, key=lambda each: (each.client, each.family)):
         first = holders.setdefault(each.seen, each.client) if each.seen else each.client
         if first != each.client:
-            said = f"{each.client} and {first} are both seen by {each.seen}: for the nodes they are one client"
+            said = f"{each.client} and {first} both appear as {each.seen}: the nodes cannot tell them apart"
             kept.append(Whereabouts(each.client, each.family, Finding.UNPROVEN, said))
         else:
             kept.append(each)
@@ -155,7 +155,7 @@ def told_apart(found: Iterable[Whereabouts]) -> list[Whereabouts]:
 
 
 def features(found: Iterable[Whereabouts]) -> dict[str, Feature]:
-    """What checks may need of clients outside, by family: the first one, and another that is told apart from it."""
+    """The features of clients outside, by family: the first client, and a second one with another address."""
     told: dict[str, Feature] = {}
     for each in found:
         first = each.client == "outside-1"
@@ -167,25 +167,25 @@ def features(found: Iterable[Whereabouts]) -> dict[str, Feature]:
 
 
 def checked(found: Iterable[Whereabouts], owner: Callable[[IPAddress], str]) -> list[Whereabouts]:
-    """What was found, once more: nodes have addresses, and Services VIPs, that are known only later."""
+    """The findings without addresses that turn out to belong to a node or a VIP; those are known only later."""
     kept = []
     for each in found:
         whose = owner(each.seen) if each.seen is not None else ""
-        said = f"{each.client} is seen by {each.seen}, which is the address of {whose}, too"
+        said = f"{each.client} appears as {each.seen}, which is also the address of {whose}"
         kept.append(Whereabouts(each.client, each.family, Finding.UNPROVEN, said) if whose else each)
     return kept
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Whose an address is, of nodes, our pods and VIPs by service, as far as they are known."""
+    """The owners of addresses: nodes, our pods, and VIPs by Service."""
 
     nodes: Mapping[str, Node]
     pods: Mapping[str, Pod]
     vips: Mapping[str, Mapping[Family, str]]
 
     def of(self, address: IPAddress) -> str:
-        """Its owner in words; nothing where it is nobody's that we know."""
+        """The owner of an address as text; empty for an unknown address."""
         for node in self.nodes.values():
             if address in node.addresses:
                 return f"node {node.name}"
@@ -207,11 +207,11 @@ def addresses(found: Iterable[Whereabouts]) -> dict[str, list[str]]:
 
 
 def at_vips(found: Iterable[Whereabouts], vips: Iterable[Mapping[Family, str]]) -> dict[str, str]:
-    """The facts that say where the nodes' word proves nothing of VIPs: another way leads there, where NAT may be.
+    """The facts for families in which the address seen by nodes proves nothing about VIPs: NAT may be on that route.
 
-    No node is on that way before the load balancer, and what pods see behind it is what is under test. So it is asked
-    whether one way can be the other: a private address does not come through the internet as it is, and a public one is
-    not what a private network is dialled by.
+    No node is on the route to a VIP before the load balancer, and what pods see behind it is under test. So the two
+    addresses decide whether both routes can be the same: a private address does not cross the internet unchanged, and
+    a private network is not dialled from a public address.
 
     Args:
         found: by which addresses nodes see clients outside.
@@ -229,15 +229,15 @@ def at_vips(found: Iterable[Whereabouts], vips: Iterable[Mapping[Family, str]]) 
         if vip is not None and seen is not None:
             ways = [f"{'public' if one.is_global else 'private'} {one}" for one in (seen, vip)]
             said = (
-                f"nodes see {each.client} by the {ways[0]}, and the VIP is the {ways[1]}: another way leads there, and "
-                "whether NAT on it or the load balancer rewrites the source cannot be told"
+                f"nodes see {each.client} as the {ways[0]}, and the VIP is the {ways[1]}: the route to the VIP is "
+                "another one, and a rewritten source may come from NAT on that route or from the load balancer"
             )
             told.setdefault(f"{AT_VIPS}{each.family.value.lower()}", said)
     return told
 
 
 def behind_nat(found: Iterable[Whereabouts], client: str) -> Mapping[IPAddress, IPAddress]:
-    """What NAT makes of a client's own addresses."""
+    """The translated address of each of a client's own addresses behind NAT."""
     return {
         each.own: each.seen
         for each in found

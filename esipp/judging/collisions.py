@@ -1,9 +1,9 @@
-"""Connections that NAT made one: to the backend both come from the same address and port. Pure.
+"""Port collisions: connections to which NAT gave the same source address and port towards a backend. Pure.
 
-That two had the same port explains a loss only if the state of the one was there when the other came. Cilium keeps the
-state of a TCP connection that closes for 10 s (``bpf-ct-timeout-regular-tcp-fin``), of all else for 60 s
-(``bpf-ct-timeout-regular-any``; docs.cilium.io, cilium-agent, 1.18). A lost connection met it with its first packet, or
-with the first that its kernel sent again, a second later.
+A shared port explains a loss only if the first connection's state still existed when the second one came. Cilium keeps
+the state of a closing TCP connection for 10 s (``bpf-ct-timeout-regular-tcp-fin``), any other for 60 s
+(``bpf-ct-timeout-regular-any``; docs.cilium.io, cilium-agent, 1.18). A lost connection met that state with its first
+packet, or with its first retransmission a second later.
 """
 
 from collections import defaultdict
@@ -50,7 +50,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class Collision:
-    """That all connections of an observation met another's, and what share of ports would have by chance."""
+    """Whether each connection of an observation collided with another one, and how likely that is by chance."""
 
     explained: bool = False
     chance: float = 0.0
@@ -61,7 +61,7 @@ NONE = Collision()
 
 
 class Ports:
-    """Which ports of which addresses each pod saw, whose connections came from them, and when.
+    """The source ports and addresses that each pod saw, with the clients behind them and the times.
 
     Args:
         observations: those of the window.
@@ -120,8 +120,9 @@ class Ports:
             if met is None:
                 return NONE
             chance = max(chance, self._share(path, test))
-            said.append(f"port {port}: {met.at} had it at {met.pod} from {met.began - came:+.1f} s on ({met.path})")
-        words = f"{'; '.join(said[:3])}; by chance {chance:.1%} of all ports had one"
+            when = f"{met.began - came:+.1f} s"
+            said.append(f"port {port}: {met.at} used it towards {met.pod} from {when} on ({met.path})")
+        words = f"{'; '.join(said[:3])}; {chance:.1%} of all ports would collide by chance"
         return Collision(chance <= MOST_BY_CHANCE, chance, words)
 
     def _share(self, path: Path, test: Callable[[_Held], bool]) -> float:
@@ -131,7 +132,7 @@ class Ports:
         return min(1.0, taken / PORTS_GIVEN)
 
     def shared(self, path: Path, at: tuple[str, int], hung: Observation) -> str:
-        """Which connection to the same pods had this address and port, by another Service and at that time; in words.
+        """The connection through another Service to the same pods with this address and port at that time, as text.
 
         Args:
             path: of the connection that hung.
@@ -146,7 +147,7 @@ class Ports:
         for held in self._seen.get(_key(path, at[1]), ()):
             other = held.path.partition(f".{path.protocol.value.lower()}.")[0] != stem
             if other and held.pod in pods and held.at == address and held.meets(came, path.protocol):
-                return f"{held.path} had {address} port {at[1]} at {held.pod}, from {held.began - came:+.1f} s on"
+                return f"{held.path} used {address} port {at[1]} towards {held.pod} from {held.began - came:+.1f} s on"
         return ""
 
 

@@ -1,4 +1,4 @@
-"""What a client's own way to the nodes was worth: reference listeners of several nodes, no Service between. Pure."""
+"""Controls: how well a client reached the nodes without a Service, by the control listeners of several nodes. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,37 +9,38 @@ from itertools import accumulate
 from esipp.judging.endpoint_change.samples import Sample, Stream
 
 NEAR = 2.0
-"""Seconds around an event in which the controls tell of the same time."""
+"""Seconds around an event for which the controls count."""
 
 TROUBLE = 0.9
-"""Seconds beyond the usual after which a control is in trouble: its first SYN met nobody, or a machine was busy."""
+"""Seconds beyond the usual from which a control is in trouble: its first SYN was lost, or a machine was busy."""
 
 TWICE = 2
-"""Requests of a control in trouble around an event, without which it is well. What stops us or the way meets several of
-them, as they begin tenths of a second apart. A way that loses one packet in a hundred meets single ones."""
+"""Requests of a control around an event that must be in trouble, or the control counts as well. A stall of this machine
+or of the network hits several, as they begin tenths of a second apart. A network that loses one packet in a hundred
+hits single ones."""
 
 OURS = "error"
-"""The prober's word for trouble of its own, which proves nothing of the way."""
+"""The prober's outcome for an error of its own, which proves nothing about the network."""
 
 ALPHA = 0.001
-"""The chance to blame the product for what the way loses by itself."""
+"""The chance of blaming the product for losses of the network."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many requests there were, and how many of them were lost."""
+    """The number of requests, and of the lost ones among them."""
 
     lost: int = 0
     requests: int = 0
 
     @property
     def words(self) -> str:
-        """The counts for people."""
+        """The counts as text."""
         return f"{self.lost} of {self.requests}"
 
 
 class _Control:
-    """One node's reference listener: when it was asked, and how much longer than usual each answer took."""
+    """One node's control listener: the start of each request, and how much longer than usual it took."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         made = sorted((s for s in samples if s.outcome != OURS), key=lambda sample: sample.started)
@@ -54,18 +55,18 @@ class _Control:
         return bisect_left(self.starts, since), bisect_right(self.starts, until)
 
     def slow(self, since: float, until: float) -> float:
-        """What answers took beyond the usual in a time: the longest but one, as one packet may be lost by itself."""
+        """The time beyond the usual of the slowest answer but one: a single packet may be lost by chance."""
         first, last = self.span(since, until)
         longest = sorted(self.excess[first:last])[-TWICE:]
         return longest[0] if longest else 0.0
 
     def counts(self, since: float, until: float) -> Counts:
-        """How many were lost in a time."""
+        """The requests of a time span, and the lost ones."""
         first, last = self.span(since, until)
         return Counts(self.lost[last] - self.lost[first], last - first)
 
     def trouble(self, since: float, until: float) -> str:
-        """What went wrong in a time, in words; empty where all was well, but for a single request."""
+        """What went wrong in a time span, as text; empty if at most a single request did."""
         counts, slow = self.counts(since, until), self.slow(since, until)
         if slow < TROUBLE:
             return ""
@@ -88,23 +89,23 @@ class Vantage:
         return {node: control for node, control in known.items() if control.starts}
 
     def slow(self, since: float, until: float) -> float:
-        """How much longer than usual the controls of every node took around a time: the least of all nodes."""
+        """How much longer than usual the controls took around a time: the smallest value of all nodes."""
         return min((each.slow(since - NEAR, until + NEAR) for each in self._known.values()), default=0.0)
 
     def ours(self, since: float, until: float) -> str:
-        """That the controls of every node were lost or late around a time, in words; empty if one was not."""
+        """A sentence if the controls of every node were lost or late around a time; empty if one was not."""
         told = {node: each.trouble(since - NEAR, until + NEAR) for node, each in self._known.items()}
         if not told or not all(told.values()):
             return ""
         named = ", ".join(f"{node}: {words}" for node, words in told.items())
         if len(told) == 1:
-            return f"the only reference listener that was asked was in trouble at that time ({named})"
-        return f"the reference listeners of all {len(told)} nodes were in trouble at that time ({named})"
+            return f"the only control listener lost or delayed requests at that time ({named})"
+        return f"the control listeners of all {len(told)} nodes lost or delayed requests at that time ({named})"
 
     def cut(self, since: float, until: float) -> str:
-        """That requests to some nodes' listeners were lost around a time while other nodes' answered, in words.
+        """A sentence if some nodes' listeners lost requests around a time while those of other nodes did not.
 
-        This accuses the nodes. It excuses nobody.
+        This points at these nodes. It excuses no loss.
         """
         told = {node: each.counts(since - NEAR, until + NEAR).lost for node, each in self._known.items()}
         lost = {node: count for node, count in told.items() if count}
@@ -112,10 +113,10 @@ class Vantage:
         if not lost or not fine or self.ours(since, until):
             return ""
         named = ", ".join(f"{count} on {node}" for node, count in lost.items())
-        return f"requests with no service in the way were lost as well ({named}), none of those to {', '.join(fine)}"
+        return f"requests to the nodes' control listeners were lost as well ({named}), but none to {', '.join(fine)}"
 
     def counts(self, spans: Sequence[tuple[float, float]]) -> Counts:
-        """What the way itself lost in some times: of all controls, but for nodes that lost far more than the others."""
+        """The losses of the network itself: of all controls except nodes that lost far more than the others."""
         own = {node: _sum(each.counts(*span) for span in spans) for node, each in self._known.items()}
         fair = [
             mine
@@ -131,7 +132,7 @@ def _sum(counts: Iterable[Counts]) -> Counts:
 
 
 def by_chance(product: Counts, control: Counts) -> float:
-    """The chance that the product loses so many or more, if it loses no more than the control (Fisher's exact test)."""
+    """The chance of at least that many losses if the product loses no more than the control (Fisher's exact test)."""
     from scipy.stats import fisher_exact  # type: ignore[import-untyped]  # slow to load, and most runs lose nothing
 
     if not product.lost:
@@ -141,13 +142,13 @@ def by_chance(product: Counts, control: Counts) -> float:
 
 
 def excused(product: Counts, control: Counts) -> str:
-    """That the control loses as much as the product, in words; empty where the product's losses count.
+    """A sentence if the control loses as much as the product; empty if the product's losses count.
 
-    Where the control lost nothing every loss counts.
+    Every loss counts if the control lost nothing.
     """
     if not control.lost or (chance := by_chance(product, control)) < ALPHA:
         return ""
     return (
-        f"the reference listeners lost {control.words}, with no service in the way: {product.words} may be the way's "
-        f"own (Fisher's exact test, p = {chance:.2g})"
+        f"the control listeners, without a Service, lost {control.words} requests: the network itself may explain the "
+        f"{product.words} lost here (Fisher's exact test, p = {chance:.2g})"
     )

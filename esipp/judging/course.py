@@ -1,4 +1,4 @@
-"""How the trials of a suite went. No I/O: they are run in fixtures/trials.py."""
+"""The course of a suite's scenarios: which of them broke off, and why. No I/O: fixtures/trials.py runs them."""
 
 from dataclasses import dataclass, field
 
@@ -8,17 +8,17 @@ from esipp.judging.frame import Decision, ours_failed, undecided
 
 @dataclass
 class Course:
-    """How the trials of a suite went: one that breaks off leaves its own checks undecided, and no others.
+    """The course of a suite's scenarios: one that breaks off leaves only its own checks undecided.
 
-    ``trouble`` says why a trial broke off; what it has seen by then does not count. ``broken`` says the same where
-    the fault is ours.
+    ``trouble`` says why a scenario broke off; its evidence up to then does not count. ``broken`` says the same for
+    errors of esipp itself.
     """
 
     trouble: dict[str, str] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
 
     def cut_short(self, check: ScenarioCheck) -> Decision | None:
-        """The decision on a check whose trial broke off; None if it did not."""
+        """The decision on a check whose scenario broke off; None if it did not."""
         if check.trial in self.broken:
             return ours_failed(check, "nothing", f"esipp itself failed: {self.broken[check.trial]}")
         if check.trial in self.trouble:

@@ -1,4 +1,4 @@
-"""What a failure most likely means, by what was seen and by what its siblings show: where to look, not a proof."""
+"""Diagnosis of failures: where to look first, by the evidence of a check. A hint, not a proof."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Symptom:
         expected: classes of which the check must accept one.
         shown: classes of which one must be among the wrong ones that were seen.
         look: where to look.
-        on: the checks it is a symptom of.
+        on: the checks that it applies to.
     """
 
     expected: frozenset[AddressClass]
@@ -64,7 +64,7 @@ def _from_a_host(path_check: PathCheck) -> bool:
 
 
 def _short_circuit(path_check: PathCheck) -> bool:
-    """Whether a client's own node, which has no endpoint, is to serve it in spite of Local."""
+    """Whether a client's own node without local endpoints must serve it in spite of Local."""
     entry, role = path_check.path.entry, path_check.path.client.role
     own = entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP) or entry.role is role
     return _local(path_check) and own and role not in (None, Role.ENDPOINT_NODE)
@@ -79,105 +79,105 @@ ANOTHER_CLIENT = (
     "or connection tracking mixes up two connections"
 )
 
-REACHED_ITSELF = "the backend reached itself, but no rule of its own node masqueraded that"
+REACHED_ITSELF = "the backend reached itself, but its own node did not masquerade the packets"
 
 ASIDE = (
     (
-        "packets went to a backend",
-        "the bare node hands the traffic on, and only because the answer takes another way back is the client left "
-        "without one: look there for a rule beside the service proxy's that forwards the port, or stale ones of it",
+        "packets reached a backend",
+        "the node without local endpoints forwards the traffic; the client has no answer only because the reply takes "
+        "another route: look on that node for a forwarding rule other than the service proxy's, or for stale rules",
     ),
     (
-        "was told",
-        "the load balancer believes what a client claims of itself, or tells something else: it must put the address "
-        "of its own peer last into the header, and must not pass on a header that it did not make",
+        ", the client is ",
+        "the load balancer trusts an address that the client claims, or reports another one: it must append the "
+        "address of its own peer to the header, and must not pass on a header that it did not write",
     ),
     (
         "backends (",
         "sessionAffinity ClientIP does not hold: is it in the service proxy's rules, and does the source reach them?",
     ),
 )
-"""By words of a verdict's reason: what is wrong besides the address class, and where to look."""
+"""Where to look, by a part of the verdict's reason, if something other than the address class is wrong."""
 
 BROKEN = (
     (
         "from another address",
-        "the answer does not come back by the way it was asked: the backend's reply by-passes the node that was "
-        "dialled, or its connection tracking lost the flow",
+        "the reply takes another route than the request: it bypasses the node that was dialled, or connection tracking "
+        "on that node lost the flow",
     ),
     (
-        "accepted, and nothing",
+        "accepted, then no data",
         "a proxy on the way, or a load balancer, accepts the connection and then finds no backend",
     ),
-    ("made and then reset", "a proxy on the way that finds no backend, or connection tracking that lost the flow"),
-    ("is not our echo server", "another listener has that address and port: see the answer, and who owns it"),
-    ("which is no backend", "the traffic goes to a pod that is none of this service's: are its rules stale?"),
+    ("established, then reset", "a proxy on the way finds no backend, or connection tracking lost the flow"),
+    ("other than the echo server", "another listener has that address and port: the answer may show which one"),
+    ("not a backend of", "the traffic goes to a pod that does not belong to this Service: are the rules stale?"),
 )
-"""The same for a check that must be answered: what was wrong with the answer itself."""
+"""The same for a check that expects an answer: where to look if the answer itself is wrong."""
 
 SYMPTOMS = (
     # ------------------------------------------------------------------------------------ silence that was broken
     Symptom(
         NO_ANSWER,
         ANSWERED,
-        "the ClusterIP leaks to another node's endpoint: the service proxy of the client's node ignores "
+        "the ClusterIP leaks to an endpoint on another node: the service proxy of the client's node ignores "
         "internalTrafficPolicy Local, or its rules are stale",
         _cluster_ip,
     ),
     Symptom(
         NO_ANSWER,
         ANSWERED,
-        "loadBalancerSourceRanges are not applied: neither by the load balancer nor by the service proxy of the node; "
-        "or the source was rewritten before they were asked",
+        "neither the load balancer nor the node's service proxy applies loadBalancerSourceRanges, or the source was "
+        "rewritten before they apply",
         _trait(lambda service: service.ranges),
     ),
     Symptom(
         NO_ANSWER,
         ANSWERED,
-        "traffic goes to a pod that is not ready: is the EndpointSlice right (conditions.serving), and the node's "
+        "traffic goes to a pod that is not ready: is the EndpointSlice right (conditions.serving), and is the node's "
         "service proxy up to date?",
         _trait(lambda service: service.backends is Backends.NOT_READY and not service.publish_not_ready),
     ),
     Symptom(
         NO_ANSWER,
         ANSWERED,
-        "something answers in a family that the service does not have: another listener at that nodePort, or a rule "
-        "that is not the service proxy's",
+        "something answers in an IP family that the Service does not have: another listener at that nodePort, or a "
+        "rule that is not the service proxy's",
         _trait(lambda service: service.families),
     ),
     Symptom(
         NO_ANSWER,
         ANSWERED,
-        "the bare node hands the traffic on: its service proxy ignores externalTrafficPolicy, or a rule beside it "
-        "forwards the nodePort; the node's rules may also be stale (is kube-proxy there alive?)",
+        "the node without local endpoints forwards the traffic: its service proxy ignores externalTrafficPolicy, some "
+        "other rule forwards the nodePort, or the node's rules are stale (is kube-proxy alive there?)",
     ),
     # ----------------------------------------------------------------------------------------- hairpin and proxies
     Symptom(
         HAIRPIN,
         NO_ANSWER,
-        "a backend cannot reach itself through its service: hairpin mode of its bridge port is off, or nothing "
-        "masquerades such packets, so that the pod drops what seems to come from itself",
+        "a backend cannot reach itself through its Service: hairpin mode of its bridge port is off, or nothing "
+        "masquerades such packets, so the pod drops packets that carry its own address as source",
     ),
     Symptom(HAIRPIN, ANSWERED, REACHED_ITSELF),
     Symptom(
         BALANCER,
         CLIENT,
-        "the load balancer forwards, or the node answers in its stead (ipMode VIP): the proxy is by-passed",
+        "the proxy is bypassed: the load balancer forwards packets, or the node answers in its place (ipMode VIP)",
     ),
-    Symptom(BALANCER, ANSWERED, "behind the load balancer a node rewrites the source once more: see its NAT rules"),
+    Symptom(BALANCER, ANSWERED, "a node behind the load balancer rewrites the source once more: check its NAT rules"),
     # ------------------------------------------------------------------------------------------ a rewritten source
     Symptom(
         CLIENT,
         frozenset({AddressClass.OTHER}),  # what it claims is nobody's address
-        "what the client claims in a header changes the address that the backend sees: something on the way, or our "
-        "own echo server, believes it",
+        "a header that the client sends changes the address that the backend sees: something on the way, or the echo "
+        "server itself, trusts it",
         lambda path_check: path_check.path.claim is not Claim.NOTHING,
     ),
     Symptom(
         CLIENT,
         NODE,
-        "that node masquerades: look there for a MASQUERADE or SNAT rule that is not kube-proxy's "
-        "(iptables-save -t nat, nft list ruleset), or one of the network add-on's for traffic into the pod network",
+        "that node masquerades: look there for a MASQUERADE or SNAT rule other than kube-proxy's "
+        "(iptables-save -t nat, nft list ruleset), or for one of the network add-on for traffic into the pod network",
         lambda path_check: (
             _local(path_check) or _from_a_host(path_check)
         ),  # what its own node rewrites keeps an address of that node
@@ -185,50 +185,48 @@ SYMPTOMS = (
     Symptom(
         CLIENT,
         NODE,
-        "kube-proxy may run with masqueradeAll, or without knowing the cluster's pod CIDR; or the network add-on "
-        "masquerades between pods",
+        "kube-proxy may run with masqueradeAll, or without the cluster's pod CIDR; or the network add-on masquerades "
+        "traffic between pods",
     ),
     Symptom(
         CLIENT,
         NO_ANSWER,
-        "the client's own node has no endpoint, and drops what it should send on for its own pods and processes: its "
-        "service proxy has no short circuit for a Local service (kube-proxy's nftables mode before 1.34, "
+        "the client's own node has no local endpoint and drops traffic of its own pods and processes, which it should "
+        "forward: its service proxy has no short circuit for Local Services (kube-proxy's nftables mode before 1.34, "
         "kubernetes/kubernetes#131765), or takes them for clients outside (does it know the cluster's pod CIDR?)",
         _short_circuit,
     ),
     Symptom(
         ANSWERED,
         NO_ANSWER,
-        "the node dialled has no rule for this service (is its kube-proxy alive and up to date?), a packet filter or "
-        "NetworkPolicy drops it, or the answer takes another way back",
+        "the node that was dialled has no rule for this Service (is its kube-proxy alive and up to date?), a packet "
+        "filter or NetworkPolicy drops the traffic, or the reply takes another route",
     ),
-    Symptom(
-        NODE, CLIENT, "the data plane does not rewrite under Cluster, as some eBPF ones; the API does not demand it"
-    ),
-    Symptom(ANSWERED, BALANCER, "the load balancer is a proxy, or masquerades"),
+    Symptom(NODE, CLIENT, "the data plane keeps the source under Cluster, as some eBPF ones do; the API allows that"),
+    Symptom(ANSWERED, BALANCER, "the load balancer is a proxy, or it masquerades"),
     Symptom(
         ANSWERED,
         frozenset({AddressClass.POD}),
-        "another pod's address: a proxy or gateway in a pod is on the way, or an address was given to two pods",
+        "it is another pod's address: a proxy or gateway in a pod is on the way, or two pods have the same address",
     ),
-    Symptom(ANSWERED, frozenset({AddressClass.OTHER}), "an address of nobody in this run: a NAT device on the way?"),
+    Symptom(ANSWERED, frozenset({AddressClass.OTHER}), "the address is unknown to this run: a NAT device on the way?"),
 )
 
 
 NO_STATUS = {
-    Outcome.REFUSED.value: "nobody listens at the health-check node port there, or not in this family: is the node's "
-    "service proxy alive, and does it listen on all addresses of both families?",
-    "timed out": "the health check is not answered in time: a packet filter drops what is sent to its port, or its "
+    Outcome.REFUSED.value: "nothing listens at the node's health-check node port in this IP family: is its service "
+    "proxy alive, and does it listen on all addresses of both families?",
+    "timed out": "the health check does not answer in time: a packet filter drops packets to its port, or its "
     "listener hangs (is the node overloaded?)",
 }
-"""By how there was no status at all: where to look."""
+"""Where to look if a health check gives no HTTP status, by the way in which it fails."""
 
 STATUSES = ("200", "503")
-SOMETHING_ELSE = "something else answers at the health-check node port: who listens there?"
+SOMETHING_ELSE = "another process answers at the health-check node port: which one listens there?"
 
 
 def where_to_look(check: Check, verdict: Verdict) -> str:
-    """Where to look first: by what was seen of a path; of another check, by what trips it. Empty where it is fine."""
+    """Where to look first: for a path by its evidence, else by what makes the check fail. Empty if all is well."""
     if isinstance(check, PathCheck):
         return diagnose(check, verdict)
     if verdict.status not in (Status.FAIL, Status.FLAKY):
@@ -239,7 +237,7 @@ def where_to_look(check: Check, verdict: Verdict) -> str:
 
 
 def _of_a_status(verdict: Verdict) -> str:
-    """Where to look if a health check has another status than the two that it may have, or none."""
+    """Where to look if a health check gives neither 200 nor 503."""
     for words in verdict.tally:
         if words in NO_STATUS:
             return NO_STATUS[words]
@@ -249,7 +247,7 @@ def _of_a_status(verdict: Verdict) -> str:
 
 
 def diagnose(path_check: PathCheck, verdict: Verdict) -> str:
-    """Where to look first; empty where there is nothing to say."""
+    """Where to look first for a path; empty if there is nothing to say."""
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return ""
     if path_check.accept == HAIRPIN and "from another address" in verdict.reason:
@@ -267,5 +265,5 @@ def diagnose(path_check: PathCheck, verdict: Verdict) -> str:
 
 
 def _of_another_client(words: str, path_check: PathCheck) -> bool:
-    """Whether an answer showed the address of a client outside that did not ask."""
+    """Whether an answer showed the address of another client outside."""
     return "= client " in words and f"= client {path_check.path.client.name}" not in words

@@ -1,4 +1,4 @@
-"""Which observations of a path a known difference covers, and by what evidence. Pure.
+"""Known differences of paths: which observations each covers, and by what evidence. Pure.
 
 A difference covers the connections whose evidence it has, and no others (docs/excuses.md).
 """
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from esipp.judging.paths import Evidence
 
 UNKNOWN_SOURCES = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
-"""Classes of a proxy's own address: a VIP, or one that is nobody's whom we know."""
+"""Classes of a proxy's own address: a VIP, or an unknown address."""
 
 
 @dataclass(frozen=True)
 class Steer:
-    """That the reference load balancer changed the routes of a Service, and when by our clock."""
+    """A change of a Service's routes by the reference load balancer, on our clock."""
 
     service: str
     family: Family
@@ -35,7 +35,7 @@ class Steer:
 
 @dataclass(frozen=True)
 class Cover:
-    """Which observations a known difference covers, in their order; and what was seen of these, in words.
+    """The observations that a known difference covers, in their order, and the evidence for it as text.
 
     ``alone`` are those that only its special evidence covers, and no class that it accepts.
     """
@@ -51,7 +51,7 @@ class Cover:
 
 
 def cover(path_check: PathCheck, override: Override, evidence: Evidence) -> Cover:
-    """What a known difference covers of a check's own path."""
+    """The observations of a check's own path that a known difference covers."""
     readings, made = evidence.readings(path_check.path), evidence.observations.get(path_check.path.key, ())
     special = _Special(path_check, override, evidence)
     fits = [special.fits(each, seen) for each, seen in zip(readings, made, strict=True)]
@@ -69,7 +69,7 @@ class _Special:
         self._balancers = self._own_addresses() if override.proof is Proof.BALANCER else frozenset()
 
     def fits(self, reading: Reading, seen: Observation) -> bool:
-        """Whether the source is of a class that the difference accepts, and, where more is asked, the very address."""
+        """Whether the difference accepts the source's class, and, if it names an address, that very address."""
         sound = not reading.product_fault and not reading.harness_fault
         if not sound or not reading.classes & self.override.accept:
             return False
@@ -82,7 +82,7 @@ class _Special:
         return True
 
     def explains(self, reading: Reading, seen: Observation) -> bool:
-        """Whether what happened to the connection itself is what the difference is about."""
+        """Whether the connection itself shows what the difference describes."""
         known = self.override
         return (
             (known.forwarded and reading.misdirected)
@@ -100,7 +100,7 @@ class _Special:
 
     # ---------------------------------------------------------------------------------------------- a proxy's address
     def _own_addresses(self) -> frozenset[str]:
-        """The addresses that can be those of the Service's load balancer, by all that came by its VIP."""
+        """The addresses that can belong to the Service's load balancer, by all connections through its VIP."""
         evidence, path = self.evidence, self.path_check.path
         others = held(evidence.topology) | evidence.clients
         sources = {at: n for at, n in evidence.sources_at(path).items() if parse_address(at) not in others}
@@ -117,7 +117,7 @@ class _Special:
 
     # ------------------------------------------------------------------------------------------- single connections
     def _rerouted(self, seen: Observation) -> bool:
-        """Whether the routes of this very Service changed while each of the connections was open."""
+        """Whether the routes of this Service changed while each of the connections was open."""
         path, ahead = self.path_check.path, self.evidence.clocks.get(self.path_check.path.client.name)
         if ahead is None or not seen.spans or len(seen.spans) != seen.count:
             return False
@@ -125,11 +125,11 @@ class _Special:
         found = [next((s for s in of if began <= s.at + ahead <= ended), None) for began, ended in seen.spans]
         if None in found:
             return False
-        self.said += [f"routes of {path.object_name} changed while they were open ({len(found)})"]
+        self.said += [f"the routes of {path.object_name} changed while {len(found)} connections were open"]
         return True
 
     def _shared(self, seen: Observation) -> bool:
-        """Whether packets show the address and port of a hung connection, and another Service's had them as well."""
+        """Whether a connection through another Service had the address and port of a hung one, as packets show."""
         if seen.count > 1:
             return False
         told = self.evidence.witnesses.get(self.path_check.path.key, ())
@@ -145,13 +145,13 @@ class _Special:
 
 
 def stem(path: Path) -> str:
-    """How the keys of all paths begin that lead to one Service in one family, but for who dials and where."""
+    """The common start of the keys of all paths to one Service in one family, whatever the client and entry."""
     assert path.service is not None
     return f"{path.service.slug}.{path.protocol.value.lower()}.{path.family.value.lower()}."
 
 
 def sources_at(path: Path, observations: Mapping[str, Sequence[Observation]]) -> Counter[str]:
-    """The sources that pods saw of everything that came by the VIP of a path's Service, in its family."""
+    """The sources that pods saw in all connections through the VIP of a path's Service, in its family."""
     found: Counter[str] = Counter()
     for key, made in observations.items():
         if key.startswith(stem(path)) and "-to-vip" in key:

@@ -1,7 +1,7 @@
-"""The judge's frame for checks that are no paths: pure, the same for every suite.
+"""The verdict frame for all checks other than paths: from a suite's decision to a verdict. Pure.
 
-A suite only decides what was seen (``Decision``); whether the check could be asked at all, and whether what was seen is
-a known difference, is the same for all of them.
+A suite only decides what the evidence shows (``Decision``). Whether the check applies at all, and whether the result is
+a known difference, is the same for all suites.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,12 +28,11 @@ from esipp.judging.ingress import in_doubt
 
 @dataclass(frozen=True)
 class Decision:
-    """What a suite says of one check from what was seen.
+    """A suite's decision on one check, from the evidence.
 
-    ``expected`` and ``observed`` are words for people, ``seen`` the one word by which a known difference is told.
-    ``tally`` counts what was seen. ``sees`` is what the check can and cannot see, with the resolution reached.
-    ``foreign``: all that was wrong are source addresses that are no node's, no pod's and no client's; NAT before the
-    cluster may have put them there.
+    ``expected`` and ``observed`` are texts for people, ``seen`` is the key that known differences match.
+    ``tally`` counts the observations. ``sees`` says what the check can and cannot detect, with the resolution reached.
+    ``foreign``: the only fault is source addresses of no node, pod or client; NAT before the cluster may cause them.
     """
 
     status: Status
@@ -47,12 +46,12 @@ class Decision:
 
 
 def undecided(check: Check, why: str, observed: str = "nothing") -> Decision:
-    """The check cannot be decided, through no fault of the product that was shown."""
+    """A decision that leaves the check undecided: the evidence shows no fault of the product."""
     return Decision(Status.INCONCLUSIVE, check.expected, observed, why)
 
 
 def ours_failed(check: Check, observed: str, why: str) -> Decision:
-    """The check cannot be decided because something of ours failed."""
+    """A decision that leaves the check unjudged because esipp itself failed."""
     return Decision(Status.ERROR, check.expected, observed, why)
 
 
@@ -63,7 +62,7 @@ def give_verdict(
     look: Callable[[], Decision],
     differences: Iterable[Difference] = (),
 ) -> Verdict:
-    """The verdict on a check: unsupported, or what ``look`` decides; a check of level ``record`` is recorded."""
+    """The verdict on a check: unsupported, or the decision of ``look``; an informational check is recorded."""
     blank = Verdict(
         check.id, check.level, Status.UNSUPPORTED, check.expected, "nothing", instrument=is_instrument(check, facts)
     )
@@ -86,7 +85,7 @@ def give_verdict(
     if status in (Status.FAIL, Status.FLAKY) and unproven:
         status, reason = Status.INCONCLUSIVE, unproven
     if status in (Status.FAIL, Status.FLAKY) and (why := surrounded(check, facts)):
-        status, reason = Status.INCONCLUSIVE, f"{why} (seen: {decided.reason or decided.observed})"
+        status, reason = Status.INCONCLUSIVE, f"{why} (observed: {decided.reason or decided.observed})"
     return replace(
         blank,
         status=status,

@@ -1,6 +1,6 @@
-"""What a load balancer itself says of the nodes, whoever made it: one form for all of them. Pure.
+"""Health views: the nodes' health as a load balancer itself reports it, in one form for all providers. Pure.
 
-A view is what was answered at one time. One that can't be had is no failure of anything: ``Unavailable`` says why.
+A view is one report. If no report is available, nothing has failed: ``Unavailable`` says why.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class State(StrEnum):
-    """What a load balancer takes a node for; ``unknown`` where it says neither, or does not check."""
+    """A node's health as a load balancer reports it; ``unknown`` if it reports neither, or does not check."""
 
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
@@ -26,7 +26,7 @@ _WORST = (State.UNHEALTHY, State.UNKNOWN, State.HEALTHY)
 
 
 class Why(StrEnum):
-    """Why a view can't be had."""
+    """Why no view is available."""
 
     NO_TOOL = "no tool"
     LOGIN = "not logged in"
@@ -40,11 +40,11 @@ class Why(StrEnum):
 
 
 LASTING = frozenset({Why.NO_TOOL, Why.LOGIN, Why.RIGHTS, Why.UNSUPPORTED})
-"""What asking again does not change: somebody must do something first."""
+"""Reasons that another request does not change: the user must act first."""
 
 
 class Unavailable(EsippError):  # noqa: N818 - no error: a view that is not there
-    """A view can't be had, and why, as one sentence and a hint."""
+    """No view is available: the reason as one sentence, and a hint."""
 
     def __init__(self, why: Why, sentence: str, hint: str = "") -> None:
         super().__init__(sentence, hint)
@@ -52,7 +52,7 @@ class Unavailable(EsippError):  # noqa: N818 - no error: a view that is not ther
 
     @property
     def lasting(self) -> bool:
-        """Whether asking again is of no use."""
+        """Whether another request cannot help."""
         return self.why in LASTING
 
 
@@ -61,11 +61,12 @@ class Member:
     """One target of the load balancer.
 
     Args:
-        target: the provider's own name of it: an instance, an address.
-        node: the Node it is; None where it is none of the cluster's, or could not be told.
-        word: the provider's own word for its state.
-        reason: what the provider says beside it.
-        at: of when that is, in seconds since the epoch, where the provider says so; a metric is older than its answer.
+        target: the provider's own name for it: an instance, an address.
+        node: its Node; None if it is not one of the cluster's, or unknown.
+        word: the provider's own term for its state.
+        reason: the provider's reason for that state.
+        at: the time of that state in seconds since the epoch, if the provider gives one; a metric is older than its
+            answer.
     """
 
     target: str
@@ -83,7 +84,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Share:
-    """So many nodes of so many are healthy, as the Azure portal shows it."""
+    """The share of healthy nodes, as the Azure portal shows it."""
 
     healthy: int
     of: int
@@ -99,14 +100,14 @@ class Share:
 
 @dataclass(frozen=True)
 class View:
-    """What the load balancer of one Service said at one time.
+    """One report of the load balancer of one Service.
 
     Args:
-        provider: whose.
-        balancer: the provider's own name of the load balancer.
-        asked: when the question began, ``answered`` when the answer was there: seconds of our monotonic clock.
+        provider: the provider's name.
+        balancer: the provider's own name for the load balancer.
+        asked: when the request began, ``answered`` when the answer was complete: seconds of our monotonic clock.
         members: its targets; a node may be several of them.
-        notes: what a reader must know beside it, in sentences.
+        notes: what a reader must know about the report, in sentences.
     """
 
     provider: str
@@ -118,7 +119,7 @@ class View:
 
     @property
     def states(self) -> dict[str, State]:
-        """The state of each node that is a target: the worst of those it has, as each port may have its own."""
+        """The state of each node that is a target: the worst of its ports."""
         found: dict[str, State] = {}
         for each in self.members:
             if each.node is not None:
@@ -127,16 +128,16 @@ class View:
 
     @property
     def healthy(self) -> frozenset[str]:
-        """The nodes that it takes for healthy."""
+        """The nodes that it reports as healthy."""
         return frozenset(node for node, state in self.states.items() if state is State.HEALTHY)
 
     @property
     def strangers(self) -> tuple[str, ...]:
-        """Targets that are no node of the cluster, as far as we can tell."""
+        """Targets that match no node of the cluster."""
         return tuple(each.target for each in self.members if each.node is None)
 
     def share(self, nodes: Iterable[str]) -> Share:
-        """How many of these nodes are healthy. A node that is no target is not: under Local some leave it out."""
+        """The share of these nodes that is healthy. A node that is no target counts as unhealthy."""
         wanted = set(nodes)
         return Share(len(wanted & self.healthy), len(wanted))
 
@@ -154,7 +155,7 @@ class View:
 
 @dataclass(frozen=True)
 class Asked:
-    """The Service whose load balancer is asked: what it is found by.
+    """The Service whose load balancer is asked, with everything that identifies the load balancer.
 
     ``addresses`` and ``hostnames`` are those of ``status.loadBalancer.ingress``; ``ports`` and ``node_ports`` of
     ``spec.ports``.
@@ -186,7 +187,7 @@ class Asked:
         return found is not None and found in {as_address(each) for each in self.addresses}
 
     def need_address(self) -> None:
-        """Make sure that there is something to find it by.
+        """Make sure that the Service has an address or hostname to find the load balancer by.
 
         Raises:
             Unavailable: its status has neither address nor hostname.
@@ -196,7 +197,7 @@ class Asked:
 
 
 def as_address(text: str | None) -> IPAddress | None:
-    """An address, or None where the text is none."""
+    """The address in a text, or None if the text is no address."""
     try:
         return parse_address((text or "").partition("/")[0])
     except ValueError:
@@ -204,16 +205,16 @@ def as_address(text: str | None) -> IPAddress | None:
 
 
 class Places:
-    """Which Node a target is: by the nodes' providerID, addresses and names, and by pods, where these are targets."""
+    """Finds the Node of a target by providerID, address or name, and by pod where pods are targets."""
 
     def __init__(self, nodes: Iterable[Node], pods: Callable[[], Mapping[str, str]] = dict) -> None:
-        """``pods`` tells the nodes of pods by the pods' addresses, now."""
+        """``pods`` returns the current node of each pod, by the pod's address."""
         self.nodes = tuple(nodes)
         self._pods = pods
         self._stands: Mapping[str, str] | None = None
 
     def anew(self) -> None:
-        """Forget where pods were: they are asked for at most once a view."""
+        """Forget the nodes of pods: they are read at most once for each view."""
         self._stands = None
 
     def find(self, *hints: str | None) -> str | None:
@@ -246,7 +247,7 @@ def _own(node: Node) -> Iterable[str]:
 
 
 class HealthView(Protocol):
-    """Who can be asked what a load balancer thinks of the nodes."""
+    """A source of health views."""
 
     @property
     def provider(self) -> str:
@@ -254,15 +255,15 @@ class HealthView(Protocol):
 
     @property
     def interval(self) -> float:
-        """Seconds between two questions, at least: what the provider tolerates, and more often tells nothing new."""
+        """The shortest time between two requests in seconds, which the provider tolerates."""
 
     @property
     def lag(self) -> float:
-        """Seconds by which what is told may be older than the answer, at most, as far as is known."""
+        """The known maximum age of a reported state when it is answered, in seconds."""
 
     def ask(self, service: Asked) -> View:
-        """What the load balancer of a Service says now.
+        """The current health view of a Service's load balancer.
 
         Raises:
-            Unavailable: it can't be had, and why.
+            Unavailable: no view is available, and why.
         """

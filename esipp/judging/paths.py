@@ -1,7 +1,7 @@
-"""(check, observations, topology) -> verdict. Pure: it can judge an old run again with new checks.
+"""The judge of path checks: from observations and topology to a verdict. Pure: it can re-judge an old run.
 
-The order of questions is the order of trust: can the check be asked here, is the harness whole, do both witnesses
-agree, do the controls hold, what did the backend see.
+The order of questions is the order of trust. Does the check apply here? Is the harness sound? Do both witnesses agree?
+Do the controls hold? What did the backend see?
 """
 
 import contextlib
@@ -33,50 +33,50 @@ from esipp.judging.reading import Reading, read, told_address
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
 
 REMAIN = 0.95
-"""The share of a path's connections that must be left when those in doubt are set aside.
+"""The share of a path's connections that must remain after those in doubt are set aside.
 
-A connection in doubt is one that our own harness spoilt: its prober failed, its echo document contradicts itself, its
-packets contradict its echo, or it had the source port of another. In the one of 13 runs that had such connections it
-was one a path. With one in twenty fewer, the power that the verdict tells is nearly the same; with more, something is
-wrong with the harness itself.
+A connection is in doubt if our own harness spoilt it: its prober failed, its echo document contradicts itself, its
+packets contradict its echo, or it had the source port of another. One of 13 runs had such connections, one for each
+path. Without one in twenty, the power that the verdict states is nearly the same; with fewer, the harness itself is
+broken.
 """
 
 MOST_CONTRADICTED = 1
-"""Sampled connections of a path on which the echo server and the packets may contradict each other.
+"""The most sampled connections of a path on which the echo server and the packets may contradict each other.
 
-One may be set aside where they agree on another one. Two are no accident: packets are joined by the nonce, so either
-the echo server lies or the captures do, and what they say of all the other connections is worth nothing.
+One may be set aside if they agree on another one. Two are no accident: packets are matched by the nonce, so either the
+echo server or the captures are wrong, and the other connections cannot be trusted either.
 """
 
 MOSTLY_CONTROL = 0.95
-"""The share of a control's connections that must be right; of the others none may show a wrong address.
+"""The share of a control's connections that must be right; the others may be lost, but must not show a wrong address.
 
-A control proves that silence is not ours, or that nobody rewrites the client's address before the cluster. One lost
-connection of 200 disproves neither. What a Service loses is judged in its path's own check, which is flaky then; where
-no check has that path, all connections must be right. What is lost where no Service is in the way, the verdict tells.
+A control proves that silence is not our fault, or that nothing rewrites the client's address before the cluster. One
+lost connection of 200 disproves neither. The losses of a Service make its path's own check flaky; if no check has that
+path, all connections must be right. The verdict lists the losses of controls.
 """
 
 BY_CHANCE = 0.05
-"""The chance below which a check's losses are more than those of its controls, where no Service is in the way."""
+"""The chance below which a check loses more than its controls without a Service."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known when checks are judged.
+    """All evidence for judging path checks.
 
     Args:
-        observations: the judged window, by path key; a check looks at its own path and those of its controls.
-        topology: who owned which address.
-        features: what the cluster and its surroundings offer, by name.
-        samples: how many probes every path must have.
-        facts: what was found about the cluster, for overrides (``pod-to-node.ipv4`` and the like).
-        obstacles: why a path could not be dialled at all, by path key.
-        witnesses: what packets tell of the sampled connections, by path key.
-        blind: why there are no packets; empty where there are.
+        observations: the judged window, by path key; a check uses its own path and those of its controls.
+        topology: the owners of addresses.
+        features: the features of the cluster and its environment, by name.
+        samples: the number of probes that every path must have.
+        facts: facts about the cluster, for known differences (``pod-to-node.ipv4`` and the like).
+        obstacles: why a path could not be dialled, by path key.
+        witnesses: the evidence of packets for the sampled connections, by path key.
+        blind: why there are no packets; empty if there are.
         steers: when the reference load balancer changed the routes of our Services.
-        clocks: seconds that each client's clock is ahead of ours; times of others are no evidence.
-        doubts: what in the cluster's surroundings may explain that a path is not as it must be, by path key.
-        windows: how often a path was observed, by path key, where it was in several windows.
+        clocks: seconds that each client's clock is ahead of ours; times of other clients are no evidence.
+        doubts: what in the cluster's environment may explain a wrong result of a path, by path key.
+        windows: the number of windows with observations of a path, by path key, if there are several.
     """
 
     observations: Mapping[str, Sequence[Observation]]
@@ -105,31 +105,31 @@ class Evidence:
 
     @property
     def ports(self) -> Ports:
-        """Whose connections came from which ports; read once, and only where a known difference asks."""
+        """The source ports of all connections; read once, and only if a known difference needs them."""
         if not self._ports:
             self._ports.append(Ports(self.observations.values(), self.clocks))
         return self._ports[0]
 
     @property
     def clients(self) -> frozenset[IPAddress]:
-        """The addresses of all sockets that connections were made from."""
+        """The addresses of all client sockets."""
         if not self._clients:
             made = (each for observations in self.observations.values() for each in observations)
             self._clients.append(frozenset(parse_address(each.source[0]) for each in made if each.source))
         return self._clients[0]
 
     def sources_at(self, path: Path) -> Mapping[str, int]:
-        """The sources that pods saw at the VIP of a path's Service, in its family."""
+        """The sources that pods saw in connections through the VIP of a path's Service, in its family."""
         return sources_at(path, self.observations)
 
     def sound(self, path: Path) -> "_Sound":
-        """What can be believed of a path, and what was set aside; found once."""
+        """The sound observations of a path, and those set aside; computed once."""
         if path.key not in self._sound:
             self._sound[path.key] = _sound(path, self)
         return self._sound[path.key]
 
     def without_doubtful(self, paths: Sequence[Path]) -> "Evidence":
-        """The same, without the connections of these paths that are in doubt."""
+        """The same evidence without the connections of these paths that are in doubt."""
         changed = {path.key: self.sound(path) for path in paths if self.sound(path).aside}
         if not changed:
             return self
@@ -138,18 +138,18 @@ class Evidence:
         return replace(self, observations={**self.observations, **kept}, _read={**self._read, **read})
 
     def backends(self, path: Path) -> set[str]:
-        """The pods that answered on a path, by their own word."""
+        """The pods that answered on a path, as they report themselves."""
         return {each.backend for each in self.observations.get(path.key, ()) if each.backend}
 
 
 @dataclass(frozen=True)
 class _Sound:
-    """What can be believed of a path.
+    """The sound observations of a path.
 
     Args:
-        observations, readings: those that can be believed, a reading each.
-        aside: how many connections are in doubt, by the reason.
-        broken: why nothing can be believed of it, through no fault of the product; or an empty string.
+        observations, readings: the sound ones, one reading for each.
+        aside: the number of connections in doubt, by reason.
+        broken: why the whole path is unusable, through no fault of the product; or an empty string.
     """
 
     observations: tuple[Observation, ...] = ()
@@ -158,17 +158,17 @@ class _Sound:
     broken: str = ""
 
     def told(self, total: int) -> str:
-        """What was set aside, in words; or an empty string."""
+        """The connections that were set aside, as text; or an empty string."""
         count = sum(self.aside.values())
         return f"{count} of {total} set aside: {'; '.join(sorted(self.aside))}" if count else ""
 
 
 @dataclass(frozen=True)
 class _Words:
-    """What every verdict of a check says, whatever it is."""
+    """The texts that every verdict of a check carries."""
 
     expected: str
-    observed: str = "not asked"
+    observed: str = "not observed"
     tally: Mapping[str, int] = field(default_factory=dict)
     shown: tuple[AddressClass, ...] = ()
     ports: str = ""
@@ -200,7 +200,7 @@ def judge(path_check: PathCheck, evidence: Evidence) -> Verdict:
 
     readings = evidence.readings(path_check.path)
     if not readings:
-        return verdict(Status.ERROR, "the check was selected but its path was never probed")
+        return verdict(Status.ERROR, "the check was selected, but its path was never probed")
     words = _words(path_check, evidence, words.expected)
     for path in path_check.paths:
         broken = evidence.sound(path).broken
@@ -220,7 +220,7 @@ def judge(path_check: PathCheck, evidence: Evidence) -> Verdict:
     if said.status in (Status.FAIL, Status.FLAKY):
         doubts = [evidence.doubts[path.key] for path in path_check.paths if path.key in evidence.doubts]
         if doubts:
-            return verdict(Status.INCONCLUSIVE, f"{doubts[0]} (seen: {said.reason or said.observed})")
+            return verdict(Status.INCONCLUSIVE, f"{doubts[0]} (observed: {said.reason or said.observed})")
         if why := _lost_without_a_service(path_check, evidence):
             return verdict(Status.INCONCLUSIVE, why)
     return said
@@ -229,7 +229,7 @@ def judge(path_check: PathCheck, evidence: Evidence) -> Verdict:
 def _decide(
     path_check: PathCheck, evidence: Evidence, readings: Sequence[Reading], verdict: Callable[..., Verdict]
 ) -> Verdict:
-    """What was seen can be believed: is it what was required?"""
+    """The verdict on sound evidence: whether it is as required."""
     if path_check.level is Level.RECORD:
         return verdict(Status.RECORDED)
     total = sum(reading.count for reading in readings)
@@ -267,19 +267,19 @@ def _decide(
 
 
 def _mixture(override: Override, covers: Cover, readings: Sequence[Reading]) -> str:
-    """That only some connections of a path show the load balancer's own address, which is neither way; or nothing."""
+    """A sentence if only some connections of a path show the load balancer's own address; or an empty string."""
     if override.proof is not Proof.BALANCER or not any(covers.alone):
         return ""
     by_it = sum(each.count for each, alone in zip(readings, covers.alone, strict=True) if alone)
     total = sum(each.count for each in readings)
-    return f"{by_it} of {total} show the load balancer's own address, and the others do not"
+    return f"{by_it} of {total} connections show the load balancer's own address, the others do not"
 
 
 def _of_nobody(path_check: PathCheck, evidence: Evidence, readings: Sequence[Reading]) -> bool:
-    """Whether all that is not as it should be may be NAT before the load balancer: addresses of nobody that we know.
+    """Whether NAT before the load balancer may explain all wrong results: only unknown addresses.
 
-    Where only the client's own address is let in, NAT looks like silence, too. The address of a node, a pod or another
-    client is no NAT's.
+    If source ranges admit only the client's own address, NAT also causes silence. The address of a node, a pod or
+    another client does not come from NAT.
     """
     others = held(evidence.topology) | evidence.clients
     made = evidence.observations[path_check.path.key]
@@ -291,31 +291,31 @@ def _of_nobody(path_check: PathCheck, evidence: Evidence, readings: Sequence[Rea
 
 
 def _aside(path_check: PathCheck, evidence: Evidence) -> str:
-    """What else is required of all observations together, and does not hold: backends, packets; or nothing."""
+    """A violated requirement on all observations together, of backends or packets, as text; or an empty string."""
     backends = evidence.backends(path_check.path)
     if path_check.spread is Spread.ONE and len(backends) > 1:
-        return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}), not by one"
+        return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}) instead of one"
     if path_check.is_negative:
         answered = {o.seq for o in evidence.observations.get(path_check.path.key, ()) if o.outcome is Outcome.ANSWERED}
         for witness in evidence.witnesses.get(path_check.path.key, ()):
             if witness.delivered and witness.seq not in answered:
                 view = "; ".join(" ".join(line.split()) for line in witness.words.splitlines())
-                return f"nothing answered, but packets went to a backend: {view}"
+                return f"no answer, but packets reached a backend: {view}"
     return ""
 
 
 def _mistold(path_check: PathCheck, observation: Observation, evidence: Evidence) -> str:
-    """What is wrong with the address that a backend was told out of band, or nothing."""
+    """What is wrong with the client address that a backend got out of band, or an empty string."""
     if path_check.told is Claim.NOTHING or not observation.echo:
         return ""
     if not observation.source:
-        return "the client did not tell its own address, so nothing told can be held against it"
+        return "the client did not report its own address, so the address in the header cannot be checked"
     told = told_address(observation, path_check.told)
     own = str(evidence.topology.shown(path_check.path.client.name, observation.source[0]))
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):
             return ""
-        # A pod that its network add-on masquerades reaches the balancer as its node: that is what it has to tell.
+        # A pod that its network add-on masquerades reaches the load balancer as its node, so that is the right address.
         ways = (f"pod-to-{there}.{path_check.path.family.value.lower()}" for there in ("node", "outside"))
         masqueraded = any(evidence.facts.get(way) == "masqueraded" for way in ways)
         if told and masqueraded and path_check.path.client.vantage is Vantage.POD:
@@ -323,7 +323,7 @@ def _mistold(path_check: PathCheck, observation: Observation, evidence: Evidence
             node = evidence.topology.nodes.get(stand.node) if stand and stand.node else None
             if node and parse_address(told) in node.addresses:
                 return ""
-    return f"the backend was told {told or 'no address'} in {path_check.told.value}, the client is {own}"
+    return f"the backend got {told or 'no address'} in {path_check.told.value}, the client is {own}"
 
 
 def _words(path_check: PathCheck, evidence: Evidence, expected: str) -> _Words:
@@ -351,7 +351,7 @@ def _words(path_check: PathCheck, evidence: Evidence, expected: str) -> _Words:
 
 
 def _foremost(reading: Reading, accept: frozenset[AddressClass]) -> AddressClass:
-    """The one class to show where an address fits several: an expected one, and of these the one that says more."""
+    """The one class to show if an address fits several: preferably an expected one, and of these the most specific."""
     fitting = reading.classes & accept or reading.classes or {AddressClass.OTHER}
     for most in (AddressClass.HAIRPIN, AddressClass.NODE):
         if most in fitting:
@@ -364,20 +364,20 @@ def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
 
 
 def applies(override: Override, facts: Mapping[str, str]) -> bool:
-    """Whether a known difference is to be expected on this cluster."""
+    """Whether a known difference applies to this cluster."""
     return holds(override.when, override.before, facts)
 
 
 def _sound(path: Path, evidence: Evidence) -> _Sound:
-    """Set the connections of a path aside that are in doubt, through no fault of the product.
+    """Set aside the connections of a path that are in doubt, through no fault of the product.
 
-    Each costs itself. Where too many are, or too many of those that packets were to witness, the path is ``broken``.
+    If too many are in doubt, or too many of the sampled ones, the path is ``broken``.
     """
     readings, made = evidence.readings(path), evidence.observations.get(path.key, ())
     total = sum(reading.count for reading in readings)
     asked = evidence.samples * evidence.windows.get(path.key, 1)
     if readings and total != asked:
-        return _Sound(broken=f"{total} probes were made where {asked} were asked")
+        return _Sound(broken=f"{total} probes were made instead of {asked}")
     witnesses = evidence.witnesses.get(path.key, ())
     contradicted = {each.seq: each.contradiction for each in witnesses if each.contradiction}
     agreed = any(each.seen and not each.contradiction for each in witnesses)
@@ -402,11 +402,11 @@ def _sound(path: Path, evidence: Evidence) -> _Sound:
     return _Sound(tuple(each for each, _ in kept), tuple(reading for _, reading in kept), aside)
 
 
-PORT_AGAIN = "the source port of an earlier one, so no connection of its own"
+PORT_AGAIN = "reused the source port of an earlier connection"
 
 
 def _without_ports(observation: Observation, had: set[int]) -> Observation:
-    """An observation without the connections that had one of these source ports again; its own are added to them."""
+    """An observation without the connections that reuse one of these source ports; adds its own ports to them."""
     left = []
     for pair in observation.port_pairs:
         if pair[0] not in had:
@@ -419,15 +419,15 @@ def _without_ports(observation: Observation, had: set[int]) -> Observation:
 
 
 def _say_broken(aside: Mapping[str, int], total: int) -> str:
-    """Why a path cannot be believed: the reason alone where it is that of all."""
+    """Why a path is unusable: the reason alone if all connections share it."""
     worst, count = max(aside.items(), key=lambda each: each[1])
     if worst == PORT_AGAIN:
-        return f"{total} probes had only {total - count} source ports: they were not as many connections"
-    return worst if count == total else f"{sum(aside.values())} of {total} are in doubt, among them: {worst}"
+        return f"{total} probes had only {total - count} source ports, so they were fewer connections"
+    return worst if count == total else f"{sum(aside.values())} of {total} connections are in doubt, most: {worst}"
 
 
 def _say_lost(path_check: PathCheck, evidence: Evidence) -> str:
-    """What the controls of a check lost although they hold, in words; or an empty string."""
+    """The losses of controls that hold, as text; or an empty string."""
     told = []
     for path in dict.fromkeys(control.path for control in path_check.controls):
         readings = evidence.readings(path)
@@ -437,7 +437,7 @@ def _say_lost(path_check: PathCheck, evidence: Evidence) -> str:
 
 
 def _is_loss(reading: Reading) -> bool:
-    """Whether a connection came to nothing, which says nothing of addresses."""
+    """Whether a connection failed, so that it shows no address."""
     return reading.reset or reading.hung or (bool(reading.classes) and reading.classes <= NO_ANSWER)
 
 
@@ -462,10 +462,10 @@ def _doubt(control: Control, evidence: Evidence) -> str:
 
 
 def _lost_without_a_service(path_check: PathCheck, evidence: Evidence) -> str:
-    """Why a check's losses say nothing of the product: paths without any Service lose as many; or an empty string.
+    """Why a check's losses do not count: paths without any Service lose as many; or an empty string.
 
-    Only where connections were lost and nothing else is wrong, and not more of them than those of the controls let
-    expect: the chance to see as many or more of all losses on this path is ``BY_CHANCE`` or more.
+    This applies only if lost connections are the only fault, and if they are not more than the controls' losses
+    predict: the chance of at least as many of all losses on this path is ``BY_CHANCE`` or more.
     """
     if _aside(path_check, evidence) or any(
         _mistold(path_check, each, evidence) for each in evidence.observations[path_check.path.key]
@@ -487,20 +487,20 @@ def _lost_without_a_service(path_check: PathCheck, evidence: Evidence) -> str:
         return ""
     where = ", ".join(path.key for path in plain)
     return (
-        f"{lost} of {total} were lost, and {lost_without} of {total_without} where no Service is in the way "
-        f"({where}): it is not the Service that loses them"
+        f"{lost} of {total} connections were lost, and {lost_without} of {total_without} without a Service ({where}): "
+        "the Service is not the cause"
     )
 
 
 def say_expected(path_check: PathCheck, topology: Topology) -> str:
     """The expectation as a sentence, resolved to this cluster's addresses."""
     if path_check.level is Level.RECORD:
-        return "nothing: what is seen is recorded"
+        return "nothing required: the result is recorded"
     if path_check.is_negative:
         return "no answer (dropped or refused)"
     said = " or ".join(_say_class(each, path_check.path, topology) for each in sorted(path_check.accept))
-    said += f", and the client's own in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
-    return said + (", one backend for all" if path_check.spread is Spread.ONE else "")
+    said += f", and the client's own address in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
+    return said + (", one backend for all connections" if path_check.spread is Spread.ONE else "")
 
 
 def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:
@@ -510,7 +510,7 @@ def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:
             str(a) for a in (stand.addresses if stand else ()) if family_of(a) is path.family and not a.is_loopback
         )
         whose = "its node's" if path.client.vantage is Vantage.NODE else "its own"
-        return f"{path.client.name}, by {whose} address" + (f" ({', '.join(addresses[:4])})" if addresses else "")
+        return f"{path.client.name}, with {whose} address" + (f" ({', '.join(addresses[:4])})" if addresses else "")
     if wanted is AddressClass.NODE:
         return "an address of another node" if path.client.vantage is Vantage.NODE else "an address of a node"
     if wanted is AddressClass.HAIRPIN:
@@ -519,25 +519,25 @@ def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:
 
 
 def say_observed(tally: Mapping[str, int]) -> str:
-    """The multiset of what was seen, most frequent first."""
+    """The counted observations as text, most frequent first."""
     ordered = sorted(tally.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{words} x{count}" for words, count in ordered) or "nothing"
 
 
 def say_bound(count: int) -> str:
-    """What ``count`` equal answers can and cannot say about others of the same client, entry, payload and moment.
+    """What ``count`` equal answers can and cannot say about others of the same client, entry, payload and time.
 
-    The bound is the rule of three, exactly, at 95 % confidence; the power is the chance to have met a defect of one
-    connection in a hundred, if each is as likely to be hit as the next.
+    The bound is the exact form of the rule of three, at 95 % confidence. The power is the chance of meeting a defect
+    that affects one connection in a hundred, each with equal probability.
     """
     return (
-        f"0 of {count} differ: at most {say_share(most_unseen(count))} of connections like these do, at 95 % "
-        f"confidence; a defect of 1 % of them had a chance of {say_share(missed(count))} to be missed"
+        f"0 of {count} differ: with 95 % confidence, at most {say_share(most_unseen(count))} of such connections do; "
+        f"a defect of 1 % of them goes unnoticed with a probability of {say_share(missed(count))}"
     )
 
 
 def say_ports(observations: Sequence[Observation]) -> str:
-    """Whether the client's source port reached the backend; recorded, never judged."""
+    """Whether the client's source port reached the backend, as text; recorded, never judged."""
     pairs = [pair for each in observations for pair in each.port_pairs if pair[1] is not None]
     kept = sum(1 for own, seen in pairs if own == seen)
     if not pairs:
@@ -546,14 +546,14 @@ def say_ports(observations: Sequence[Observation]) -> str:
 
 
 def _say_witnesses(witnesses: Sequence[Witness], blind: str, total: int) -> str:
-    """On whose word a verdict rests: packets are looked for of the sampled connections only."""
+    """The witnesses behind a verdict, as text; packets are captured for the sampled connections only."""
     found, doubtful = sum(each.seen for each in witnesses), sum(bool(each.doubt) for each in witnesses)
     if found:
-        apart = f"packets do not tell {doubtful} more apart from others" if doubtful else ""
+        apart = f"the packets of {doubtful} more cannot be told apart from others" if doubtful else ""
         return "; ".join(filter(None, (f"echo server, and packets of {found} of {total} connections", apart, blind)))
-    unseen = "its packets were not captured"
+    unseen = "no packets of its connections were captured"
     if doubtful:
-        unseen = f"packets do not tell {doubtful} of its connections apart from others"
+        unseen = f"the packets of {doubtful} of its connections cannot be told apart from others"
     elif witnesses:
-        unseen = "the packets captured do not show the way to a backend"
+        unseen = "the captured packets do not show the way to a backend"
     return f"echo server only: {blind or unseen}"

@@ -1,7 +1,7 @@
-"""How fast a load balancer has to follow, and who says so: the user, the named profile, or the one found. Pure.
+"""Promises: how fast a load balancer must follow, by the user, the named profile, or the detected one. Pure.
 
-The load balancer's own word and what packets show are no promise: the accused would set its own bound. They stand
-beside it in the verdict.
+The load balancer's reported settings and captured packets are no promise: it would set its own bound. The verdict lists
+them next to the bound.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,21 @@ from typing import Any
 
 from esipp.checks.profile import Grade, LoadBalancer
 
-NOBODY = "no profile and no --bound says how fast this load balancer has to follow"
+NOBODY = "neither a profile nor --bound says how fast this load balancer must follow"
 BY_USER = "--bound"
-AS_STARTED = "the settings that we started it with"
+AS_STARTED = "the settings that esipp started it with"
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What a load balancer has to keep.
+    """What a load balancer must achieve.
 
     Args:
-        seconds: from a node's 503 until no request is lost by way of it; None where nobody promises anything.
-        source: who says so; where nobody does, a sentence that tells this.
-        spreads: whether it uses all healthy nodes at once; None where that is not known.
-        by_checks: whether it goes by health checks of the nodes, as far as is known.
-        known: whether anything at all is known of this load balancer.
+        seconds: from a node's 503 until no request through it is lost; None without a promise.
+        source: who promises it; without a promise, a sentence that says so.
+        spreads: whether it uses all healthy nodes at once; None if unknown.
+        by_checks: whether it is known to rely on health checks of the nodes.
+        known: whether anything is known about this load balancer.
     """
 
     seconds: float | None = None
@@ -35,17 +35,17 @@ class Promise:
 
     @property
     def words(self) -> str:
-        """The bound and whose it is."""
-        return self.source if self.seconds is None else f"bound {self.seconds:.2f} s by {self.source}"
+        """The bound and its source."""
+        return self.source if self.seconds is None else f"bound {self.seconds:.2f} s from {self.source}"
 
 
 def promise_of(profiles: Sequence[LoadBalancer], *, sure: bool, bound: float | None = None) -> Promise:
-    """What the cluster's own load balancer has to keep.
+    """The promise of the cluster's own load balancer.
 
     Args:
-        profiles: what it is taken for; where several fit, all of them must promise something, and the longest counts.
-        sure: whether somebody named the profile; else only documented figures promise anything.
-        bound: what the user says, which comes first.
+        profiles: its possible profiles; if several fit, each must promise a bound, and the longest counts.
+        sure: whether the user named the profile; if not, only documented figures count.
+        bound: the user's bound, which takes precedence.
     """
     spread = {each.spreads.value if each.spreads else None for each in profiles}
     spreads = spread.pop() if len(spread) == 1 else None
@@ -56,23 +56,23 @@ def promise_of(profiles: Sequence[LoadBalancer], *, sure: bool, bound: float | N
     told = [(each.bound, each) for each in profiles if sure or _documented(each)]
     longest = max(((seconds, each) for seconds, each in told if seconds is not None), key=lambda x: x[0], default=None)
     if longest is None or any(seconds is None for seconds, _ in told) or len(told) < len(profiles):
-        why = f"profile {named} has no bound, and no --bound was given" if named else NOBODY
+        why = f"profile {named} has no bound, and --bound is not set" if named else NOBODY
         return Promise(None, why, spreads, by_checks, bool(profiles))
     seconds, profile = longest
-    how = "--provider" if sure else "found"
+    how = "--provider" if sure else "detected"
     return Promise(seconds, f"profile {profile.name} ({how}): {_figures(profile)}", spreads, by_checks, True)
 
 
 def promise_of_reference(settings: Mapping[str, Any]) -> Promise:
-    """What the reference load balancer has to keep: an instrument of ours, held to the settings that we gave it."""
+    """The promise of the reference load balancer: the settings that esipp gave it."""
     if not {"period", "unhealthy"} <= settings.keys():
-        return Promise(None, "the reference load balancer does not tell its settings", True, True, True)
+        return Promise(None, "the reference load balancer does not report its settings", True, True, True)
     failures, period = int(settings["unhealthy"]), float(settings["period"])
     return Promise((failures + 1) * period, f"{AS_STARTED}: N={failures}, period {period:g} s", True, True, True)
 
 
 def _documented(profile: LoadBalancer) -> bool:
-    """Whether the figures of its bound are written by whoever makes it."""
+    """Whether the figures of its bound come from the vendor's documentation."""
     figures = [profile.own_bound] if profile.own_bound else [profile.local.period, profile.local.unhealthy]
     return all(each is not None and each.grade is Grade.DOCUMENTED for each in figures)
 
@@ -86,7 +86,7 @@ def _figures(profile: LoadBalancer) -> str:
 
 @dataclass(frozen=True)
 class Bound:
-    """Seconds after which a load balancer must have left a node, and whose word that is."""
+    """Seconds after which a load balancer must have left a node, and the source of that figure."""
 
     seconds: float
     source: str

@@ -1,4 +1,4 @@
-"""What one observation shows: the address classes it fits, in words, and whose fault it is where it cannot be right."""
+"""Readings of observations: the address classes that each fits, its text, and whose fault a broken one is. Pure."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from esipp.judging.topology import Topology, family_of, parse_address
 
 @dataclass(frozen=True)
 class Reading:
-    """One observation, read: the classes it fits, how to say it, and for how many probes it stands."""
+    """The reading of one observation: the classes that it fits, its text, and the number of probes in it."""
 
     classes: frozenset[AddressClass]
     words: str
@@ -24,28 +24,28 @@ class Reading:
 def contradiction(observation: Observation) -> str:
     """Why an echo document cannot be true, or an empty string.
 
-    Catches an echo server that lies or belongs to another version: its fields must agree with each other and with
-    the probe. What only a second witness can tell is left to packets.
+    Catches an echo server that is wrong or of another version: its fields must agree with each other and with the
+    probe. Packets, the second witness, show the rest.
     """
     echo = observation.echo or {}
     try:
         told, raw = parse_address(str(echo["peer_address"])), parse_address(str(echo["peer_address_raw"]))
         local = parse_address(str(echo["local_address"]))
     except (KeyError, ValueError) as broken:
-        return f"its document has no readable addresses ({broken})"
+        return f"its document has no valid addresses ({broken})"
     if told != raw:
-        return f"it says the peer is {told}, but its socket saw {raw}"
+        return f"it reports the peer {told}, but its socket saw {raw}"
     if told.version != local.version:
-        return f"it says the peer {told} reached it at {local}, of another IP family"
-    if (echo.get("nonce") or "") != observation.nonce:  # results told as a group have none, however few they are
-        return f"it answered with nonce {echo.get('nonce')!r} instead of {observation.nonce!r}"
+        return f"it reports that the peer {told} reached it at {local}, of another IP family"
+    if (echo.get("nonce") or "") != observation.nonce:  # grouped results have none, however few they are
+        return f"it answered with the nonce {echo.get('nonce')!r} instead of {observation.nonce!r}"
     return ""
 
 
 def told_address(observation: Observation, header: Claim) -> str | None:
-    """The client's address as a proxy tells it out of band, or None.
+    """The client's address as a proxy reports it out of band, or None.
 
-    In X-Forwarded-For only the last entry is the proxy's own word; those before it may be the client's.
+    In X-Forwarded-For only the last entry comes from the proxy; those before it may come from the client.
     """
     echo = observation.echo or {}
     if header is Claim.FORWARDED_FOR:
@@ -57,14 +57,14 @@ def told_address(observation: Observation, header: Claim) -> str | None:
 
 
 def read(path: Path, observation: Observation, topology: Topology) -> Reading:
-    """Say what one observation shows."""
+    """Read one observation."""
     outcome, count = observation.outcome, observation.count
     if outcome is Outcome.ANSWERED:
         return _read_answer(path, observation, topology)
     if outcome is Outcome.REFUSED:
         return Reading(frozenset({AddressClass.REFUSED}), "refused", count=count)
     if outcome is Outcome.TIMEOUT and observation.connected is not None:
-        fault = "the connection was accepted, and nothing was ever said on it"
+        fault = "the connection was accepted, then no data came"
         other = frozenset({AddressClass.OTHER})
         return Reading(other, "accepted, then silence", product_fault=fault, count=count, hung=True)
     if outcome in (Outcome.TIMEOUT, Outcome.UNREACHABLE):
@@ -74,9 +74,9 @@ def read(path: Path, observation: Observation, topology: Topology) -> Reading:
         why = observation.detail or "no reason given"
         return Reading(frozenset(), f"probe failed: {why}", harness_fault=f"the prober failed: {why}", count=count)
     fault = {
-        Outcome.RESET: "the connection was made and then reset",
-        Outcome.INVALID: "something that is not our echo server answered",
-        Outcome.MISDIRECTED: "the answer came from another address than the one dialled",
+        Outcome.RESET: "the connection was established, then reset",
+        Outcome.INVALID: "something other than the echo server answered",
+        Outcome.MISDIRECTED: "the answer came from another address than the one that was dialled",
     }[outcome]
     return Reading(
         frozenset({AddressClass.OTHER}),
@@ -101,12 +101,12 @@ def _read_answer(path: Path, observation: Observation, topology: Topology) -> Re
     if path.entry.kind is EntryKind.NODE_LISTENER:
         dialled, answered = topology.roles.get(path.entry.role) if path.entry.role else None, observation.node
         if dialled != answered:
-            fault = f"dialled the listener on node {dialled}, answered by node {answered}"
+            fault = f"the listener of node {dialled} was dialled, node {answered} answered"
             words = f"{words}, {fault}"
     elif observation.backend is None:
-        return Reading(frozenset(), words, harness_fault="the echo server does not know which pod it is", count=count)
+        return Reading(frozenset(), words, harness_fault="the echo server does not know its own pod", count=count)
     elif observation.backend not in backends_of(path.service):
-        fault = f"answered by pod {observation.backend}, which is no backend of this service"
+        fault = f"answered by pod {observation.backend}, not a backend of this Service"
         words = f"{words}, {fault}"
     if not fault and family_of(seen) is not path.family:
         fault = f"the backend saw an {family_of(seen)} address on an {path.family} path"

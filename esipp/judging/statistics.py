@@ -1,4 +1,4 @@
-"""Distributions and proportions. Pure."""
+"""Statistics: distributions, proportions and exact tests. Pure."""
 
 import math
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Distribution:
-    """All samples of something, in order of size, in seconds."""
+    """All samples of one quantity in seconds, sorted."""
 
     samples: tuple[float, ...] = ()
 
@@ -31,9 +31,9 @@ class Distribution:
 
 
 def binomial_p(hits: int, trials: int, share: float) -> float:
-    """The exact two-sided p-value of so many hits, where each trial hits with probability ``share``.
+    """The exact two-sided p-value of a number of hits, if each trial hits with probability ``share``.
 
-    The sum of the probabilities of all outcomes that are no likelier than the one that was seen.
+    The sum of the probabilities of all outcomes that are no likelier than the observed one.
     """
 
     def log_probability(k: int) -> float:
@@ -46,7 +46,7 @@ def binomial_p(hits: int, trials: int, share: float) -> float:
 
 
 def power(trials: int, alpha: float, share: float) -> float:
-    """How likely a split of ``share`` is told from an equal one, by the exact two-sided test at ``alpha``."""
+    """The power of the exact two-sided test at ``alpha`` to tell a split of ``share`` from an equal one."""
     tail, most = 0.0, -1
     for hits, likely in enumerate(_binomial(trials, 0.5)):
         tail += likely
@@ -58,18 +58,18 @@ def power(trials: int, alpha: float, share: float) -> float:
 
 
 def _binomial(trials: int, share: float) -> list[float]:
-    """How likely each number of hits is."""
+    """The probability of each number of hits."""
     return [_likely(hits, trials, share) for hits in range(trials + 1)]
 
 
 def _likely(hits: int, trials: int, share: float) -> float:
-    """How likely so many hits are."""
+    """The probability of this number of hits."""
     choose = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
     return math.exp(choose + hits * math.log(share) + (trials - hits) * math.log1p(-share))
 
 
 def more_lost_p(lost: int, asked: int, control_lost: int, control_asked: int) -> float:
-    """How likely at least so many are lost of those asked, where the control loses as often (Fisher, one-sided)."""
+    """The probability of at least this many losses if the control loses as often (Fisher, one-sided)."""
     losses, total = lost + control_lost, asked + control_asked
     if not losses:
         return 1.0
@@ -83,7 +83,7 @@ def more_lost_p(lost: int, asked: int, control_lost: int, control_asked: int) ->
 
 
 def least_share(hits: int, trials: int, likely: float) -> float:
-    """The share of all at which so many hits and more, of so many trials, are at least so likely."""
+    """The smallest share at which at least this many hits of these trials have at least the probability ``likely``."""
     low, high = 0.0, 1.0
     for _ in range(40):
         share = (low + high) / 2.0
@@ -93,13 +93,13 @@ def least_share(hits: int, trials: int, likely: float) -> float:
 
 
 def family_wise(tests: int, alpha: float) -> float:
-    """How likely at least one of so many tests accuses a fair one: Bonferroni's bound, whatever they have in common."""
+    """The probability that at least one of these tests fails by chance: Bonferroni's bound, also if they depend."""
     return min(1.0, tests * alpha)
 
 
 def family_wise_words(tests: int, alpha: float) -> str:
     """The same as a sentence, for the summary of a run."""
     return (
-        f"{tests} balance tests at {alpha:g} each: a run in which all is fair has one that fails with at most "
-        f"{family_wise(tests, alpha):.2%} (Bonferroni)"
+        f"{tests} balance tests at {alpha:g} each: if every split is fair, at least one of them fails by chance in at "
+        f"most {family_wise(tests, alpha):.2%} of runs (Bonferroni)"
     )

@@ -1,4 +1,4 @@
-"""Who owns which address: nodes and their roles, pods, clients, VIPs. Pure: built from what others read.
+"""Topology: the owners of addresses, that is nodes and their roles, pods, clients and VIPs. Pure.
 
 Addresses are compared as addresses, never as strings: v4-mapped and zero-compressed forms are the same address.
 """
@@ -54,11 +54,11 @@ MARKS = {
 class Node:
     """A node: its name, the InternalIP of each family, and every address it is known to hold.
 
-    ``only_external`` says that it has no InternalIP, and that its ExternalIPs stand for them.
+    ``only_external`` says that it has no InternalIP, so that its ExternalIPs take their place.
 
-    ``usable`` means that a pod pinned to it can run our image (ready, Linux); ``schedulable`` also that it takes pods
-    of its own accord. ``marks`` are those of ``MARKS`` that it has. One that is not ``chosen`` by the user carries no
-    pod of ours; its addresses are a node's all the same.
+    ``usable`` means that a pod pinned to it can run our image (ready, Linux); ``schedulable`` also that the scheduler
+    may place pods on it. ``marks`` are those of ``MARKS`` that it has. A node that the user has not ``chosen`` runs no
+    pod of ours, but its addresses still count as a node's.
     """
 
     name: str
@@ -83,10 +83,10 @@ class Pod:
 
 @dataclass(frozen=True)
 class Stand:
-    """Where a client really stands: its addresses, and the node it is on (None outside the cluster).
+    """A client's actual place: its addresses, and its node (None outside the cluster).
 
-    ``behind_nat`` are those of its own addresses that NAT on its way to the cluster replaces, with what they become,
-    proven before anything was judged (``whereabouts``); ``addresses`` are then those that the cluster sees.
+    ``behind_nat`` maps its own addresses to those that NAT gives them before the cluster, as client address discovery
+    proved before anything was judged; ``addresses`` are then those that the cluster sees.
     """
 
     client: Client
@@ -95,13 +95,13 @@ class Stand:
     behind_nat: Mapping[IPAddress, IPAddress] = field(default_factory=dict)
 
     def shown(self, own: IPAddress) -> IPAddress:
-        """By which address the cluster sees a socket of this client."""
+        """The address with which the cluster sees a socket of this client."""
         return self.behind_nat.get(own, own)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose address it is: the classes it fits for one client, and the owner in words."""
+    """The origin of an address: the classes that it fits for one client, and its owner as text."""
 
     classes: frozenset[AddressClass]
     owner: str
@@ -109,7 +109,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Topology:
-    """The cluster as far as the judge needs it."""
+    """The part of the cluster that the judge needs."""
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
     roles: Mapping[Role, str] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Topology:
     balancers: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
 
     def origin(self, path: Path, seen: str, source: str | None) -> Origin:
-        """Whose address a backend saw.
+        """The origin of the source address that a backend saw.
 
         Args:
             path: the path of the probe; its client decides what ``client`` means.
@@ -144,7 +144,7 @@ class Topology:
                 owners.append(f"node {node.name}{self._remark(node.name, path)}")
                 own = stand is not None and stand.node == node.name
                 if own and path.client.vantage is Vantage.NODE:
-                    classes.add(AddressClass.CLIENT)  # and no other: else nobody could tell a rewritten source
+                    classes.add(AddressClass.CLIENT)  # and no other: a rewritten source could not be told otherwise
                 elif own and path.client.name in self.backends:
                     classes.add(AddressClass.HAIRPIN)
                 else:
@@ -160,10 +160,10 @@ class Topology:
                 owners.append(f"load balancer of {name}")
         if not classes:
             classes.add(AddressClass.OTHER)
-        return Origin(frozenset(classes), " or ".join(owners) or "nobody we know")
+        return Origin(frozenset(classes), " or ".join(owners) or "unknown address")
 
     def shown(self, client: str, own: str) -> IPAddress:
-        """By which address the cluster sees a client's socket: its own, but behind NAT."""
+        """The address with which the cluster sees a client's socket: its own, or its translation behind NAT."""
         stand = self.stands.get(client)
         return stand.shown(parse_address(own)) if stand else parse_address(own)
 
@@ -195,7 +195,7 @@ class Topology:
         }
 
     def _remark(self, node: str, path: Path) -> str:
-        """Which part a node plays on a path, so that a reader sees where the source was rewritten."""
+        """The role of a node on a path, so that a reader sees where the source was rewritten."""
         parts = []
         stand = self.stands.get(path.client.name)
         if path.entry.role and self.roles.get(path.entry.role) == node:
@@ -214,7 +214,7 @@ def _pairs(behind_nat: Mapping[IPAddress, IPAddress]) -> dict[str, str]:
 def without_shared(nodes: Mapping[str, Node]) -> dict[str, Node]:
     """The nodes without the addresses that several of them hold (a bridge's, a local DNS cache's, an IPVS VIP).
 
-    Such an address names no node, and a source that shows it is nobody's.
+    Such an address identifies no node, so a source that shows it is unknown.
     """
     held = Counter(address for node in nodes.values() for address in node.addresses)
     return {
@@ -226,8 +226,8 @@ def without_shared(nodes: Mapping[str, Node]) -> dict[str, Node]:
 def read_node(item: Mapping[str, Any], customisation: Customisation = NOTHING) -> Node:
     """A node from the API's JSON; pods may be scheduled on it unless it is cordoned or tainted against them.
 
-    Where it has no InternalIP at all, its ExternalIPs stand for them, as they do for Kubernetes' own components
-    (``GetNodeHostIPs``, pkg/util/node). ``wishes`` say which nodes are chosen, and which taints do no harm.
+    If it has no InternalIP, its ExternalIPs take their place, as in Kubernetes' own components (``GetNodeHostIPs``,
+    pkg/util/node). ``customisation`` says which nodes are chosen, and which taints our pods tolerate.
     """
     metadata, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
     listed = [a["address"] for a in status.get("addresses", []) if a["type"] in ("InternalIP", "ExternalIP")]
@@ -251,7 +251,7 @@ def read_node(item: Mapping[str, Any], customisation: Customisation = NOTHING) -
 
 
 def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str | None:
-    """The first node with a mark that can run our pods and plays no role: what is true of a role's node is its own."""
+    """The first node with a mark that can run our pods and has no role of its own yet."""
     playing = {node for role, node in roles.items() if role is not Role.CONTROL_PLANE}
     there = (node for node in nodes if node.usable and node.chosen)
     fit = sorted(node.name for node in there if mark in node.marks and node.name not in playing)
@@ -259,15 +259,16 @@ def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str |
 
 
 def with_control_plane(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict[Role, str]:
-    """The roles, and that of the control plane where a node is there to play it."""
+    """The roles, with that of the control plane if a node can take it."""
     found = marked(nodes, roles, Role.CONTROL_PLANE.value)
     return {**roles, **({Role.CONTROL_PLANE: found} if found else {})}
 
 
 def cast_roles(nodes: Iterable[Node]) -> dict[Role, str]:
-    """Give the schedulable nodes that are chosen their roles, by name, so that every run of a cluster is the same.
+    """Give the chosen schedulable nodes their roles, ordered by name, so that every run of a cluster is the same.
 
-    With two nodes the bare node is also where in-cluster clients stand; checks that need a third are unsupported.
+    With two nodes the in-cluster clients run on the node without local endpoints; checks that need a third node are
+    unsupported.
 
     Raises:
         ValueError: fewer than two schedulable nodes.

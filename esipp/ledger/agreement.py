@@ -1,4 +1,4 @@
-"""Whether a ledger's verdicts agree with its checks and its evidence. A digest shows only that nothing was lost."""
+"""Consistency of a ledger: whether its verdicts agree with its checks and its evidence."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -48,8 +48,8 @@ def _otherwise_counted(check: RecordedCheck, verdict: Verdict, probes: int) -> b
 
 
 KINDS: Sequence[tuple[Disagrees, str]] = (
-    (_other_level, "verdicts are of another level than their checks"),
+    (_other_level, "verdicts have another level than their checks"),
     (_unseen, "checks pass without a probe"),
-    (_not_accepted, "checks pass that show what they do not accept"),
-    (_otherwise_counted, "verdicts count other probes than there are"),
+    (_not_accepted, "checks pass with a result that they do not accept"),
+    (_otherwise_counted, "verdicts count another number of probes than recorded"),
 )

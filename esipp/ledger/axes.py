@@ -1,4 +1,4 @@
-"""Ways in which checks of paths are siblings: one thing differs, and the same is required."""
+"""Sibling path checks: pairs that differ in one thing and have the same requirement."""
 
 import hashlib
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a judge is given, as JSON and back into equal objects: by the type hints of its dataclasses.
+"""Codec for evidence: dataclasses to JSON and back into equal objects, by their type hints.
 
 cattrs does what every such library does; what is ours is below: names of fields are checked both ways, maps whose keys
 are no text are lists of pairs, and lists of objects are tables (columns.py), which are a tenth as long.
@@ -24,7 +24,7 @@ from esipp.judging.topology import IPAddress
 from esipp.ledger.columns import Json, Ticks, pack, ticks_of, unpack
 
 LEAST = 3
-"""Objects of which a table is made; fewer are told one by one."""
+"""The least number of objects that form a table; fewer are written one by one."""
 
 T = TypeVar("T")
 Hook = Callable[[Any], Any]
@@ -41,10 +41,10 @@ def encode(what: Any, of: Any = None) -> Json:
 
 
 def decode(told: Json, of: type[T]) -> T:
-    """The object that JSON tells of.
+    """The object that JSON describes.
 
     Raises:
-        EvidenceError: it does not tell of such an object.
+        EvidenceError: it does not describe such an object.
     """
     try:
         return _CONVERTER.structure(told, of)
@@ -95,7 +95,7 @@ def _map_types(of: Any) -> tuple[Any, Any]:
 
 
 def _is_text(of: Any) -> bool:
-    """Whether a map's keys may stand as those of a JSON object."""
+    """Whether a map's keys are possible as those of a JSON object."""
     return isinstance(of, type) and issubclass(of, str)
 
 

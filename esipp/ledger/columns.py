@@ -1,4 +1,4 @@
-"""Many like values in little room: a list of JSON values as one column, and back, exactly. Pure.
+"""Column encoding: a list of similar JSON values as one compact column, and back, exactly. Pure.
 
 A column is a JSON object with one way to tell its values:
 
@@ -30,7 +30,7 @@ SINGLE = {str, int, float, bool, type(None)}
 
 
 def write_numbers(numbers: Iterable[int]) -> str:
-    """Whole numbers as a text; ``7*3`` stands for three times seven."""
+    """Whole numbers as text; ``7*3`` means three times seven."""
     parts = []
     for number, same in groupby(numbers):
         count = sum(1 for _ in same)
@@ -39,10 +39,10 @@ def write_numbers(numbers: Iterable[int]) -> str:
 
 
 def read_numbers(text: str) -> list[int]:
-    """The numbers that a text tells.
+    """The numbers in a text.
 
     Raises:
-        ValueError: it tells none.
+        ValueError: there are none.
     """
     found: list[int] = []
     for part in text.split():
@@ -55,7 +55,7 @@ def read_numbers(text: str) -> list[int]:
 
 
 def as_ticks(values: Sequence[float]) -> Ticks | None:
-    """Seconds as whole ticks, if that tells each of them exactly; None if not."""
+    """Seconds as whole ticks, if each of them is exact; None if not."""
     for per in TICKS:
         ticks = []
         for value in values:
@@ -75,7 +75,7 @@ def pack(values: Sequence[Json], before: Mapping[str, Ticks] | None = None) -> C
 
     Args:
         values: at least one.
-        before: the ticks of other columns of the same table, which times may be told from.
+        before: the ticks of other columns of the same table, relative to which times may be written.
     """
     kinds = {type(value) for value in values}
     if len(values) > 1 and len(kinds) == 1 and kinds <= SINGLE and _all_are(values[0], values):
@@ -109,7 +109,7 @@ def _steps(numbers: Sequence[int]) -> list[int]:
 
 
 def _seconds(ticks: Ticks, before: Mapping[str, Ticks]) -> Column:
-    """The shortest way to tell them."""
+    """The shortest form."""
     per, numbers = ticks
     told: list[Column] = [{"per": per, "ticks": write_numbers(_steps(numbers))}]
     for name, (other, theirs) in before.items():
@@ -139,20 +139,20 @@ def unpack(
     """The values of a column.
 
     Args:
-        column: as ``pack`` told it.
+        column: as ``pack`` wrote it.
         count: how many values it must have.
         read: what makes something of each value; values that are equal may then be one object.
-        before: the ticks of the columns that times may be told from.
+        before: the ticks of the columns to which times may be relative.
 
     Raises:
-        ValueError: that is no such column.
+        ValueError: it is not such a column.
     """
     try:
         values = _unpack(column, count, read or _as_it_is, before or {})
     except (KeyError, TypeError, IndexError, AttributeError) as broken:
-        raise ValueError(f"this is no column: {broken!r}") from None
+        raise ValueError(f"not a column: {broken!r}") from None
     if len(values) != count:
-        raise ValueError(f"a column has {len(values)} values where there are {count}")
+        raise ValueError(f"a column has {len(values)} values instead of {count}")
     return values
 
 

@@ -1,4 +1,4 @@
-"""From all verdicts to one word, one exit code and a sentence of counts (docs/architecture.md, laws 8 and 13)."""
+"""The conclusion of a run: from all verdicts to a result, an exit code and a summary sentence. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,27 +31,27 @@ RESULTS = (
 )  # fmt: skip
 
 MOST_UNDECIDED = 0.05
-"""The share of the extended checks asked that may stay undecided: a run that decides fewer has not qualified the data
-plane, whatever its core says. A single one may, for a machine that was busy in its moment."""
+"""The share of the extended checks that may stay undecided: with more, the run has not qualified the data plane, even
+if its core checks pass. Single ones may, as the machine may be busy at that time."""
 
 LEVELS = {Level.CORE: "core", Level.EXTENDED: "extended", Level.RECORD: "informational"}
-"""What the levels are called for people."""
+"""The names of the levels in texts."""
 
 MOST_REASONS = 4
-"""So many missing features are named in the sentence, the commonest first; the reports name all."""
+"""The most missing features in the sentence, the most common first; the reports name all."""
 
 BOTH = (Level.CORE, Level.EXTENDED)
 FINE = (Status.PASS, Status.RECORDED)
-"""The verdicts that leave nothing to say: as required, or seen where nothing is required."""
+"""The verdicts that need no comment: as required, or recorded without a requirement."""
 
-OUR_FAULT = "not judged through our own fault"
+OUR_FAULT = "not judged due to an error of esipp"
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How the checks of one level ended.
+    """The results of the checks of one level.
 
-    ``required`` are as required, ``recorded`` were observed where nothing is required. ``allowed``, ``defects`` and
+    ``required`` are as required, ``recorded`` are observations without a requirement. ``allowed``, ``defects`` and
     ``findings`` are known differences by their nature.
     """
 
@@ -68,13 +68,13 @@ class Tally:
 
     @property
     def asked(self) -> int:
-        """All that were asked, decided or not."""
+        """The checks that ran, decided or not."""
         found = (self.required, self.recorded, self.known, self.failed, self.flaky, self.undecided, self.errors)
         return sum(found)
 
     @property
     def judged(self) -> int:
-        """Those that something was required of."""
+        """The checks that ran and had a requirement."""
         return self.asked - self.recorded
 
     @property
@@ -84,7 +84,7 @@ class Tally:
 
     @property
     def words(self) -> str:
-        """The counts that are not nothing, in words."""
+        """The counts above zero as text."""
         natures = (
             (self.allowed, "allowed"),
             (self.defects, form(self.defects, "defect")),
@@ -111,11 +111,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """``result`` in a word or a few (``RESULTS``), the exit code, and why, in a clause.
+    """``result`` (one of ``RESULTS``), the exit code, and the reason.
 
-    ``lines`` are the counts behind it, a short line each. ``counts`` are the verdicts of the cluster's checks by
-    status, ``levels`` the same by level and nature. ``instrument`` counts the checks of our own reference load
-    balancer, which are outside of the result. ``catalogue`` is how many core checks there are, asked or not.
+    ``lines`` are the counts behind it, one short line each. ``counts`` are the verdicts of the cluster's checks by
+    status, ``levels`` the same by level and nature. ``instrument`` counts the checks of the reference load balancer,
+    which are not part of the result. ``catalogue`` is the number of all core checks.
     """
 
     result: str
@@ -129,7 +129,7 @@ class Conclusion:
 
     @property
     def headline(self) -> str:
-        """The result, and why."""
+        """The result and the reason."""
         return f"{self.result.upper()}: {self.why}"
 
     @property
@@ -140,12 +140,12 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class Scale:
-    """What a run's result hangs on: which verdicts bind, and which keep it from exit code 0.
+    """The scale of a run: which verdicts bind, and which prevent exit code 0.
 
     Args:
-        fail_on: whose failures bind.
-        accept_known_defects: that the user knows of the known defects and findings.
-        own: that only checks of our instrument were selected, so that they are what the run is about.
+        fail_on: the level from which on failures bind.
+        accept_known_defects: whether the user accepts known defects and findings.
+        own: whether only checks of the reference load balancer were selected, so that they decide the result.
     """
 
     fail_on: Binding = Binding.EXTENDED
@@ -153,18 +153,18 @@ class Scale:
     own: bool = False
 
     def concerns(self, verdict: Verdict) -> bool:
-        """Whether it says something of what the run is about: the cluster, and not an instrument beside it."""
+        """Whether the verdict is about the subject of the run: the cluster, not the reference load balancer."""
         return self.own or not verdict.instrument
 
     def binds(self, verdict: Verdict) -> bool:
-        """Whether the run hangs on this check: core ones always, extended ones unless ``--fail-on core``."""
+        """Whether this check decides the result: core ones always, extended ones unless ``--fail-on core``."""
         extended = verdict.level is Level.EXTENDED and self.fail_on is Binding.EXTENDED
         return self.concerns(verdict) and (verdict.level is Level.CORE or extended)
 
     def spoils(self, verdict: Verdict) -> bool:
-        """Whether this verdict alone keeps a run from exit code 0; an undecided extended one does not.
+        """Whether this verdict alone prevents exit code 0.
 
-        Of those it takes more than ``MOST_UNDECIDED``.
+        An undecided extended check does not; a share above ``MOST_UNDECIDED`` does.
         """
         if not self.concerns(verdict):
             return False
@@ -185,12 +185,12 @@ def scale_of(
 
 
 def is_defect(verdict: Verdict) -> bool:
-    """Whether it differs by a known defect or a finding, and not as the API allows."""
+    """Whether it differs by a known defect or a finding, not by a difference that the API allows."""
     return verdict.status is Status.KNOWN and verdict.nature != Nature.ALLOWED
 
 
 def tally(verdicts: Iterable[Verdict]) -> Tally:
-    """How these checks ended."""
+    """The results of these checks."""
     made = list(verdicts)
     statuses = Counter(each.status for each in made)
     natures = Counter(each.nature for each in made if each.status is Status.KNOWN)
@@ -219,10 +219,10 @@ def conclude(
 
     Args:
         verdicts: one for each selected check.
-        left_out: core checks about the cluster that were not selected. With those that were left out by --without, or
-            for want of a client outside, they make the best result ``partial``, never ``conformant``.
-        fail_on: whose failures make the run fail.
-        accept_known_defects: that the user knows of the known defects and findings; they are told, and the exit code
+        left_out: core checks about the cluster that were not selected. With those that --without excludes, or that lack
+            a client outside, they make the best result ``partial``, never ``conformant``.
+        fail_on: the level from which on failures make the run fail.
+        accept_known_defects: whether the user accepts known defects and findings; they are listed, and the exit code
             is 0.
     """
     given = list(verdicts)
@@ -250,7 +250,7 @@ def conclude(
     if defects and not accept_known_defects:
         return say(KNOWN_DEFECTS, ExitCode.NOT_CONFORMANT, _defects(defects))
     if broken := core.errors + extended.errors + recorded.errors:
-        why = f"{counted(broken, 'check')} could not be judged through our own fault"
+        why = f"{counted(broken, 'check')} could not be judged due to an error of esipp"
         return say(ERROR, ExitCode.HARNESS, why)
     if core.undecided:
         return say(INCONCLUSIVE, ExitCode.HARNESS, f"{counted(core.undecided, 'core check')} could not be decided")
@@ -259,23 +259,23 @@ def conclude(
         return say(INCONCLUSIVE, ExitCode.HARNESS, f"{why}, more than {MOST_UNDECIDED:.0%}")
     missed = left_out + sum(1 for each in ours if each.left_out and each.level is Level.CORE)
     if not core.judged and not missed:
-        return say(INCONCLUSIVE, ExitCode.HARNESS, "no core check could be asked on this cluster")
+        return say(INCONCLUSIVE, ExitCode.HARNESS, "no core check could run on this cluster")
     if defects:
         return say(KNOWN_DEFECTS, ExitCode.CONFORMANT, f"accepted: {_defects(defects)}")
     if missed:
         left = counted(missed, "core check was", "core checks were")
-        return say(PARTIAL, ExitCode.CONFORMANT, f"no check that binds fails, but {left} left out")
+        return say(PARTIAL, ExitCode.CONFORMANT, f"no binding check fails, but {left} left out")
     if core.allowed:
         differ = counted(core.allowed, "core check differs", "core checks differ")
-        rest = "all others are as required" if core.required else "no other could be asked"
+        rest = "all others are as required" if core.required else "no other could run"
         return say(WITH_DIFFERENCES, ExitCode.CONFORMANT, f"{differ} as the API allows, {rest}")
     held = f"all {core.required:,} core checks" if core.required > 1 else "the one core check"
     verb = form(core.required, "is", "are")
-    return say(CONFORMANT, ExitCode.CONFORMANT, f"{held} that could be asked {verb} as required")
+    return say(CONFORMANT, ExitCode.CONFORMANT, f"{held} that could run {verb} as required")
 
 
 def _defects(defects: Sequence[Verdict]) -> str:
-    """What core checks differ by, with the first reference of each, the commonest first."""
+    """The known differences of core checks by their first reference, the most common first."""
     by = Counter(each.references[0].title if each.references else each.reason for each in defects)
     named = ", ".join(f"{reference} ({count:,})" for reference, count in by.most_common(MOST_REASONS))
     more = " and others" if len(by) > MOST_REASONS else ""
@@ -284,32 +284,32 @@ def _defects(defects: Sequence[Verdict]) -> str:
 
 
 def _levels(levels: Mapping[Level, Tally]) -> Iterable[str]:
-    """How the checks of each level ended."""
+    """The results of the checks of each level, one line for each."""
     for level, found in levels.items():
         if found.asked:
             yield f"{LEVELS[level]}: {found.words}"
 
 
 def _asked(core: Tally, catalogue: int, left_out: int, verdicts: Sequence[Verdict]) -> Iterable[str]:
-    """How much of the catalogue's core was asked, and why the rest was not."""
+    """The share of the catalogue's core checks that ran, and why the rest did not."""
     if catalogue:
         share = 100 * core.judged // catalogue  # never rounded up to all
-        yield f"asked: {core.judged:,} of the catalogue's {catalogue:,} {form(catalogue, 'core check')} ({share} %)"
+        yield f"coverage: {core.judged:,} of the catalogue's {catalogue:,} {form(catalogue, 'core check')} ({share} %)"
     reasons = Counter(
-        each.missing[0] if each.missing else "another reason"
+        each.missing[0] if each.missing else "a feature"
         for each in verdicts
         if each.status is Status.UNSUPPORTED and each.level is Level.CORE
     )
-    told = [f"{count:,} for want of {name}" for name, count in reasons.most_common(MOST_REASONS)]
+    told = [f"{count:,} without {name}" for name, count in reasons.most_common(MOST_REASONS)]
     if rest := sum(reasons.values()) - sum(count for _, count in reasons.most_common(MOST_REASONS)):
-        told.append(f"{rest:,} for want of others")
-    told += [f"{core.recorded:,} recorded only: no bound is promised"] * bool(core.recorded)
+        told.append(f"{rest:,} without other features")
+    told += [f"{core.recorded:,} only recorded, as no bound is promised"] * bool(core.recorded)
     told += [f"{left_out:,} not selected"] * bool(left_out)
     if told:
-        yield f"not asked: {', '.join(told)}"
+        yield f"not judged: {', '.join(told)}"
 
 
 def _instrument(found: Tally) -> Iterable[str]:
-    """What our own instrument did."""
+    """The results of the reference load balancer."""
     if found.asked:
-        yield f"our own reference load balancer, outside of this verdict: {found.words}"
+        yield f"reference load balancer, not part of the result: {found.words}"

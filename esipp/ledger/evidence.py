@@ -1,4 +1,4 @@
-"""What the judge of each suite is given, as the ledger keeps it: one record ``judged`` a judge."""
+"""The evidence of each suite's judge in the ledger: one ``judged`` record for each judge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ FLIPS, CONVERGENCE, CONTINUITY = "flips", "convergence", "continuity"
 
 @dataclass(frozen=True)
 class Window:
-    """What the judge of paths is given besides observations, witnesses, features and facts, which have records of
-    their own; see ``esipp.judge.Evidence``.
+    """The evidence of the path judge without observations, witnesses, features and facts, which have their own
+    records.
     """
 
     topology: Topology
@@ -64,7 +64,7 @@ def window_of(evidence: Evidence) -> Window:
 def judged(suite: str, seen: object) -> dict[str, Any]:
     """The fields of the record."""
     of = TYPES[suite]
-    assert isinstance(seen, of), f"the judge of {suite} is given {of.__name__}"
+    assert isinstance(seen, of), f"the judge of {suite} needs {of.__name__}"
     return {"suite": suite, "seen": encode(seen)}
 
 

@@ -1,4 +1,4 @@
-"""The ledger is the run: append-only JSON lines from a header to a closing record (docs/architecture.md, law 9).
+"""The ledger file: append-only JSON lines from a header to a closing record.
 
 Each line is one object with a ``record`` field; the schema is ledger.schema.json beside this file.
 """
@@ -30,7 +30,7 @@ class Ledger:
             self._file = path.open("x", encoding="utf-8", buffering=1)
             self._records, self._digest = 0, hashlib.sha256()
         except FileExistsError:
-            raise PreflightError(f"There is a ledger at {path} already.", "name another folder with --out.") from None
+            raise PreflightError(f"There is already a ledger at {path}.", "name another folder with --out.") from None
         except OSError as broken:
             raise PreflightError(
                 f"The run's folder {path.parent} cannot be written: {broken.strerror}.", "name another with --out."
@@ -50,8 +50,8 @@ class Ledger:
                 self._digest.update(line.encode())
         except OSError as broken:
             raise HarnessError(
-                f"The ledger {self.path} cannot be written any more: {broken.strerror}.",
-                "free some disk space and run again; this run has no closing record.",
+                f"Cannot write to the ledger {self.path}: {broken.strerror}.",
+                "free disk space and run again; this run has no closing record.",
             ) from None
 
     def seal(self, **fields: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where the check of a path stands in the matrix: its line's words, what may be told in one line, the order."""
+"""The place of a path check in the matrix: the label of its line, its column, and the order."""
 
 from esipp.checks.model import Balancer, EntryKind, Path, Role, ServiceType, TrafficPolicy
 
@@ -20,7 +20,7 @@ def entry_name(path: Path) -> str:
 
 
 def kind_of(path: Path) -> tuple[object, ...]:
-    """What may stand in one line: the entry, and the service without its traits; at a ClusterIP they are all alike."""
+    """The kind of a line: the entry, and the Service without its traits; all ClusterIPs are alike."""
     service = path.service
     if service is None:
         return (path.entry,)
@@ -31,7 +31,7 @@ def kind_of(path: Path) -> tuple[object, ...]:
 
 
 def place_of(path: Path) -> tuple[object, ...]:
-    """Where a line stands: by kind of service, then its entries, then the plain service before the others."""
+    """The order of lines: by kind of Service, then by entry, then the plain Service before the others."""
     service, entry = path.service, path.entry
     kind = -1 if entry.kind is EntryKind.VIP else list(EntryKind).index(entry.kind)
     role = list(Role).index(entry.role) if entry.role else -1

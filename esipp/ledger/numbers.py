@@ -1,4 +1,4 @@
-"""The numbers of the suites that measure, out of a ledger's evidence: convergence, continuity, flips, health. Pure."""
+"""Measured numbers from a ledger's evidence: convergence, continuity, policy changes, health. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
@@ -22,7 +22,7 @@ PARTS: dict[str, "Callable[[RecordedRun], object]"] = {}
 def _part(
     name: str, nothing: Callable[[], Made]
 ) -> "Callable[[Callable[[RecordedRun], Made]], Callable[[RecordedRun], Made]]":
-    """Makes a reader of evidence give nothing where the evidence is of another form; ``unreadable`` tells that."""
+    """Makes a reader of evidence return nothing for evidence of another form; ``unreadable`` reports that."""
 
     def tolerant(read: "Callable[[RecordedRun], Made]") -> "Callable[[RecordedRun], Made]":
         PARTS[name] = read
@@ -43,33 +43,33 @@ _ANOTHER_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
 def unreadable(run: "RecordedRun") -> Iterator[str]:
-    """Which evidence is not of the form that this esipp reads, a sentence for each part."""
+    """A sentence for each part of the evidence that this esipp cannot read."""
     for name, read in PARTS.items():
         try:
             read(run)
         except _ANOTHER_FORM as broken:
-            yield f"the evidence of {name} is not of the form that is read here: {broken!r}"
+            yield f"the evidence of {name} has an unknown form: {broken!r}"
 
 
 NO_ROUNDS: Json = {"rounds": 0, "answers": 0, "never": 0, "p50": None, "p95": None, "max": None}
 
 
 def pick(told: Mapping[str, Any], *names: str) -> Json:
-    """These fields, null where they are not told."""
+    """These fields, null if they are missing."""
     return {name: told.get(name) for name in names}
 
 
 # --------------------------------------------------------------------------------------------------------- convergence
 def bound(checks: Mapping[str, Any]) -> Json:
-    """A balancer's worst case after a node lost its last endpoint, and who says so; null where nobody promises one.
+    """A load balancer's worst case after a node lost its last endpoint, and its source; null without one.
 
-    By ``--bound`` or a profile (``promise``). Without that: what the balancer tells, or else what packets show.
+    By ``--bound`` or a profile (``promise``), else by the load balancer's report, else by packets.
     """
     if "promise" in checks:
         return {"seconds": checks["promise"]["seconds"], "rests_on": checks["promise"]["source"]}
     gaps, failures = checks["observed"]["gaps"], checks["observed"]["failures"]
     seen = {"period": gaps.get("p50"), "failures": max(failures, default=None)}
-    for words, found in (("as the balancer tells", checks["told"]), ("as observed", seen)):
+    for words, found in (("as the load balancer reports", checks["told"]), ("as observed", seen)):
         if found["period"] is not None and found["failures"] is not None:
             return {"seconds": round((found["failures"] + 1) * found["period"], 4), "rests_on": words}
     return {"seconds": None, "rests_on": "no health checks were told or seen"}
@@ -77,7 +77,7 @@ def bound(checks: Mapping[str, Any]) -> Json:
 
 @_part("convergence", lambda: [])
 def balancers(run: "RecordedRun") -> list[Json]:
-    """Each balancer that had to follow the pods, in the order in which they were told."""
+    """The load balancers of the endpoint changes, in the order of their records."""
     found: dict[str, Json] = {}
 
     def of(told: Mapping[str, Any]) -> Json:
@@ -114,8 +114,8 @@ def balancers(run: "RecordedRun") -> list[Json]:
 
 
 def _move(own: Json, told: Mapping[str, Any]) -> None:
-    """One change, and by family what was lost meanwhile; a pod that goes elsewhere is an up and a down over one window,
-    so losses are summed over the downs only, whose they are, and over the ups of moves that are nothing else.
+    """One change with its losses by family. A pod that goes elsewhere is an up and a down over one window, so losses
+    are summed over the downs, and over ups without a down.
     """
     own["moves"]["up" if told["up"] else "down"] += 1
     if told["up"] and told["move"] == "elsewhere":

@@ -1,4 +1,4 @@
-"""How far a run is: what is known of it at this moment, from whichever thread it was told. No I/O, no rendering.
+"""Progress of a run: its current state, reported from any thread. No I/O, no rendering.
 
 A check is arranged when the testbed stands, observed when every connection of its path and of its controls has landed
 (or when it is judged, where it is no path's), and judged when it has a verdict.
@@ -42,7 +42,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Wait:
-    """Something that is being waited for: how long, at most how long, and what was seen last."""
+    """A current wait: its time so far, its limit, and the last state."""
 
     name: str
     seconds: float
@@ -58,7 +58,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far the run is, at one moment.
+    """The progress of the run at one time.
 
     ``rows`` is how many were selected, of which ``impossible`` cannot be asked here; ``counts`` are verdicts by
     status; ``waits`` begin with the one that has lasted longest; ``left`` are the seconds that the rest takes,
@@ -108,10 +108,10 @@ class _Open:
 
 @dataclass
 class Progress:
-    """What a run, its waits and its window tell; safe to be told and asked from any thread.
+    """The progress of a run, its waits and its window; safe to write and read from any thread.
 
     Args:
-        clock: seconds that only go up.
+        clock: monotonic seconds.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -142,7 +142,7 @@ class Progress:
             self._typical = expected(self._checks.values(), samples, moves)
 
     def askable(self, ids: Iterable[str]) -> None:
-        """The checks that can be asked on this cluster; the others have nothing to be arranged and observed."""
+        """The checks that can run on this cluster; the others need no set-up and no observation."""
         with self._lock:
             asked = [self._checks[each] for each in ids if each in self._checks]
             self._impossible = self._checks.keys() - {check.id for check in asked}
@@ -198,7 +198,7 @@ class Progress:
             return self._number
 
     def wait_goes_on(self, number: int, state: str) -> None:
-        """What was seen last."""
+        """The last state."""
         with self._lock:
             if number in self._waits:
                 self._waits[number].state = state
@@ -287,10 +287,10 @@ def say_left(seconds: float | None) -> str:
 
 
 class SlowSteps:
-    """What a log is told of steps that last: never more than a line in so many seconds.
+    """Log lines for long steps, limited to one line in ``every`` seconds.
 
     Args:
-        every: seconds between two lines, and how long something has to last until the first.
+        every: seconds between two lines, and before the first line of a step.
     """
 
     def __init__(self, every: float = 15.0) -> None:

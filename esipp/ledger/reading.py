@@ -1,4 +1,4 @@
-"""From a ledger to a run that can be reported: read line by line, believed only as far as it is whole.
+"""Ledger reader: from a ledger to a run for reports, line by line, trusted only as far as it is whole.
 
 A ledger that was cut off, has lines that are none, or does not agree with its own closing record is told as
 incomplete, and can never come out as conformant.
@@ -31,10 +31,10 @@ from esipp.ledger.schema import record_checks
 LEDGER = "ledger.jsonl"
 
 MOST_TROUBLE = 20
-"""Faults of a ledger that are told in a line each."""
+"""The most faults of a ledger with their own lines."""
 
 ONE_SOCKET = ".one-socket"
-"""In the names of paths whose datagrams have one source port."""
+"""A part of the names of paths whose datagrams share one source port."""
 
 NOT_READ = ("judged",)
 """Records that no report says anything of."""
@@ -62,9 +62,9 @@ class Component(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """One probe of a path, or ``times`` that showed the same, as far as reports tell it.
+    """One probe of a path, or ``times`` equal ones, with what reports need.
 
-    Addresses and ports are as in ``Observation``; ``backend`` and ``node`` are who answered; ``started`` and ``ended``
+    Addresses and ports are as in ``Observation``; ``backend`` and ``node`` answered; ``started`` and ``ended``
     are the prober's monotonic seconds.
     """
 
@@ -91,19 +91,19 @@ class Phase(NamedTuple):
 
 @dataclass
 class RecordedRun:
-    """A run as its ledger tells it.
+    """A run as its ledger describes it.
 
     Args:
         folder: where the ledger is; the evidence of single checks may be below it.
-        header: what was asked.
-        checks, verdicts, judged_at: the checks in their order, what was said of each, and when, in Unix seconds, by id.
-        facts, features: what was found, by name; the last word counts.
+        header: the settings of the run.
+        checks, verdicts, judged_at: the checks in their order, their verdicts, and the Unix time of each, by id.
+        facts, features: the facts and features by name; the last record counts.
         obstacles: why a path could not be dialled.
-        probes, witnesses: what was seen, by path.
-        evidence: what was seen and is no path's, by suite and kind, in order.
-        sections: what suites tell on a terminal.
+        probes, witnesses: the observations by path.
+        evidence: the evidence of other checks, by suite and kind, in order.
+        sections: the suites' own sections for the terminal.
         end: the closing record; None without one.
-        trouble: what is wrong with the ledger itself; empty if it is whole.
+        trouble: the faults of the ledger itself; empty if it is whole.
         sha256: the hex digest of all bytes of the ledger, its closing record among them.
     """
 
@@ -130,20 +130,20 @@ class RecordedRun:
 
     @property
     def whole(self) -> bool:
-        """Whether the ledger is all there, and agrees with itself."""
+        """Whether the ledger is complete and consistent."""
         return self.end is not None and not self.trouble
 
     @cached_property
     def conclusion(self) -> Conclusion:
-        """The last word: the run's own, if the ledger is whole; else that it is incomplete, whatever its lines say."""
+        """The conclusion: the run's own if the ledger is whole; otherwise ``incomplete``, whatever its lines say."""
         said = self.judged
         if self.end is not None and not self.trouble:
             code = ExitCode(self.end["exit_code"])  # _check held it against the verdicts
             return replace(said, result=self.end["result"], exit_code=code, why=self.end["why"])
-        faults = [*self.trouble[:1], *([] if self.end else ["the run has no closing record: it was killed"])]
+        faults = [*self.trouble[:1], *([] if self.end else ["the ledger has no closing record: the run was killed"])]
         why = "; ".join(faults[:1])
         if said.exit_code is ExitCode.NOT_CONFORMANT:
-            why += f"; as far as it goes, {said.why}"
+            why += f"; so far, {said.why}"
             return replace(said, result="incomplete", exit_code=ExitCode.NOT_CONFORMANT, why=why)
         return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=why)
 
@@ -205,7 +205,7 @@ class RecordedRun:
         return self.evidence.get((suite, kind), [])
 
     def files(self, check: str) -> list[Path]:
-        """What was kept of a check beside the ledger, relative to the folder."""
+        """The artefacts of a check, relative to the folder."""
         kept = self.folder / "rows" / file_name(check)
         return sorted(each.relative_to(self.folder) for each in kept.rglob("*") if each.is_file())
 
@@ -223,16 +223,16 @@ def read_run(path: Path) -> RecordedRun:
     try:
         ledger = path / LEDGER if path.is_dir() else path
         if ledger.exists() and not (ledger.is_file() or ledger.is_dir()):  # a pipe may never end
-            raise OSError(EINVAL, "it is no file")
+            raise OSError(EINVAL, "it is not a file")
         with ledger.open("rb") as lines:
             return _Reader(ledger, iter(lines)).read()
     except OSError as broken:
         hint = "name a run's folder, or its ledger.jsonl; 'runs/latest' is the newest."
-        raise PreflightError(f"There is no ledger to read at {ledger}: {broken.strerror}.", hint) from None
+        raise PreflightError(f"Cannot read a ledger at {ledger}: {broken.strerror}.", hint) from None
 
 
 class _Reader:
-    """Reads one ledger; ``trouble`` is told once for each kind of record and fault."""
+    """Reads one ledger; ``trouble`` has one entry for each kind of record and fault."""
 
     def __init__(self, path: Path, lines: Iterator[bytes]) -> None:
         self.path = path
@@ -268,7 +268,7 @@ class _Reader:
         line = next(self._lines, b"")
         self._number, self._before = 1, 1
         self._digest.update(line)
-        hint = "the run may have been killed right at its start, or the file is none of esipp's."
+        hint = "the run may have been killed at its start, or the file is not from esipp."
         try:
             header = _parsed(line)
             schema = header["schema"] if header["record"] == "header" else None
@@ -277,7 +277,7 @@ class _Reader:
         if schema is None:
             raise PreflightError(f"{self.path} does not begin with the header of a run.", hint)
         if schema != SCHEMA_VERSION:
-            told = f"{self.path} is of ledger schema {schema}, written by esipp {header.get('suite', '?')}"
+            told = f"{self.path} has ledger schema {schema}, written by esipp {header.get('suite', '?')}"
             raise PreflightError(f"{told}; this one reads schema {SCHEMA_VERSION}.", "use the esipp that wrote it.")
         try:
             fault = record_checks()["header"](header)
@@ -392,19 +392,19 @@ class _Reader:
         if run.end is not None:
             return
         if told["records"] != self._before:
-            self._fault(run, f"the closing record counts {told['records']} records before it, there are {self._before}")
+            self._fault(run, f"the closing record counts {told['records']} records before it instead of {self._before}")
         elif told["sha256"] != self._digest.hexdigest():
-            self._fault(run, "the closing record's digest is not that of the lines before it: something was changed")
+            self._fault(run, "the closing record's digest does not match the lines before it: the ledger was changed")
         run.end = told
 
     # ------------------------------------------------------------------------------------------------- the whole of it
     def _check(self, run: RecordedRun) -> None:
         ids = [check.id for check in run.checks]
         if len(set(ids)) < len(ids):
-            self._fault(run, "the header names a check twice")
+            self._fault(run, "the header lists a check twice")
         strange = run.verdicts.keys() - set(ids)
         if strange:
-            self._fault(run, f"there are verdicts on checks that the header does not name: {sorted(strange)[0]}")
+            self._fault(run, f"there are verdicts on checks that the header does not list: {sorted(strange)[0]}")
             for each in strange:
                 del run.verdicts[each]
         if run.end is not None and run.end["result"] not in ("incomplete", "error"):
@@ -419,9 +419,9 @@ class _Reader:
                 said = f"the closing record says {run.end['result']} ({run.end['exit_code']})"
                 self._fault(run, f"{said}, the verdicts say {run.judged.result} ({run.judged.exit_code:d})")
         elif run.end is not None and not run.end["exit_code"]:
-            self._fault(run, f"the closing record says {run.end['result']}, and that all is well")
+            self._fault(run, f"the closing record says {run.end['result']}, with exit code 0")
         if run.end is not None and run.end["counts"] != run.judged.counts:
-            self._fault(run, "the closing record counts other verdicts than there are")
+            self._fault(run, "the closing record's counts do not match the verdicts")
         probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
         for each in contradictions(run.checks, run.verdicts, probed):
             self._fault(run, each)

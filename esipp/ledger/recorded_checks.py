@@ -1,4 +1,4 @@
-"""Checks as the ledger tells them, so that an old ledger is rendered as it was, without the checks of today.
+"""Recorded checks: checks as the ledger describes them, so that an old ledger needs no current check.
 
 What a report says of a check is found here once, when a run begins: where it stands in the matrix, and which others are
 its siblings.
@@ -38,7 +38,7 @@ def check_record(check: Check) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a check of a path stands in the matrix.
+    """The place of a path check in the matrix.
 
     Args:
         service, entry: the line's words; ``kind``: only lines of one kind may be told as one; ``order`` sorts them.
@@ -61,10 +61,10 @@ class Place:
 
 @dataclass(frozen=True)
 class RecordedCheck:
-    """A check as a ledger tells it.
+    """A check as a ledger describes it.
 
-    ``path`` is the path of the observations that it rests on, empty for a check that is no path's; ``place`` is None
-    then. ``expect`` is what must be seen, in a word or two. ``data`` is the whole record.
+    ``path`` is the path of its observations, empty for checks other than paths; ``place`` is None then. ``expect`` is
+    the expectation in a word or two. ``data`` is the whole record.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""A run as its judges saw it: read from its ledger, to be judged again."""
+"""Recorded runs: read from a ledger, with the evidence for judging them again."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -24,14 +24,14 @@ class Known:
 
 @dataclass
 class Past:
-    """A run of the past.
+    """A recorded run.
 
     Args:
-        run: what reports know of it.
-        ledger: where that stands.
-        observations: of paths, each whole.
-        judged: what each judge was given, by its name; ``unread``: why one's cannot be read.
-        known: what was known when each check was judged, by its id; ``at_last``: what was known in the end.
+        run: the run as reports read it.
+        ledger: the path of its ledger.
+        observations: the full observations of paths.
+        judged: the evidence of each judge, by its name; ``unread``: why some cannot be read.
+        known: facts and features when each check was judged, by its id; ``at_last``: those at the end.
     """
 
     run: RecordedRun
@@ -50,15 +50,15 @@ def read_past(path: Path) -> Past:
         path: the run's folder, or its ledger.
 
     Raises:
-        PreflightError: there is no ledger, it is of a version that this esipp does not read, or it is damaged: what
-            was seen is not to be believed then. That a run was killed is no damage.
+        PreflightError: there is no ledger, it has a version that this esipp does not read, or it is damaged, so that
+            its evidence cannot be trusted. A killed run is no damage.
     """
     run = read_run(path)
     if run.trouble:
         more = f", and {len(run.trouble) - 1} more faults" if len(run.trouble) > 1 else ""
         raise PreflightError(
-            f"The ledger of {path} is damaged, so nothing is judged from it: {run.trouble[0]}{more}.",
-            "'esipp report' tells what it still says.",
+            f"The ledger of {path} is damaged and cannot be re-judged: {run.trouble[0]}{more}.",
+            "'esipp report' shows what is readable.",
         )
     past = Past(run, path / LEDGER if path.is_dir() else path)
     facts: dict[str, str] = {}
@@ -96,11 +96,11 @@ def _take(past: Past, told: Mapping[str, Any]) -> None:
     except EvidenceError as broken:
         past.unread[suite] = str(broken)
     except KeyError:
-        past.unread[suite] = "this esipp has no such judge"
+        past.unread[suite] = "this version of esipp has no such judge"
 
 
 def read_observation(told: Mapping[str, Any]) -> Observation:
-    """The observation that ``Observation.as_json`` told."""
+    """The observation from ``Observation.as_json``."""
     source, dialled, seen = (_end(told[name]) for name in ("source", "dialled", "seen"))
     plain = {
         name: told[name]

@@ -1,4 +1,4 @@
-"""The judges of today, before whom a run of the past is brought: (check, what was seen then) -> verdict. Pure."""
+"""Re-judging: the current judges on the evidence of a recorded run. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,7 +65,7 @@ def judge_of(check: Check) -> str:
 
 @dataclass
 class Bench:
-    """All judges, with what was seen in one run.
+    """All judges, with the evidence of one run.
 
     ``rows`` are those of today.
     """
@@ -77,7 +77,7 @@ class Bench:
 
     # ------------------------------------------------------------------------------------------- what was there then
     def known(self, check: Check) -> Known:
-        """Facts and features when the check was judged, with those that only checks of today need."""
+        """Facts and features when the check was judged, with those that only current checks need."""
         then = self.past.known.get(check.id, self.past.at_last)
         if id(then) not in self._completed:
             self._completed[id(then)] = Known(then.facts, self._all_features(then))
@@ -85,25 +85,25 @@ class Bench:
 
     def _all_features(self, then: Known) -> dict[str, Feature]:
         wanted = {name for check in self.checks for name in check.features}
-        unknown = Feature(False, "nobody looked for it in that run", ours=True)
+        unknown = Feature(False, "not determined in that run", ours=True)
         version = version_features(then.facts.get("kubernetes", ""), self.checks)
         return {**dict.fromkeys(wanted, unknown), **version, **then.features}
 
     def lacks(self, check: Check) -> str:
-        """Why a check cannot be judged from what was seen in that run; empty if it can."""
+        """Why a check cannot be judged from the evidence of that run; empty if it can."""
         if missing_features(check, self.known(check).features):
             return ""  # it is not asked on that cluster, whatever was seen
         name = judge_of(check)
         if name in self.past.unread:
-            return f"what the judge of {name} was given cannot be read ({self.past.unread[name]})"
+            return f"the evidence for the judge of {name} cannot be read ({self.past.unread[name]})"
         if name not in self.past.judged:
-            return f"the run kept nothing for the judge of {name}"
+            return f"the run has no evidence for the judge of {name}"
         if isinstance(check, ApiCheck):
             return self._lacks_requests(check)
         return "" if self._asked_then(check) else _LACKS[name](check, self.past)
 
     def _asked_then(self, check: Check) -> bool:
-        """Whether the run had this check, and asked it in the same way: then what was seen is what there was to see."""
+        """Whether the run had this check in the same form, so that its evidence is complete."""
         then = self._checks_then.get(check.id)
         if then is None or then.asked != check.asked:
             return False
@@ -113,12 +113,12 @@ class Bench:
         return then.path == check.path.key and controls == {each.path.key for each in check.controls}
 
     def _lacks_requests(self, check: ApiCheck) -> str:
-        """The requests themselves are not kept but in words, by the checks of then that were about the same ones."""
+        """Whether the requests of a check differ; the ledger has them only as text, in the checks of that run."""
         seen: Edited = self.past.judged[API]
         known = {each.id for each in self.checks if isinstance(each, ApiCheck) and each.trial == check.trial}
         made = {then.asked for identity, then in self._checks_then.items() if identity in known}
         tried = check.trial in seen.answers or check.trial in seen.trouble or check.trial in seen.broken
-        return "" if tried and made == {check.asked} else f"its requests were not made, or other ones ({check.trial})"
+        return "" if tried and made == {check.asked} else f"its requests were not sent, or others were ({check.trial})"
 
     @cached_property
     def _checks_then(self) -> Mapping[str, RecordedCheck]:
@@ -126,13 +126,13 @@ class Bench:
 
     # ---------------------------------------------------------------------------------------------------- the judges
     def verdict(self, check: Check) -> Verdict:
-        """The verdict on a check, from what was seen in that run; open where that is not enough."""
+        """The verdict on a check, from the evidence of that run; undecided if that is not enough."""
         known, why = self.known(check), self.lacks(check)
         if why:
             return _left_open(check, Status.INCONCLUSIVE, f"not observed in that run: {why}")
         try:
             found = self._decide(check, known)
-        except Exception as broken:  # checks of today may look for what nobody looked for then
+        except Exception as broken:  # current checks may need evidence that the run does not have
             ours = f"esipp itself failed: {type(broken).__name__}: {broken}"
             found = _left_open(check, Status.ERROR, ours)
         if found.status is Status.ERROR and check.id not in self._checks_then:
@@ -157,7 +157,7 @@ class Bench:
 
     @cached_property
     def _paths(self) -> Evidence:
-        """What was seen of paths; each observation is read once, whatever features and facts are put beside it."""
+        """The evidence of paths; each observation is read once, whatever the features and facts."""
         past, window = self.past, self.past.judged.get(PATHS)
         if window is None:
             return Evidence({}, Topology(), {}, int(past.run.header["samples"]))
@@ -209,21 +209,21 @@ def _health(check: Check, past: Past) -> str:
         key = check.question.key
         if key in seen.obstacles or (key in seen.answers and (check.about is not About.TRUTH or key in seen.served)):
             return ""
-        return f"the question {key} was not asked"
+        return f"the health check {key} was not probed"
     assert isinstance(check, HealthScenarioCheck)
     shown: Mapping[str, object] = {
         "lifecycle": seen.life, "terminating": seen.leaving, "placement": seen.rounds, "stable": seen.stable,
         "cordoned": seen.cordoned,
     }  # fmt: skip
     tried = check.trial in seen.trouble or check.trial in seen.broken or shown.get(check.trial)
-    return "" if tried else f"the trial {check.trial} was not made"
+    return "" if tried else f"the scenario {check.trial} did not run"
 
 
 def _interoperability(check: Check, past: Past) -> str:
     assert isinstance(check, InteroperabilityCheck)
     seen: InterOperated = past.judged[INTEROPERABILITY]
     tried = check.trial in seen.trouble or check.trial in seen.broken or getattr(seen, check.trial, None)
-    return "" if tried else f"the trial {check.trial} was not made"
+    return "" if tried else f"the scenario {check.trial} did not run"
 
 
 def _flips(check: Check, past: Past) -> str:
@@ -234,13 +234,13 @@ def _flips(check: Check, past: Past) -> str:
         return ""
     window = seen.window
     if window is None:
-        return "steady services were not dialled while neighbours flipped"
+        return "no Services were dialled while others changed their policy"
     if isinstance(check, IsolationCheck):
         known = window.evidence.observations.keys() | window.evidence.obstacles.keys()
         return next((f"{path.key} was not dialled" for path in check.paths if path.key not in known), "")
     assert isinstance(check, IsolationHealthCheck)
     asked = (check.place, check.family) in window.health
-    return "" if asked else f"the health check of the {check.place} was not asked over {check.family}"
+    return "" if asked else f"the health check of the {check.place} was not probed over {check.family}"
 
 
 def _flipped(check: FlippedCheck, seen: Flipped) -> str:
@@ -249,7 +249,7 @@ def _flipped(check: FlippedCheck, seen: Flipped) -> str:
         return ""
     course = seen.courses.get(check.service)
     if course is None:
-        return f"the policy of {service} was not flipped"
+        return f"the policy of {service} was not changed"
     if check.claim is FlipClaim.KEPT:
         dialled = any((each.at, each.family) == (check.at, check.family) for each in course.kept)
     elif check.at is None:
@@ -262,7 +262,7 @@ def _flipped(check: FlippedCheck, seen: Flipped) -> str:
 def _convergence(check: Check, past: Past) -> str:
     assert isinstance(check, EndpointChangeCheck)
     seen: Moved = past.judged[CONVERGENCE]
-    return "" if check.balancer in seen.results else f"no pods moved behind {check.balancer}"
+    return "" if check.balancer in seen.results else f"there were no endpoint changes behind {check.balancer}"
 
 
 def _continuity(check: Check, past: Past) -> str:
@@ -270,7 +270,7 @@ def _continuity(check: Check, past: Past) -> str:
     seen: Flowed = past.judged[CONTINUITY]
     asked = (check.way, check.family)
     known = asked in seen.streams or asked in seen.obstacles or seen.trouble
-    return "" if known else f"nothing was sent by way of {check.way.slug} over {check.family}"
+    return "" if known else f"no request was sent through {check.way.slug} over {check.family}"
 
 
 _LACKS: Mapping[str, Callable[[Check, Past], str]] = {

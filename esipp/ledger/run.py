@@ -1,4 +1,4 @@
-"""One run: its settings, identity, folder, ledger and clock. No verdicts are made here, only kept."""
+"""A run: its settings, identity, folder, ledger and clock. It records verdicts and makes none."""
 
 import contextlib
 import os
@@ -235,12 +235,12 @@ class Run:
         return self.settings.repeat + (f" --seed {self.settings.seed}" if seeded else "")
 
     def evidence(self, suite: str, kind: str, **data: object) -> None:
-        """Write down something that was seen and is no observation of a path."""
+        """Record evidence that is no observation of a path."""
         self.record("evidence", suite=suite, kind=kind, data=data)
 
     @contextlib.contextmanager
     def phase(self, name: str, what: str, already: float = 0.0) -> Iterator[None]:
-        """Tell and time a part of the run; ``already`` are its seconds from before the run began."""
+        """Announce and time a part of the run; ``already`` are its seconds before the run began."""
         if not self.shows_phases:
             self.say(f"{name}: {what} ...")
         self.progress.phase_begins(name, what)
@@ -257,7 +257,7 @@ class Run:
             self.say(f"{name}: done after {spent:.1f} s")
 
     def keep(self, verdict: Verdict) -> None:
-        """Keep a verdict, once a check, with where to look first if it is not fine."""
+        """Record the verdict on a check, with its diagnosis."""
         check = self._by_id.get(verdict.check_id)
         verdict = replace(verdict, likely=where_to_look(check, verdict) if check else "")
         verdict = replace(verdict, observed=redact(verdict.observed), reason=redact(verdict.reason))
@@ -266,7 +266,7 @@ class Run:
         self.record("verdict", **verdict.as_json())
 
     def conclude(self) -> Conclusion:
-        """What all verdicts together say, and what the harness says of itself: one word, one exit code."""
+        """The conclusion of all verdicts and of the harness itself: a result and an exit code."""
         said = conclude(
             self.verdicts.values(),
             self.left_out,
@@ -275,7 +275,7 @@ class Run:
         )
         if len(self.verdicts) < len(self.checks):
             failed = said.exit_code is ExitCode.NOT_CONFORMANT  # a check that failed is not undone by others left open
-            why = "not every check was judged" + (f"; as far as it goes, {said.why}" if failed else "")
+            why = "not every check was judged" + (f"; so far, {said.why}" if failed else "")
             code = said.exit_code if failed else ExitCode.HARNESS
             said = replace(said, result="incomplete", exit_code=code, why=why)
         trouble = self.trouble or self._never_found
@@ -288,7 +288,7 @@ class Run:
 
     @property
     def _never_found(self) -> EsippError | None:
-        """That a required feature was never looked for, so that nothing says whether it is there."""
+        """The refusal if a required feature was never determined; None if all were."""
         unknown = [name for name in self.settings.require if name not in self._looked_for]
         return refusal(dict.fromkeys(unknown, NOT_LOOKED_FOR)) if unknown else None
 

@@ -1,4 +1,4 @@
-"""Whether a record has the shape that the ledger's schema says: checked of every line, before anything rests on it.
+"""Schema validation: whether a record has the shape of the ledger's schema, for every line.
 
 What reports read they may then sort, add and join without looking again. The schema itself says what is checked: here
 are those words of JSON Schema that it uses, made into functions once, because a ledger has 100,000 lines.
@@ -42,7 +42,7 @@ def _joined(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def plain(value: Any, depth: int = 0) -> Fault:
-    """Whether a value of any form can be told by every report: its numbers are finite, it is not nested too deep."""
+    """Whether every report can show a value of any form: its numbers are finite, and it is not nested too deep."""
     if isinstance(value, str) or value is None or value is True or value is False:
         return ""
     if isinstance(value, int | float):
@@ -57,11 +57,11 @@ def plain(value: Any, depth: int = 0) -> Fault:
 
 
 def _text(value: Any) -> Fault:
-    return "" if isinstance(value, str) else "not a text"
+    return "" if isinstance(value, str) else "not a string"
 
 
 def _boolean(value: Any) -> Fault:
-    return "" if value is True or value is False else "neither true nor false"
+    return "" if value is True or value is False else "not a boolean"
 
 
 def _null(value: Any) -> Fault:
@@ -137,7 +137,7 @@ class _Compiler:
             for name, each in value.items():
                 test = known.get(name, other)
                 if test is None:
-                    return f"nobody knows {name!r:.40}"
+                    return f"unknown field {name!r:.40}"
                 fault = test(each)
                 if fault:
                     return f"{name}: {fault}"
@@ -159,7 +159,7 @@ def _one_of(words: list[Any]) -> Check:
 
     def check(value: Any) -> Fault:
         known = value is None or isinstance(value, str | int)
-        return "" if known and (type(value), value) in allowed else f"{value!r:.40} is none of its words"
+        return "" if known and (type(value), value) in allowed else f"{value!r:.40} is not an allowed value"
 
     return check
 
@@ -194,7 +194,7 @@ def _pattern(pattern: str) -> Check:
 
     def check(value: Any) -> Fault:
         if not isinstance(value, str):
-            return "not a text"
-        return "" if fits(value) else f"{value!r:.40} has not its form"
+            return "not a string"
+        return "" if fits(value) else f"{value!r:.40} has the wrong form"
 
     return check

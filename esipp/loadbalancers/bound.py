@@ -1,20 +1,20 @@
-"""How long the cluster's own load balancer may use a node that lost its last endpoint, and who says so. Pure."""
+"""The bound of a load balancer: how long it may use a node that lost its last endpoint. Pure."""
 
 from esipp.judging.promise import Bound, promise_of
 from esipp.loadbalancers.detection import Detected
 
 
 def bound_of(told: float | None, detected: Detected) -> Bound | None:
-    """The bound of the cluster's own load balancer, by who goes first: the user, the profile told, the profile found.
+    """The bound of the cluster's own load balancer, from the user, else the named profile, else the detected one.
 
-    Where several profiles fit what was found equally well, the longest of their bounds counts. See ``promise_of``.
+    If several profiles fit equally well, the longest of their bounds counts. See ``promise_of``.
 
     Args:
-        told: the seconds of ``--bound``; None where it was not given.
-        detected: what load balancer the cluster has, as far as is known.
+        told: the seconds of ``--bound``; None without it.
+        detected: the detected load balancer.
 
     Returns:
-        None where nobody promises anything: no profile, or a load balancer that asks no health checks by itself.
+        None without a promise: no profile, or a load balancer that makes no health checks by default.
     """
     promise = promise_of(detected.profiles, sure=detected.told, bound=told)
     return None if promise.seconds is None else Bound(promise.seconds, promise.source)

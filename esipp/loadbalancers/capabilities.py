@@ -1,9 +1,7 @@
-"""What a load balancer does not carry at all, as features that checks lack: decided here for plan, doctor and run.
-Pure.
+"""Capabilities: what a load balancer does not support, as missing features of checks. Pure.
 
-Only what somebody *told* (``--provider``) makes a check unsupported. What was merely found, by names and labels, may be
-wrong, and must not silence a check that can be asked: it is a prediction (planning/limits.py), such a check is asked,
-and inconclusive if no VIP comes.
+Only a *named* load balancer (``--provider``) makes a check unsupported. A detected one may be wrong, and must not
+suppress a check that can run: it is only a prediction. Such a check runs, and is inconclusive if no VIP appears.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,14 +16,14 @@ NAMES = frozenset(f"{CARRIES}{each.value.lower()}" for each in (*Protocol, *Fami
 
 
 def uncarried(profile: LoadBalancer) -> Iterator[Limit]:
-    """The limits of a profile that make checks unsupported: those that it states, and what it does not carry."""
+    """The limits of a profile that make checks unsupported: its stated limits, and what it does not support."""
     protocols = frozenset(each.value for each in Protocol if each not in profile.protocols.value)
     if protocols:
-        why = f"{profile.name} carries no {' or '.join(sorted(protocols))}"
+        why = f"{profile.name} does not support {' or '.join(sorted(protocols))}"
         yield Limit(Outcome.UNSUPPORTED, why, profile.protocols.sources, protocols=protocols)
     families = frozenset(each.value for each in Family if each not in profile.families.value)
     if families:
-        why = f"{profile.name} carries no {' or '.join(sorted(families))}"
+        why = f"{profile.name} does not support {' or '.join(sorted(families))}"
         yield Limit(Outcome.UNSUPPORTED, why, profile.families.sources, families=families)
     yield from (limit for limit in profile.limits if limit.outcome is Outcome.UNSUPPORTED)
 
@@ -38,21 +36,21 @@ def words_of(limit: Limit) -> Iterator[tuple[str, ...]]:
 
 
 def features_of(told: LoadBalancer | None) -> dict[str, Feature]:
-    """What a load balancer that somebody named does not carry, as features that are missing; it lacks them, not we."""
+    """The missing features of a load balancer that the user named: what it does not support."""
     limits: Iterable[Limit] = uncarried(told) if told else ()
     return {f"{CARRIES}{'.'.join(words)}": Feature(False, limit.why) for limit in limits for words in words_of(limit)}
 
 
 def guess(found: Iterable[LoadBalancer], protocols: Iterable[str], family: Family) -> str:
-    """What is known of that which was only found, where a VIP did not come; nothing where it should carry it.
+    """A remark on a missing VIP if the detected load balancer does not support it; empty if it does.
 
     Args:
-        found: what the load balancer is taken for.
+        found: the detected profiles.
         protocols: those of the Service that waits for its VIP.
         family: of the VIP.
     """
     wanted = set(protocols)
     for each in found:
         if family not in each.families.value or not wanted <= {protocol.value for protocol in each.protocols.value}:
-            return f"; {each.name}, which was found, does not carry it as is known: --provider {each.name} says so"
+            return f"; the detected {each.name} does not support it: confirm that with --provider {each.name}"
     return ""

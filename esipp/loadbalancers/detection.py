@@ -1,4 +1,4 @@
-"""Which load balancer a cluster has: from its nodes, from what runs on it, from what became of our Services. Pure.
+"""Detection of the cluster's load balancer, by its nodes, its workloads, and our Services. Pure.
 
 What is told goes before what is found; the result says which it was, and how it was decided.
 """
@@ -44,41 +44,41 @@ OF_SERVICE, OF_WORKLOAD, OF_PLATFORM = 10, 5, 1
 
 @dataclass(frozen=True)
 class Detected:
-    """What load balancer a cluster has, as far as is known.
+    """The detected load balancer of a cluster.
 
     Args:
-        platform: whose machines the nodes are, and how that was decided.
-        profiles: the one that was told, or those that fit what was found equally well; none where nothing fits.
-        told: whether a user said so.
-        how: how it was decided.
-        found: what was found, where something else was told.
-        objects: which collections of the API have something in them, of those that could be read.
-        itself: whether the load balancer said so: then what stands on Services tells no more.
+        platform: the platform of the nodes, and how it was determined.
+        profiles: the named one, or those that fit equally well; none if no profile fits.
+        told: whether the user named it.
+        how: how it was determined.
+        found: the detected profiles, if the user named one.
+        objects: whether collections of the API have objects, of those that could be read.
+        itself: whether the load balancer reported it: then Services show nothing more.
     """
 
     platform: Fact
     profiles: tuple[LoadBalancer, ...] = ()
     told: bool = False
-    how: str = "nothing by a known name"
+    how: str = "no known load balancer"
     found: tuple[LoadBalancer, ...] = ()
     objects: Mapping[str, bool] = field(default_factory=dict)
     itself: bool = False
 
     @property
     def word(self) -> LoadBalancer | None:
-        """What somebody said that it is; None where nobody did."""
+        """The profile that the user named; None if there is none."""
         return self.profiles[0] if self.told else None
 
     @property
     def fact(self) -> Fact:
-        """The profile, and how it was decided."""
+        """The profile, and how it was determined."""
         if not self.told:
             return Fact(_names(self.profiles) or UNKNOWN, self.how)
-        found = f"; found: {_names(self.found) or UNKNOWN} ({self.how})"
+        found = f"; detected: {_names(self.found) or UNKNOWN} ({self.how})"
         return Fact(_names(self.profiles), "--provider" + found)
 
     def facts(self) -> dict[str, Fact]:
-        """The facts, by name; the bound is there where one profile fits, or all agree on it."""
+        """The facts by name; with the bound, if all fitting profiles agree on it."""
         bounds = {bound(each.local) for each in self.profiles}
         found = {PLATFORM: self.platform, PROFILE: self.fact}
         if len(bounds) == 1:
@@ -87,7 +87,7 @@ class Detected:
         return found
 
 
-NOTHING_FOUND = Detected(Fact(UNKNOWN, "nobody looked"))
+NOTHING_FOUND = Detected(Fact(UNKNOWN, "not determined"))
 
 
 def _names(profiles: Iterable[LoadBalancer]) -> str:
@@ -101,13 +101,13 @@ def detect(
     told: LoadBalancer | None = None,
     objects: Mapping[str, bool] | None = None,
 ) -> Detected:
-    """What is known before anything is created.
+    """The detection before anything is created.
 
     Args:
         known: the profiles that there are.
         nodes: as the API server lists them.
         workloads: names of those that may serve load balancers, with the namespace where it is not kube-system.
-        told: what a user said.
+        told: the profile that the user named.
         objects: which collections of the API have something in them, of those that could be read.
     """
     platform, objects = platform_of(nodes), objects or {}
@@ -117,7 +117,7 @@ def detect(
 def look_again(
     known: Sequence[LoadBalancer], before: Detected, workloads: Collection[str], services: Sequence[Json]
 ) -> Detected:
-    """The same once our Services have been served: what stands on them tells more than names do.
+    """The detection after our Services are served: their marks show more than names do.
 
     Args:
         known: the profiles that there are.
@@ -139,7 +139,7 @@ def _with(start: Detected, found: tuple[LoadBalancer, ...], how: str, told: Load
 
 # ------------------------------------------------------------------------------------------------------- the platform
 def platform_of(nodes: Sequence[Json]) -> Fact:
-    """Whose machines the nodes are: gke, gce, aks, azure, eks, aws, openstack, kind, k3s, unknown, or several."""
+    """The platform of the nodes: gke, gce, aks, azure, eks, aws, openstack, kind, k3s, unknown, or mixed."""
     by_node = [_of_node(node) for node in nodes]
     if not by_node:
         return Fact(UNKNOWN, "there are no nodes")
@@ -152,7 +152,7 @@ def platform_of(nodes: Sequence[Json]) -> Fact:
 
 
 def _of_node(node: Json) -> tuple[str, str]:
-    """The platform of one node, and what tells it."""
+    """The platform of one node, and the evidence for it."""
     labels = (node.get("metadata") or {}).get("labels") or {}
     for label, name in LABELS.items():
         if label in labels:
@@ -175,13 +175,13 @@ def find(
     services: Sequence[Json] = (),
     objects: Mapping[str, bool] | None = None,
 ) -> tuple[tuple[LoadBalancer, ...], str]:
-    """The profiles that fit best, all of them where several do equally well, and by what."""
+    """The best-fitting profiles, all of them if several fit equally, and the evidence."""
     there = objects or {}
     weighed = [(profile, _marks(profile.found, platform, workloads, services, there)) for profile in known]
     scores = [(sum(weight for weight, _ in marks), profile, marks) for profile, marks in weighed]
     best = max((score for score, _, _ in scores), default=0)
     if not best:
-        where = f"nothing on {platform} by a known name"
+        where = f"no known load balancer on {platform}"
         return (), where
     fitting = [(profile, marks) for score, profile, marks in scores if score == best]
     words = dict.fromkeys(word for _, marks in fitting for _, word in marks)
@@ -195,7 +195,7 @@ def _marks(
     services: Sequence[Json],
     objects: Mapping[str, bool],
 ) -> list[tuple[int, str]]:
-    """The marks of a profile that are there, each with its weight and in words; none where it cannot be."""
+    """The marks of a profile that exist, each with its weight and text; none if the profile is impossible."""
     if marks.platforms and platform not in marks.platforms:
         return []
     own = [name for name in marks.objects if objects.get(name)]
@@ -222,23 +222,23 @@ def _marks(
     pods = workloads_by(marks, workloads)
     found += [(OF_WORKLOAD, f"pods of {pods[0]}")] if pods else []
     found += [(OF_WORKLOAD, f"objects in {name}") for name in own]
-    found += [(OF_PLATFORM, f"what a Service gets on {platform}")] if marks.default else []
+    found += [(OF_PLATFORM, f"the default on {platform}")] if marks.default else []
     return found
 
 
 def workloads_by(marks: Marks, workloads: Iterable[str]) -> list[str]:
-    """Those of the workloads by whose names it is known."""
+    """The workloads whose names identify the profile."""
     return sorted(name for name in workloads for each in marks.workloads if re.fullmatch(f"(?:{each})(?:/.*)?", name))
 
 
 def _any(there: Collection[str], wanted: Iterable[str]) -> str:
-    """The first that is there; ``key`` fits ``key=value``, too."""
+    """The first existing one; ``key`` also fits ``key=value``."""
     keys = {each.partition("=")[0] for each in there}
     return next((each for each in wanted if each in there or ("=" not in each and each in keys)), "")
 
 
 def _on_services(services: Sequence[Json], what: str) -> set[str]:
-    """What stands on any of the Services."""
+    """The marks of this kind on any of the Services."""
     return {mark for service in services for mark in _of_service(service, what)}
 
 

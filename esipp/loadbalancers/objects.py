@@ -1,4 +1,4 @@
-"""Objects of a load balancer's own kinds, which tell how it is at work: looked for where its pods are seen."""
+"""Objects of a load balancer's own kinds, which show how it works: read where its pods exist."""
 
 from collections.abc import Collection, Iterable
 

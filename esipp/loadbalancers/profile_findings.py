@@ -1,4 +1,4 @@
-"""Where what was seen contradicts what a profile says: findings, a sentence each. Pure; no verdict depends on them."""
+"""Profile findings: contradictions between evidence and a profile. Pure; no verdict depends on them."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ CLASS = "load-balancer.class"
 """The name of the fact."""
 
 PROXIED = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
-"""What a pod sees of a proxy whose address nobody told us."""
+"""The classes of a proxy's unknown address."""
 
 OFF = 0.5
 """How much of its documented length a health check's period may differ, before it is another one."""
@@ -34,9 +34,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What became of packets of clients outside at VIPs of the cluster's own load balancer, by policy.
+    """The sources of outside clients' packets at VIPs of the cluster's own load balancer, by policy.
 
-    ``local`` and ``cluster`` count whose address pods saw, ``others`` are addresses of nobody's that we know.
+    ``local`` and ``cluster`` count the classes of sources that pods saw, ``others`` are the unknown addresses.
     """
 
     local: Mapping[AddressClass, int] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Behaviour:
 def behaviour(
     observations: Mapping[str, Sequence[Observation]], paths: Iterable[Path], topology: Topology
 ) -> Behaviour:
-    """What was seen of the cluster's own load balancer in a judged window."""
+    """The behaviour of the cluster's own load balancer in a judged window."""
     seen: dict[TrafficPolicy, Counter[AddressClass]] = {policy: Counter() for policy in TrafficPolicy}
     others: set[str] = set()
     for path in paths:
@@ -65,12 +65,12 @@ def behaviour(
 
 
 def class_of(detected: Detected, ingress: str, seen: Behaviour | None = None) -> Fact:
-    """Forwarder or proxy: by whose address pods saw, else by the VIP's announcement, else by what it is taken for.
+    """Forwarder or proxy: by the source that pods saw, else by the VIP's announcement, else by the profile.
 
     Args:
-        detected: what the load balancer is taken for.
-        ingress: how it is announced: VIP, Proxy, hostname, or none.
-        seen: what was seen in a judged window, once there was one.
+        detected: the detected load balancer.
+        ingress: the announcement of the VIP: VIP, Proxy, hostname, or none.
+        seen: the behaviour in a judged window, if there was one.
     """
     local = {each for each, count in (seen.local if seen else {}).items() if count}
     if seen and local:
@@ -78,7 +78,7 @@ def class_of(detected: Detected, ingress: str, seen: Behaviour | None = None) ->
             return Fact(Class.FORWARDER.value, "under Local pods saw the client's own address")
         if local <= PROXIED:
             whose = ", ".join(seen.others[:3]) or "the load balancer"
-            return Fact(Class.PROXY.value, f"under Local pods saw {whose}, and never the client")
+            return Fact(Class.PROXY.value, f"under Local pods saw {whose}, never the client's own address")
         return Fact(UNKNOWN, f"under Local pods saw {sources_seen(local)}")
     if ingress == "Proxy":
         return Fact(Class.PROXY.value, "ipMode Proxy in the Services' status")
@@ -87,7 +87,7 @@ def class_of(detected: Detected, ingress: str, seen: Behaviour | None = None) ->
         return Fact(classes.pop(), detected.fact.value)
     if ingress == "VIP":
         return Fact(Class.FORWARDER.value, "ipMode VIP in the Services' status, or none, which means the same")
-    return Fact(UNKNOWN, "neither the Services' status nor packets tell")
+    return Fact(UNKNOWN, "neither the Services' status nor packets show it")
 
 
 def _is_own(path: Path) -> bool:
@@ -97,33 +97,33 @@ def _is_own(path: Path) -> bool:
 
 # --------------------------------------------------------------------------------------------------- what is told
 def of_words(detected: Detected) -> list[Finding]:
-    """Where what was told contradicts what was found before anything was asked."""
+    """Contradictions between ``--provider`` and the detected load balancer."""
     if not detected.told:
         return []
     (told,), platform = detected.profiles, detected.platform.value
     if told.found.platforms and platform not in told.found.platforms and platform != UNKNOWN:
         where = " or ".join(sorted(told.found.platforms))
         return [
-            Finding("platform", f"--provider says {told.name}, which is of {where}; the nodes are of {platform} "
+            Finding("platform", f"--provider says {told.name}, which belongs to {where}; the nodes are on {platform} "
                                 f"({detected.platform.decided})")
         ]  # fmt: skip
     if not detected.found or any(_akin(told, each) for each in detected.found):
         return []
     names = " or ".join(each.name for each in detected.found)
-    return [Finding("profile", f"--provider says {told.name}; what is found is {names} ({detected.how})")]
+    return [Finding("profile", f"--provider says {told.name}; detected: {names} ({detected.how})")]
 
 
 def _akin(one: LoadBalancer, other: LoadBalancer) -> bool:
-    """Whether they are the same, or variants that nothing on a cluster tells apart."""
+    """Whether they are the same, or variants that look alike on a cluster."""
     return one.name in (other.name, other.like) or other.name == one.like or (one.like == other.like != "")
 
 
 def of_status(detected: Detected, ingress: str) -> list[Finding]:
-    """Where a VIP's announcement contradicts the profile.
+    """Contradictions between a VIP's announcement and the profile.
 
     Args:
-        detected: what the load balancer is taken for.
-        ingress: how it is announced: VIP, Proxy, hostname, or none.
+        detected: the detected load balancer.
+        ingress: the announcement of the VIP: VIP, Proxy, hostname, or none.
     """
 
     def look(profile: LoadBalancer) -> Iterable[Finding]:
@@ -133,49 +133,48 @@ def of_status(detected: Detected, ingress: str) -> list[Finding]:
         if (ingress == "hostname") != (form == "hostname"):
             given = "a hostname only" if ingress == "hostname" else "an address"
             want = "a hostname" if form == "hostname" else "an address"
-            yield Finding("form", f"{profile.name} announces {want} as a rule; the Services' status has {given}")
+            yield Finding("form", f"{profile.name} usually announces {want}; the Services' status has {given}")
         elif mode is not None and ingress not in ("hostname", mode.value):
             yield Finding("ip-mode", f"{profile.name} has ipMode {mode.value}; the Services' status says {ingress}")
         if ingress == "Proxy" and profile.kind is Class.FORWARDER:
-            yield Finding(
-                "class", f"{profile.name} is a forwarder; ipMode Proxy says that connections end at the balancer"
-            )
+            yield Finding("class", f"{profile.name} is a forwarder; ipMode Proxy says that connections end at a proxy")
 
     return _agreed(detected, look)
 
 
 def of_internal(internal: bool, vips: Iterable[str]) -> list[Finding]:
-    """Where load balancers were to be internal and have public addresses.
+    """Internal load balancers with public addresses.
 
     Args:
-        internal: whether they were to be.
-        vips: their addresses. IPv6 is left out: what is routed only inside of a network looks like any other.
+        internal: whether the load balancers should be internal.
+        vips: their addresses. IPv6 is ignored: internally routed addresses look like any other.
     """
     public = [each for each in sorted(set(vips)) if internal and (at := ip_address(each)).version == 4 and at.is_global]
     if not public:
         return []
-    said = f"load balancers were to be internal, and have public addresses: {', '.join(public[:3])}"
-    return [Finding("internal", f"{said}; the provider does not know the annotation, or is another one")]
+    said = f"load balancers should be internal, but have public addresses: {', '.join(public[:3])}"
+    return [Finding("internal", f"{said}; the provider ignores the annotation, or it is another provider")]
 
 
 def of_vips(detected: Detected, families: Collection[Family]) -> list[Finding]:
-    """Where Services got VIPs of families that the profile does not carry, so that checks were not asked that could be.
+    """VIPs of families that the profile does not support, so that possible checks did not run.
 
     Args:
-        detected: what the load balancer is taken for.
+        detected: the detected load balancer.
         families: those of the VIPs of our Services that name no class.
     """
 
     def look(profile: LoadBalancer) -> Iterable[Finding]:
         more = sorted(family.value for family in families if family not in profile.families.value)
         if more:
-            yield Finding("families", f"{profile.name} carries no {' or '.join(more)}; Services of ours have such VIPs")
+            said = f"{profile.name} does not support {' or '.join(more)}; our Services have such VIPs"
+            yield Finding("families", said)
 
     return _agreed(detected, look)
 
 
 def of_behaviour(detected: Detected, seen: Behaviour) -> list[Finding]:
-    """Where whose address pods saw contradicts the profile."""
+    """Contradictions between the source that pods saw and the profile."""
 
     def look(profile: LoadBalancer) -> Iterable[Finding]:
         local = {each for each, count in seen.local.items() if count}
@@ -184,7 +183,8 @@ def of_behaviour(detected: Detected, seen: Behaviour) -> list[Finding]:
         who = sources_seen(local)
         if profile.kind is Class.FORWARDER and local & PROXIED and AddressClass.CLIENT not in local:
             whose = f" ({', '.join(seen.others[:3])})" if seen.others else ""
-            yield Finding("class", f"{profile.name} is a forwarder; under Local pods saw {who}{whose}, as of a proxy")
+            said = f"{profile.name} is a forwarder; under Local pods saw {who}{whose}, as behind a proxy"
+            yield Finding("class", said)
         elif profile.kind is Class.PROXY and AddressClass.CLIENT in local:
             yield Finding("class", f"{profile.name} is a proxy; under Local pods saw the client's own address")
         elif profile.kind is Class.FORWARDER and AddressClass.CLIENT not in local:
@@ -194,26 +194,26 @@ def of_behaviour(detected: Detected, seen: Behaviour) -> list[Finding]:
 
 
 def of_checks(detected: Detected, observed: Checking) -> list[Finding]:
-    """Where health checks in packets at the nodes contradict the profile's."""
+    """Contradictions between health probes in packets at the nodes and the profile."""
 
     def look(profile: LoadBalancer) -> Iterable[Finding]:
         check, period = profile.local, observed.period
         if period is None:
             return
         if not check.on:
-            off = "makes no health checks" if not check.there else "makes none unless it is asked to"
+            off = "makes no health checks" if not check.there else "makes health checks only on request"
             yield Finding("checks", f"{profile.name} {off}; packets show one every {seconds(round(period, 2))}")
         elif check.period is not None and abs(period - check.period.value) > OFF * check.period.value:
             yield Finding(
                 "period",
-                f"{profile.name} asks every {seconds(check.period.value)}; packets show {seconds(round(period, 2))}",
+                f"{profile.name} probes every {seconds(check.period.value)}; packets show {seconds(round(period, 2))}",
             )
 
     return _agreed(detected, look)
 
 
 def _agreed(detected: Detected, look: Callable[[LoadBalancer], Iterable[Finding]]) -> list[Finding]:
-    """Where several profiles fit, only what contradicts all of them; told of the first."""
+    """The findings that contradict all fitting profiles, in the words for the first."""
     each = [list(look(profile)) for profile in detected.profiles]
     common = set.intersection(*({one.about for one in found} for found in each)) if each else set()
     return [one for one in (each[0] if each else []) if one.about in common]

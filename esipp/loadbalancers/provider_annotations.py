@@ -1,4 +1,4 @@
-"""Annotations that no user has to know, for the load balancer that was named tells them. Pure.
+"""Provider annotations: what the named load balancer needs on Services, from its profile. Pure.
 
 Only a provider that is *told* counts. One that was found may be another, and where its annotation means nothing, load
 balancers would be open to everybody, and nobody would say so.
@@ -30,13 +30,13 @@ def internal_of(profile: LoadBalancer | None) -> tuple[Annotation, ...]:
     """
     if profile is None:
         raise PreflightError(
-            "--internal: what makes load balancers internal is the provider's to say, and none is named.",
-            "--provider NAME ('esipp load-balancers' lists them); or --annotation KEY=VALUE, as yours wants it.",
+            "--internal needs a provider: the annotation for internal load balancers depends on it.",
+            "set --provider NAME ('esipp load-balancers' lists them), or the annotation with --annotation KEY=VALUE.",
         )
     found = of_purpose(profile, INTERNAL)
     if not found:
         raise PreflightError(
-            f"--internal: the profile {profile.name} has no annotation that makes load balancers internal.",
+            f"--internal: the profile {profile.name} has no annotation for internal load balancers.",
             f"--annotation KEY=VALUE, if {profile.noun} has one; or a profile of your own that names it with the "
             f'purpose "{INTERNAL}".',
         )
@@ -44,7 +44,7 @@ def internal_of(profile: LoadBalancer | None) -> tuple[Annotation, ...]:
 
 
 def provided(customisation: Customisation, profile: LoadBalancer | None, *, internal: bool) -> Customisation:
-    """What a user wants, with the annotations that follow from it, and those that tag what a cloud makes for the run.
+    """The user's customisation with the annotations that it implies, and those that tag the run's cloud resources.
 
     Args:
         wishes: what was said.
@@ -52,7 +52,7 @@ def provided(customisation: Customisation, profile: LoadBalancer | None, *, inte
         internal: whether load balancers must be internal.
 
     Raises:
-        PreflightError: nothing is known that makes them so, or an annotation that was given says otherwise.
+        PreflightError: no annotation for internal load balancers is known, or a given one contradicts it.
     """
     tags = of_purpose(profile, TAGS) if profile else ()
     customisation = replace(customisation, tags=tuple((each.key, each.value) for each in tags))
@@ -63,6 +63,6 @@ def provided(customisation: Customisation, profile: LoadBalancer | None, *, inte
     for key, value in pairs:
         if given.get(key.lower(), value) != value:
             raise PreflightError(
-                f"--internal wants {key}={value}, and --annotation says {given[key.lower()]}.", "one of them."
+                f"--internal wants {key}={value}, and --annotation says {given[key.lower()]}.", "use one of them."
             )
     return replace(customisation, internal=pairs)

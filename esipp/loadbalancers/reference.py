@@ -1,4 +1,4 @@
-"""The reference load balancer's own word: its view of the nodes' health, and its decisions as they are taken.
+"""The reference load balancer's report: its view of the nodes' health, and its decisions as they happen.
 
 The contract is images/loadbalancer/README.md. Its clock is CLOCK_MONOTONIC of the machine it runs on, which is ours
 where the cluster is kind.
@@ -131,12 +131,12 @@ class Stream:
                     continue  # a sign of life
                 decision = json.loads(line)
                 if decision.get("kind") == "lost":
-                    self._fail(f"has forgotten {decision['lost']} decisions before they were read")
+                    self._fail(f"dropped {decision['lost']} decisions before they were read")
                     return
                 self._sink(decision)
-            self._fail("ended its stream of decisions")
+            self._fail("closed its stream of decisions")
         except Exception as error:  # the sink's as well: told by check and close
-            self._fail(f"stopped telling its decisions: {error!r}")
+            self._fail(f"stopped reporting its decisions: {error!r}")
 
     def _fail(self, what: str) -> None:
         if not self._closing.is_set():
@@ -194,5 +194,6 @@ def _docker(*arguments: str) -> str:
     except FileNotFoundError:
         return ""
     except subprocess.TimeoutExpired:
-        raise HarnessError(f"docker {arguments[0]} did not end within {DOCKER_SECONDS:.0f} s.", "docker info") from None
+        sentence = f"Timed out after {DOCKER_SECONDS:.0f} s waiting for docker {arguments[0]}."
+        raise HarnessError(sentence, "docker info") from None
     return done.stdout if done.returncode == 0 else ""

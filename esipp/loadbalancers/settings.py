@@ -1,4 +1,4 @@
-"""The reference load balancer as it runs: its profile has its own defaults, what it tells of itself goes before. Pure.
+"""Live settings of the reference load balancer, which override its profile's defaults. Pure.
 
 It counts only where it serves Services that name no class (``--default``), and so is the cluster's own load balancer.
 Dressed as a cloud it is told to be that cloud's (``--provider``), and taken for it.
@@ -12,12 +12,12 @@ from esipp.checks.profile import Grade, HealthCheck, LoadBalancer, Source, Told
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.reference import DEFAULT
 
-HOW = "the reference load balancer tells that it serves Services that name no class"
-SOURCE = Source("told", Grade.DOCUMENTED, "what the reference load balancer tells of itself (GET /view)")
+HOW = "the reference load balancer reports that it serves Services without a class"
+SOURCE = Source("told", Grade.DOCUMENTED, "reported by the reference load balancer (GET /view)")
 
 
 def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapping[str, Any]) -> Detected:
-    """What a cluster has, where the reference load balancer is its own: with the figures that truly hold.
+    """The detected load balancer with live figures, if the reference load balancer is the cluster's own.
 
     Args:
         detected: what was told or found so far.
@@ -35,7 +35,7 @@ def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapp
 
 
 def _told(check: HealthCheck, settings: Mapping[str, Any]) -> HealthCheck:
-    """A check with the figures that are told."""
+    """A health check with the reported figures."""
 
     def figure(name: str) -> Told[Any] | None:
         before: Told[Any] | None = getattr(check, name)

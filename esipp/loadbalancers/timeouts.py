@@ -1,4 +1,4 @@
-"""How long a run waits for load balancers, and for what: what is known of them, or what does everywhere. Pure."""
+"""Timeouts: how long a run waits for load balancers, by their profiles or by defaults. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ slowly, too. The slowest of the profiles with both figures (a Classic ELB, 70 s)
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds, at most.
+    """The limits in seconds.
 
     Args:
         assigned: until a VIP is there.
@@ -41,7 +41,7 @@ class Patience:
     protocols: frozenset[str] = frozenset()
 
     def after(self, arranged: float) -> "Patience":
-        """The same, once all Services had their VIPs after so many seconds: first answers are given no less.
+        """The same, after all Services got their VIPs in this time: first answers get at least as long.
 
         A load balancer that nobody knows, and that took minutes to give VIPs, is not done within half of one.
         """
@@ -70,7 +70,7 @@ USUAL = Patience()
 
 
 def patience_of(profiles: Sequence[LoadBalancer], *, sure: bool = True, bound: float | None = None) -> Patience:
-    """What is known of these: where several may be meant, the most that any of them needs.
+    """The timeouts for these profiles: the most that any of them needs.
 
     Args:
         profiles: what the load balancer is taken for.
@@ -89,7 +89,7 @@ def patience_of(profiles: Sequence[LoadBalancer], *, sure: bool = True, bound: f
 
 
 def slowest(profiles: Iterable[LoadBalancer]) -> float:
-    """Seconds that the slowest of these takes to follow a pod, up or down: what is waited for one that nobody knows."""
+    """Seconds that the slowest profile takes to follow a pod, up or down: the limit for an unknown load balancer."""
     return max((each for profile in profiles for each in (profile.bound, profile.rise) if each), default=0.0)
 
 
@@ -124,7 +124,7 @@ def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Patience:
 def steering_of(
     profiles: Sequence[LoadBalancer], settings: Mapping[str, Any], bound: float | None = None
 ) -> float | None:
-    """Seconds until any load balancer here has steered away from a node, at most, as far as is known.
+    """The known maximum time in seconds until any load balancer here has left a node.
 
     Args:
         profiles: what the cluster's own load balancer is taken for.

@@ -1,4 +1,4 @@
-"""What a capture saw: a pcap file read into sightings of the packets that open, refuse or name a connection.
+"""Capture files: pcap data as sightings of packets that open, refuse or identify a connection.
 
 scapy divides the file into records; of these, only the few header fields that are needed are taken here. Measured for
 10,000 packets: 0.2 s, against 2.7 s where scapy dissects every layer.
@@ -86,16 +86,16 @@ class Capture:
     trouble: str = ""
 
     def blindness(self, known: Iterable[Observation]) -> str:
-        """Why this capture cannot be believed, in a sentence; empty if it can.
+        """Why this capture cannot be trusted, as a sentence; empty if it can.
 
         Args:
-            known: answered probes that surely crossed this node while it was captured, best one before and one after
-                the window: those of the node's own prober to the node's own reference listener. All must be there.
+            known: answered probes that certainly crossed this node during the capture, best one before and one after
+                the window: those of the node's own prober to its control listener. The capture must have all.
         """
         ends = {(each.protocol, each.source, each.destination) for each in self.sightings if each.kind == REQUEST}
         asked = [each for each in known if each.source and each.dialled]
         if not asked:
-            return f"nothing is known that the capture on {self.node} should have seen. {self.trouble}".strip()
+            return f"there is no known connection to verify the capture on {self.node} with. {self.trouble}".strip()
         missing = [
             each
             for each in asked
@@ -108,7 +108,7 @@ class Capture:
         return f"the capture on {self.node} lacks {lost}{say(missing[0].dialled)}: {why}"
 
     def cut(self, sightings: Iterable[Sighting]) -> bytes:
-        """A pcap file of only these sightings, as far as they are this capture's."""
+        """A pcap file of those sightings that belong to this capture."""
         records = []
         for each in sightings:
             if each.node == self.node:
@@ -128,15 +128,15 @@ class Capture:
 def read_capture(
     node: str, raw: bytes, interfaces: dict[int, str], scope: Scope, *, dropped: int = 0, trouble: str = ""
 ) -> Capture:
-    """Read a pcap file of link type LINUX_SLL2; what is no packet of ours is left out, damage is told as trouble.
+    """Read a pcap file of link type LINUX_SLL2; skips foreign packets, and reports damage as trouble.
 
     Args:
         node: the node it is from.
         raw: the file's bytes.
         interfaces: names by index; one that is not in it is called ``if7``.
-        scope: what is ours.
-        dropped: what the kernel lost.
-        trouble: what is known already.
+        scope: the run's own packets.
+        dropped: the packets that the kernel lost.
+        trouble: faults that are already known.
     """
     from scapy.error import Scapy_Exception  # a tenth of a second, which a run without a capture need not spend
     from scapy.utils import RawPcapReader
@@ -147,11 +147,11 @@ def read_capture(
         file: Any = BytesIO(raw)  # which is as good to scapy as the name that it declares
         reader = RawPcapReader(file)
         if getattr(reader, "linktype", None) != LINUX_SLL2:
-            raise Scapy_Exception("another link type than LINUX_SLL2")
+            raise Scapy_Exception("the link type is not LINUX_SLL2")
         per_second = 1e9 if reader.nano else 1e6
         for data, about in reader:
             if len(data) < about.caplen:
-                raise Scapy_Exception("its last packet is cut short")
+                raise Scapy_Exception("its last packet is truncated")
             index, kind = struct.unpack_from("!IxxB", data, 4) if len(data) >= COOKED else (0, -1)
             read = _read_ip(data[COOKED:]) if kind in DIRECTIONS else None
             if read is None or not scope.holds(read.protocol, *read.ends):

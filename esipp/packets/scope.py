@@ -1,4 +1,4 @@
-"""Which packets are the run's own, as a filter for the kernel and, exactly, for the reader."""
+"""The scope of a capture: the run's own packets, as a filter for the kernel and an exact one for the reader."""
 
 import ipaddress
 import itertools
@@ -9,7 +9,7 @@ from functools import cached_property
 from esipp.judging.topology import parse_address
 
 MOST_RANGES = 8
-"""The kernel's filter names at most so many ranges of ports, and of addresses a family.
+"""The most ranges of ports, and of addresses for each family, in the kernel's filter.
 
 libpcap needs 20 s of CPU to optimise a filter of 150 ports and 60 addresses, and a moment for one of 16 ranges.
 What the ranges let through beyond the run's own, ``Scope.holds`` drops.
@@ -29,7 +29,7 @@ class Scope:
     """The run's own packets.
 
     Args:
-        ports: ``(protocol, port)`` that are ours at any address: nodePorts, reference listeners.
+        ports: ``(protocol, port)`` that are ours at any address: nodePorts, control listeners.
         endpoints: ``(protocol, address, port)`` where the port alone is too common: port 80 of a VIP or ClusterIP,
             the target port of a pod. Protocols are the Service API's: TCP, UDP, SCTP.
 
@@ -70,7 +70,7 @@ class Scope:
 
 
 def _ranges(numbers: Iterable[int], most: int) -> list[tuple[int, int]]:
-    """The numbers as at most so many ranges, divided where the widest gaps are."""
+    """The numbers as a limited number of ranges, divided at the widest gaps."""
     ordered = sorted(set(numbers))
     if not ordered:
         return []

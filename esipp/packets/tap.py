@@ -1,4 +1,4 @@
-"""tcpdump on a node, started and ended without leaving anything there."""
+"""Taps: tcpdump on a node, which leaves nothing behind."""
 
 import contextlib
 import os
@@ -53,8 +53,8 @@ behind, but closes its input. Interfaces are named at the start and at the end, 
 class Tap:
     """A running capture of all interfaces of a node.
 
-    It starts at once and never raises: a capture that cannot be had is no failure of the run, and ``listening`` and
-    the capture itself say why.
+    It starts at once and never raises: a missing capture is no failure of the run; ``listening`` and the capture
+    itself say why.
 
     Args:
         node: the node's name.

@@ -1,4 +1,4 @@
-"""One connection, followed through the captures: the four tuples of its packet view, and where its source changed."""
+"""Traces: one connection followed through the captures, with its four tuples and the changes of its source."""
 
 import itertools
 from collections import defaultdict
@@ -38,7 +38,7 @@ after all others, and the client's clock may be another."""
 
 @dataclass(frozen=True)
 class Change:
-    """Where a request's source changed: between two sightings.
+    """A change of a request's source between two sightings.
 
     ``node`` is where both are, or ``A to B`` where it changed on the way from one to the other, or "before NODE" where
     the first sighting has another source than the client told. ``before`` and ``after`` are the interfaces. Where only
@@ -63,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Trace:
-    """All sightings of one connection, and what they tell.
+    """All sightings of one connection, and what they show.
 
     Args:
         path, seq: the observation it is about.
@@ -73,10 +73,9 @@ class Trace:
         back_at_pod: backend -> client: the first reply from a backend.
         back_at_node: service address -> client: the last reply from the address that was dialled.
         changes: where the source changed.
-        relayed: the backend's side was found by the backend's own word and is another connection than the client's:
-            a proxy stands between.
+        relayed: the backend's report led to another connection than the client's: a proxy is in between.
         lost: packets that the captures lack for sure: what is not among the sightings may have been there.
-        apart: why it was not told apart from other connections; then it has no sightings. Else empty.
+        apart: why it is ambiguous; then it has no sightings. Otherwise empty.
     """
 
     path: str
@@ -100,7 +99,7 @@ class Trace:
 
     @property
     def delivered(self) -> End | None:
-        """The source with which the request went to a backend; None where it was not seen to go to any."""
+        """The source with which the request reached a backend; None if no such packet was captured."""
         return self.at_pod.source if self.at_pod else None
 
     @property
@@ -109,9 +108,9 @@ class Trace:
         return tuple(sorted((*self.requests, *self.replies, *self.errors), key=lambda each: each.time))
 
     def said(self) -> str:
-        """The trace for people: the packet view, a line a tuple, then what is remarkable."""
+        """The trace as text: the packet view, one line for each tuple, then remarks."""
         if not self.seen:
-            return self.apart or "no packet of it was seen"
+            return self.apart or "none of its packets was captured"
         view = {
             "at the node": self.at_node or self.requests[0],
             "at the pod": self.at_pod,
@@ -122,18 +121,19 @@ class Trace:
         lines += [f"{'source changed:':<18}{each}" for each in self.changes]
         lines += [f"{'refused:':<18}{_say(each)}" for each in self.errors[:1]]
         if self.relayed:
-            lines.append("a proxy stands between: the backend was reached by another connection")
+            lines.append("a proxy is in between: another connection reached the backend")
         if not self.at_pod:
             last = self.requests[-1]
-            lines.append(f"it was seen to go to no backend; last seen on {last.node} {last.direction} {last.interface}")
+            where = f"{last.node} {last.direction} {last.interface}"
+            lines.append(f"no packet to a backend was captured; the last one on {where}")
         elif self.back_at_pod and not self.back_at_node and not self.relayed:
             last = self.replies[-1]
             lines.append(
-                f"the answer was never seen to come from the address dialled; last seen {_say(last)}: it goes past"
-                " whoever rewrote the request"
+                f"no reply from the dialled address was captured; the last one {_say(last)}: it bypasses the node that"
+                " rewrote the request"
             )
         if self.lost:
-            lines.append(f"the captures lost {self.lost} packets: more may have been there")
+            lines.append(f"the captures lost {self.lost} packets: some may belong to it")
         return "\n".join(lines)
 
 
@@ -233,7 +233,7 @@ class Tracer:
         return self._around(observation, found)
 
     def _by_word(self, observation: Observation) -> tuple[list[Sighting], list[Sighting], str]:
-        """What the client's word and the backend's lead to, and why that cannot be told apart from others', or nothing.
+        """The packets that the client's and the backend's reports lead to, and why they are ambiguous, or nothing.
 
         Another connection may have had the very ends that a client told, where the kernel moved the client's own port
         out of its way: its nonce, or that the backend's word leads to another one, tells.
@@ -246,7 +246,7 @@ class Tracer:
         if not self._reached(found):
             return found, self._joined(observation, theirs), _several(theirs, "the backend") if len(theirs) > 1 else ""
         if theirs and not theirs.keys() & {(each.protocol, each.join) for each in found}:
-            return [], [], "not told apart: what the client told and what the backend told are two connections"
+            return [], [], "ambiguous: the client and the backend reported different connections"
         return found, [], ""
 
     def _opened(
@@ -276,7 +276,7 @@ class Tracer:
         return [each for each in found if not (known := self._names_of(each)) or nonce in known]
 
     def _names_of(self, each: Sighting) -> set[str]:
-        """The nonces that the connection of a packet carried, as far as they were seen."""
+        """The captured nonces of a packet's connection."""
         there = self._nonces.get((each.protocol, each.join, each.source, each.destination), set())
         return there | self._nonces.get((each.protocol, each.join, each.destination, each.source), set())
 
@@ -290,14 +290,14 @@ class Tracer:
         return any(each.kind == REQUEST and each.destination in self._endpoints for each in found)
 
     def _at_pod(self, requests: Iterable[Sighting]) -> Sighting | None:
-        """The last request to a backend; on the backend's own node if it was seen there, whatever the clocks say."""
+        """The last request to a backend; on the backend's own node if captured there, whatever the clocks say."""
         there = [each for each in requests if each.destination in self._endpoints]
         at_home = [each for each in there if each.node == self._endpoints[each.destination]]
         return next(reversed(at_home or there), None)
 
 
 class Agreement(StrEnum):
-    """Whether the two witnesses say the same."""
+    """Whether the two witnesses agree."""
 
     AGREED = "agreed"
     UNSEEN = "unseen"
@@ -305,32 +305,32 @@ class Agreement(StrEnum):
 
 
 def agree(observation: Observation, trace: Trace) -> tuple[Agreement, str]:
-    """What packets say of what the client and the backend said, and why in a sentence.
+    """Whether packets agree with the reports of the client and the backend, and why, as a sentence.
 
     ``unseen`` is no contradiction: the observation then rests on one witness. That a request without an answer was
     delivered all the same is none either: both witnesses may be right, and ``trace.delivered`` is what to judge.
     """
     if not trace.seen:
-        return Agreement.UNSEEN, trace.apart or "no packet of it was seen"
+        return Agreement.UNSEEN, trace.apart or "none of its packets was captured"
     seen, local = plain(observation.seen), plain(observation.local)
     if seen is None:
         if trace.delivered is not None:
-            words = f"{observation.outcome}, but a backend was sent the request from {say(trace.delivered)}"
+            words = f"{observation.outcome}, but the request reached a backend from {say(trace.delivered)}"
         else:
-            words = f"{observation.outcome}, and no packet was seen to go to a backend"
+            words = f"{observation.outcome}, and no packet to a backend was captured"
         return Agreement.AGREED, words
     if trace.at_pod is None:
-        return Agreement.UNSEEN, "its way to the backend was not seen"
+        return Agreement.UNSEEN, "its way to the backend was not captured"
     if local is not None and trace.at_pod.destination != local:
-        words = f"the backend says it was reached at {say(local)}, the packet went to {say(trace.at_pod.destination)}"
+        words = f"the backend reports its address {say(local)}, the packet went to {say(trace.at_pod.destination)}"
     elif seen != trace.at_pod.source:
-        words = f"the backend says its peer is {say(seen)}, the packet that went to it came from {say(trace.delivered)}"
+        words = f"the backend reports the peer {say(seen)}, the packet to it came from {say(trace.delivered)}"
     else:
-        return Agreement.AGREED, f"the packet that went to the backend came from {say(seen)}"
+        return Agreement.AGREED, f"the packet to the backend came from {say(seen)}"
     if trace.lost:
-        return Agreement.UNSEEN, f"{words}; but the captures lost {trace.lost} packets, and it may be among them"
+        return Agreement.UNSEEN, f"{words}; but the captures lost {trace.lost} packets, which may explain that"
     where = f"{trace.at_pod.node} {trace.at_pod.direction} {trace.at_pod.interface}"
-    return Agreement.CONTRADICTION, f"{words} (seen on {where})"
+    return Agreement.CONTRADICTION, f"{words} (captured on {where})"
 
 
 def _flow(each: Sighting) -> Flow:
@@ -340,7 +340,7 @@ def _flow(each: Sighting) -> Flow:
 def _several(opened: Mapping[tuple[str, Join], Sighting], whose: str) -> str:
     each = next(iter(opened.values()))
     ends = f"{say(each.source)} -> {say(each.destination)}"
-    return f"not told apart: {len(opened)} connections were {ends}, which {whose} told"
+    return f"ambiguous: {len(opened)} connections had the ends {ends} that {whose} reported"
 
 
 def _bytes_between(opened: Sighting, named: Sighting) -> int:

@@ -1,1 +1,1 @@
-"""The experiments: each creates its objects, does something, and records the evidence."""
+"""The scenarios: each creates its objects, runs its actions, and records the evidence."""

@@ -1,4 +1,4 @@
-"""What checks need on the testbed, suite by suite: told without a cluster, and deployed on one."""
+"""Testbed objects that checks need, suite by suite: listed without a cluster, and deployed on one."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,7 +17,7 @@ PROPS: Mapping[str, MakeObjects] = {
     "convergence": move_props,
     "continuity": continuity_props,
 }
-"""How each suite that moves things says what it needs."""
+"""The functions that list the objects of each suite."""
 
 
 def props_by_suite(asked: Iterable[Check], ground: Ground) -> dict[str, Objects]:
@@ -28,5 +28,5 @@ def props_by_suite(asked: Iterable[Check], ground: Ground) -> dict[str, Objects]
 
 
 def props_of(asked: Iterable[Check], ground: Ground) -> Objects:
-    """What these checks need besides their own paths, of those that can be asked there."""
+    """The objects that these checks need apart from those of their paths."""
     return Objects.all_of(props_by_suite(asked, ground).values())

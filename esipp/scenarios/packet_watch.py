@@ -1,4 +1,4 @@
-"""Packets of the judged window: a tap on every agent's node while the sampled connections fly."""
+"""Packet capture of the judged window: a tap on every agent's node during the sampled connections."""
 
 import contextlib
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from esipp.testbed.manifests import Numbers
 from esipp.testbed.testbed import Testbed
 
 KNOWN_TIMEOUT = 2.0
-"""Seconds for a probe of an agent to its own node's listener, which a capture must have seen to be believed."""
+"""Seconds for a probe of an agent to its own node's listener; a capture without that probe is not trusted."""
 
 
 def scope_of(testbed: Testbed) -> Scope:
@@ -54,14 +54,14 @@ def _targets(testbed: Testbed) -> dict[End, str]:
 
 
 def endpoints_of(testbed: Testbed) -> dict[End, str]:
-    """The backends and reference listeners by address and port, with the node each stands on."""
+    """The backends and control listeners by address and port, with their nodes."""
     found: dict[End, str] = {}
     for kind, names in BACKENDS.items():
         for name in names & testbed.pods.keys():
             pod = testbed.pods[name]
             for address in pod.addresses.values():
                 found |= {(address, port): pod.node for port in Numbers.of(testbed.run).backend(kind).values()}
-    for node, listeners in testbed.listeners.items():  # a reference listener is its own backend
+    for node, listeners in testbed.listeners.items():  # a control listener is its own backend
         for address in testbed.nodes[node].internal.values():
             found |= {(address, port): node for port in listeners.values()}
     return found
@@ -106,7 +106,7 @@ class Watch:
             tap.stop()
 
     def witnesses(self, observations: Mapping[str, Iterable[Observation]]) -> dict[str, list[Witness]]:
-        """What the packets tell of each connection that was kept whole, by path."""
+        """The witnesses of packets for each fully recorded connection, by path."""
         endpoints = endpoints_of(self.testbed)
         tracer = Tracer(self.captures, endpoints)
         seeing = {capture.node for capture in self.captures}

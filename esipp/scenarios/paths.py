@@ -1,7 +1,7 @@
-"""Paths in, observations out: every probe of every check flies in one window, and nothing is tried again.
+"""The scenario of path checks: probes all paths in one window, without any retry.
 
-The window has two parts. Of the sample, few connections a path, everything is kept, and packets are captured if they
-can be; then the rest, of which equal results come as one.
+The window has two parts. The sample has a few connections for each path; it is recorded in full, with packets if
+possible. The rest follows, and equal results are grouped.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from esipp.judging.paths import applies
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober, ProberLostError
 
-DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2, stable=2.0)
+DATA_PLANE = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0
 """Seconds a probe may take while the data plane is being programmed."""
 
@@ -40,7 +40,7 @@ SAMPLED = 4
 """Connections of a path that are kept whole and looked for among the packets."""
 
 JOBS_AT_ONCE = 12
-"""Jobs of a client under way at the same time, on paths that answer; silent ones wait beside them, all at once."""
+"""The most jobs of a client in flight on answering paths; jobs on silent paths run all at once."""
 
 PARALLEL = {Protocol.TCP: 8, Protocol.UDP: 2, Protocol.SCTP: 2}
 """Probes of one job in flight, on paths that answer: more would overrun the receive buffer of our own echo server,
@@ -61,7 +61,7 @@ class Plan:
 def plan(
     path_checks: Iterable[PathCheck], address: Callable[[Path], tuple[str, int] | str], also: Iterable[Path] = ()
 ) -> Plan:
-    """Resolve every path of the cells, controls included, and others, once."""
+    """Resolve every path of the checks, with their controls and other paths, once."""
     targets: dict[Path, tuple[str, int]] = {}
     obstacles: dict[str, str] = {}
     for path in sorted(
@@ -76,9 +76,9 @@ def plan(
 
 
 def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> set[Path]:
-    """The paths on which something has to answer before the window may be judged.
+    """The paths that must answer before the judged window.
 
-    Not those of which it is known that on this cluster they may stay silent.
+    Paths that a known difference allows to stay silent on this cluster are not among them.
     """
     path_checks = list(path_checks)
     wanted = {
@@ -99,7 +99,7 @@ def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> s
 
 
 def asks_for_moments(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> bool:
-    """Whether a known difference that this cluster has asks when connections were open that were not lost."""
+    """Whether a known difference of this cluster needs the times of connections that were not lost."""
     overrides = (
         override
         for path_check in path_checks
@@ -113,12 +113,12 @@ def asks_for_moments(path_checks: Iterable[PathCheck], facts: Mapping[str, str])
 class Settling:
     """Waits until every path that must answer does, three times in a row; ``answering`` are those that ever did.
 
-    The others are dialled once at the end: where one of them answers, too, as some data planes do at what others leave
-    silent, its probes are work for our echo server, and may not all come at once.
+    The other paths are dialled once at the end: if one answers, as some data planes do, its probes are work for our
+    echo server, and must not all come at once.
 
-    Setting up may converge; only the judged window may not be tried again. A path that never answers uses up the
-    ``budget`` and is then judged as it is: that it stays silent is the product's doing. ``lost`` says why the prober of
-    a client is gone; its paths are not waited for.
+    Set-up may converge; only the judged window has no retry. A path that never answers uses up the ``budget`` and is
+    then judged as it is: its silence is a fault of the product. ``lost`` says why the prober of a client is gone; its
+    paths are not waited for.
     """
 
     probers: Mapping[str, Prober]
@@ -141,7 +141,7 @@ class Settling:
             self.answering |= answering
             if not silent:
                 return Reading(True, f"{len(waiting)} paths answer")
-            return Reading(False, f"{len(silent)} of {len(waiting)} paths are silent, among them {silent[0].key}")
+            return Reading(False, f"{len(silent)} of {len(waiting)} paths do not answer, among them {silent[0].key}")
 
         ended = converge(look, self.budget)
         others = [p for p in self.todo.targets if p not in self.answering and p.client not in self.lost]
@@ -170,11 +170,11 @@ def fly(
         paths: those to probe.
         count: probes a path.
         timeout: seconds a probe may take.
-        brief: equal results come as one.
-        answering: paths that are known to answer; of these only so many are under way at once as our own echo server
-            takes without loss. None starts all at once.
-        tell: called with a path's key and ``count`` as soon as its job has landed, from whichever thread that is.
-        lost: gets why the prober of a client is gone; such a path has no observations. Without it that is an error.
+        brief: whether equal results are grouped.
+        answering: paths that are known to answer; their number in flight is limited to what our own echo server handles
+            without loss. None starts all at once.
+        tell: called with a path's key and ``count`` when its job ends, from any thread.
+        lost: receives why the prober of a client is gone; its paths have no observations. Without it, that is an error.
     """
     jobs: dict[Path, Job] = {}
     for path in paths:
@@ -221,6 +221,6 @@ def _landed(
         return None
     except TimeoutError:
         raise HarnessError(
-            f"The prober of {path.client.name} has not finished {path.key} after {BOUND:.0f} s.",
-            "is the machine or the container it runs in overloaded?",
+            f"Timed out after {BOUND:.0f} s waiting for the prober of {path.client.name} to finish {path.key}.",
+            "is its machine or container overloaded?",
         ) from None

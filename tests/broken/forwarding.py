@@ -14,7 +14,7 @@ from tests.broken.ways import NODE_PORTS
 
 Json = dict[str, Any]
 
-HANDS_ON = "hands the traffic on"
+HANDS_ON = "forwards the traffic"
 
 
 def forwarding_bare_node(

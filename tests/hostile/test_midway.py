@@ -201,7 +201,7 @@ def test_disk_becomes_full(place: Place, tried: Tried, tmp_path: Path) -> None:
             left=place.left(ended),
         )  # fmt: skip
         assert (ended.code, place.left(ended)) == (3, [])
-        assert "cannot be written any more" in ended.message
+        assert "Cannot write to the ledger" in ended.message
     finally:
         subprocess.run(["umount", "--lazy", str(small)], check=True)
 

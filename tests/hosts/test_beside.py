@@ -149,7 +149,7 @@ def test_a_host_without_a_route_to_the_nodes_reaches_no_listener(lab: Lab) -> No
     with west.cut_off_from(address for addresses in NODES.values() for address in addresses):
         code, told = lab.learn(f"ssh:{WEST}")
     assert (code, {each["finding"] for each in told}) == (0, {"unproven"})
-    assert told[0]["said"].startswith("outside-1 reaches no reference listener over IPv4 (asked: worker-1, worker-2): ")
+    assert told[0]["said"].startswith("outside-1 reaches no control listener over IPv4 (dialled: worker-1, worker-2): ")
     assert lab.found(f"ssh:{WEST}")["outside-1", "IPv6"] == ("direct", west.addresses[Family.IPV6])
 
 

@@ -139,7 +139,7 @@ def test_the_user_s_configuration_of_ssh_holds(lab: Lab) -> None:
 def test_one_node_s_word_does_not_prove_nat(lab: Lab) -> None:
     code, told = lab.learn("ssh:root@10.3.0.2", "worker-1=10.4.0.2")
     assert (code, told[0]["finding"]) == (0, "unproven")
-    assert "one word is no proof" in told[0]["said"]
+    assert "one witness is no proof" in told[0]["said"]
 
 
 def test_nat_that_shows_each_node_another_address(lab: Lab) -> None:
@@ -150,7 +150,7 @@ def test_nat_that_shows_each_node_another_address(lab: Lab) -> None:
     finally:
         lab.router.ip("addr", "del", "10.4.0.9/24", "dev", "side4")
     assert (code, told[0]["finding"]) == (0, "unproven")
-    assert "do not agree" in told[0]["said"]
+    assert "with different addresses" in told[0]["said"]
 
 
 def test_two_names_of_one_host_are_one_client(lab: Lab) -> None:

@@ -78,7 +78,7 @@ def test_two_hosts_over_ssh_are_seen_by_their_own_addresses(kind: Kind, tmp_path
         for family, address in host.addresses.items():
             fact = run.facts[f"vantage.{client}.{family.value.lower()}"]
             assert fact.value == f"direct: {address}"
-            assert f"{client} is seen by its own address {address}" in fact.decided
+            assert f"with its own address {address}" in fact.decided
             for check in (*local(family, client), *local(family, client, "udp"), *sticky(family, client)):
                 assert seen(ended, check) == {address}, check
             admitted = {address} if client == OUTSIDE_1 else set()
@@ -165,7 +165,7 @@ def test_checks_of_a_host_without_a_route_to_the_nodes_are_unsupported(kind: Kin
     assert "PARTIAL" in ended.text
     assert wrong(ended, Status.UNSUPPORTED) == []
     for family, check in checks.items():
-        said = f"vantage.outside.{family.value.lower()}: outside-1 reaches no reference listener over {family} (asked: "
+        said = f"vantage.outside.{family.value.lower()}: outside-1 reaches no control listener over {family} (dialled: "
         assert said in ended.run.verdicts[check].reason
     assert left_on(kind.hosts.west) == []
     assert kind.namespaces() == []

@@ -25,7 +25,7 @@ NODES_OF_ALL: list[Node] = [(place, family) for place in NODES for family in Fam
 
 CLIENT = Reading(frozenset({AddressClass.CLIENT}), "172.18.0.9 = client outside-1")
 NODE = Reading(frozenset({AddressClass.NODE}), "10.244.1.1 = node worker-a")
-MASQUERADED = Reading(frozenset({AddressClass.OTHER}), "192.0.2.7 = nobody we know")
+MASQUERADED = Reading(frozenset({AddressClass.OTHER}), "192.0.2.7 = unknown address")
 SILENCE = Reading(frozenset({AddressClass.DROPPED}), "no answer")
 ANOTHER_POD = replace(CLIENT, words="by another", product_fault="answered by pod x, which is no backend")
 BROKEN_PROBER = Reading(frozenset(), "probe failed", harness_fault="the prober failed: no descriptors")

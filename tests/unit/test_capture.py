@@ -152,15 +152,15 @@ def test_an_echo_server_that_lies_is_contradicted() -> None:
     state, words = agree(lie, Tracer(masqueraded(), ENDPOINTS).trace(lie))
     assert state is Agreement.CONTRADICTION
     assert words == (
-        "the backend says its peer is 172.18.0.9:5000, the packet that went to it came from 172.18.0.3:61000"
-        " (seen on worker-a out veth1)"
+        "the backend reports the peer 172.18.0.9:5000, the packet to it came from 172.18.0.3:61000"
+        " (captured on worker-a out veth1)"
     )
 
 
 def test_a_backend_that_lies_about_itself_is_contradicted() -> None:
     lie = observation((CLIENT, 5000), local=("10.244.1.6", TARGET))
     state, words = agree(lie, Tracer([capture("worker-a", *PRESERVED)], ENDPOINTS).trace(lie))
-    assert (state, "reached at 10.244.1.6:8081" in words) == (Agreement.CONTRADICTION, True)
+    assert (state, "its address 10.244.1.6:8081" in words) == (Agreement.CONTRADICTION, True)
 
 
 def test_packets_that_were_lost_contradict_nobody() -> None:
@@ -168,7 +168,7 @@ def test_packets_that_were_lost_contradict_nobody() -> None:
     halved = capture("worker-b", *[(ETH0, TO_US, 0.001, syn(CLIENT, 5000, NODE_B, NODE_PORT))], dropped=3)
     seen = observation((NODE_B, 61000), dialled=(NODE_B, NODE_PORT))
     nothing = Tracer([halved], ENDPOINTS).trace(seen)
-    assert agree(seen, nothing) == (Agreement.UNSEEN, "its way to the backend was not seen")
+    assert agree(seen, nothing) == (Agreement.UNSEEN, "its way to the backend was not captured")
     assert "lost 3 packets" in nothing.said()
     lie = observation((CLIENT, 5000), dialled=(NODE_B, NODE_PORT))
     lossy = Capture(home.node, home.raw, home.sightings, dropped=3)
@@ -180,7 +180,7 @@ def test_a_connection_that_nobody_saw_rests_on_one_witness() -> None:
     seen = observation((CLIENT, 5001), source=(CLIENT, 5001))
     traced = Tracer([capture("worker-a", *PRESERVED)], ENDPOINTS).trace(seen)
     assert (traced.seen, agree(seen, traced)[0]) == (False, Agreement.UNSEEN)
-    assert traced.said() == "no packet of it was seen"
+    assert traced.said() == "none of its packets was captured"
 
 
 def test_a_bare_node_that_forwards_without_an_answer_is_seen() -> None:
@@ -198,10 +198,10 @@ def test_a_bare_node_that_forwards_without_an_answer_is_seen() -> None:
     traced = Tracer([capture("worker-a", *home), capture("worker-b", *bare)], ENDPOINTS).trace(silent)
     assert traced.delivered == (CLIENT, 5000)
     assert traced.back_at_node is None
-    assert "the answer was never seen to come from the address dialled" in traced.said()
+    assert "no reply from the dialled address was captured" in traced.said()
     assert agree(silent, traced) == (
         Agreement.AGREED,
-        "timeout, but a backend was sent the request from 172.18.0.9:5000",
+        "timeout, but the request reached a backend from 172.18.0.9:5000",
     )
 
 
@@ -211,8 +211,8 @@ def test_a_bare_node_that_drops_is_seen_to_deliver_nothing() -> None:
     silent = observation(None, dialled=(NODE_B, NODE_PORT), outcome=Outcome.TIMEOUT)
     traced = Tracer([capture("worker-b", first, again)], ENDPOINTS).trace(silent)
     assert len(traced.requests) == 1  # a SYN that is repeated is the same request
-    assert agree(silent, traced) == (Agreement.AGREED, "timeout, and no packet was seen to go to a backend")
-    assert "it was seen to go to no backend; last seen on worker-b in eth0" in traced.said()
+    assert agree(silent, traced) == (Agreement.AGREED, "timeout, and no packet to a backend was captured")
+    assert "no packet to a backend was captured; the last one on worker-b in eth0" in traced.said()
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_proxy_makes_two_connections_of_one() -> None:
     told = observation((NODE_A, 33000), dialled=(VIP, 80))
     traced = Tracer([seen], ENDPOINTS).trace(told)
     assert (traced.relayed, traced.delivered) == (True, (NODE_A, 33000))
-    assert "a proxy stands between" in traced.said()
+    assert "a proxy is in between" in traced.said()
     assert agree(told, traced)[0] is Agreement.AGREED
 
 
@@ -449,7 +449,7 @@ def test_connections_that_no_nonce_tells_apart_contradict_nobody() -> None:
     traced = Tracer([moved_port(named=False)], ENDPOINTS).trace(told)
     assert (traced.seen, traced.delivered, traced.sightings) == (False, None, ())
     assert agree(told, traced) == (
-        Agreement.UNSEEN, "not told apart: what the client told and what the backend told are two connections",
+        Agreement.UNSEEN, "ambiguous: the client and the backend reported different connections",
     )  # fmt: skip
     assert traced.said() == traced.apart
 
@@ -469,7 +469,7 @@ def test_two_attempts_between_the_same_ends_are_not_told_apart_without_a_nonce()
     told = observation((CLIENT, 5000))
     traced = Tracer([capture("worker-a", *PRESERVED, *again)], ENDPOINTS).trace(told)
     assert traced.apart == (
-        "not told apart: 2 connections were 172.18.0.9:5000 -> 172.18.0.2:30080, which the client told"
+        "ambiguous: 2 connections had the ends 172.18.0.9:5000 -> 172.18.0.2:30080 that the client reported"
     )
     assert not traced.seen
 
@@ -504,7 +504,7 @@ def test_a_request_names_its_connection(said: bytes) -> None:
         NONCE[:-2].encode() + b"\n",
         b"GET /healthz HTTP/1.1\r\n\r\n",
     ],
-    ids=["an answer", "cut short", "without its number", "another request"],
+    ids=["an answer", "truncated", "without its number", "another request"],
 )
 def test_what_is_no_whole_request_names_nothing(said: bytes) -> None:
     named = (VETH, FROM_US, 0.0014, data(CLIENT, 5000, POD, TARGET, said))
@@ -589,7 +589,7 @@ def test_nanoseconds_are_read() -> None:
     [
         (b"", "empty"),
         (b"tcpdump: oops\n" * 9, "damaged"),
-        (pcap(*PRESERVED)[:-30], "cut short"),
+        (pcap(*PRESERVED)[:-30], "truncated"),
         (pcap(*PRESERVED)[:20], "damaged"),
     ],
     ids=["nothing", "garbage", "cut in a packet", "cut in the header"],
@@ -619,7 +619,7 @@ def test_a_capture_is_believed_only_if_it_saw_what_is_known() -> None:
         "the capture on worker-a lacks 1 of 1 known connections, among them 172.18.0.2:5009 -> 172.18.0.2:40123: it has"
         " 4 other packets"
     )
-    assert "nothing is known" in sees.blindness([])
+    assert "no known connection" in sees.blindness([])
     assert "permission" in Capture("worker-a", trouble="no permission").blindness([KNOWN])
 
 

@@ -177,7 +177,7 @@ def test_an_extended_check_that_was_not_asked_is_no_undecided_one() -> None:
 # ----------------------------------------------------------------------------------------------------- what was asked
 def test_leaving_out_core_checks_is_partial_never_conformant() -> None:
     said = end(left_out=1)
-    assert (said.result, said.why) == ("partial", "no check that binds fails, but 1 core check was left out")
+    assert (said.result, said.why) == ("partial", "no binding check fails, but 1 core check was left out")
 
 
 def test_nothing_but_unsupported_core_checks_is_not_conformance() -> None:
@@ -195,19 +195,19 @@ def test_the_share_of_the_catalogue_and_why_the_rest_was_not_asked() -> None:
     said = conclude([*asked, *missing, *more], 198)
     assert said.catalogue == 1000
     assert said.lines[1:] == [
-        "asked: 199 of the catalogue's 1,000 core checks (19 %)",
-        "not asked: 600 for want of family.ipv6, 3 for want of nodes.three, 198 not selected",
+        "coverage: 199 of the catalogue's 1,000 core checks (19 %)",
+        "not judged: 600 without family.ipv6, 3 without nodes.three, 198 not selected",
     ]
 
 
 def test_the_share_is_never_rounded_up_to_all() -> None:
     said = conclude([*many(999), verdict(Status.UNSUPPORTED, missing=("sctp",))], 0)
-    assert "asked: 999 of the catalogue's 1,000 core checks (99 %)" in said.lines
+    assert "coverage: 999 of the catalogue's 1,000 core checks (99 %)" in said.lines
 
 
 def test_missing_features_beyond_a_few_are_counted() -> None:
     lacking = [verdict(Status.UNSUPPORTED, missing=(f"f{number}",)) for number in range(6)]
-    assert end(*lacking).lines[-1].endswith("1 for want of f3, 2 for want of others")
+    assert end(*lacking).lines[-1].endswith("1 without f3, 2 without other features")
 
 
 def test_instruments_and_other_levels_are_not_in_the_catalogue() -> None:
@@ -223,12 +223,12 @@ def test_all_counts_are_told_in_a_fixed_order() -> None:
     said = conclude(given, 0)
     assert said.lines == [
         "core: 5 of 12 as required, 3 known (1 allowed, 1 defect, 1 finding), 1 failed, 1 flaky, 1 undecided, "
-        "1 not judged through our own fault",
+        "1 not judged due to an error of esipp",
         "extended: all 2 as required",
         "informational: 1 recorded",
-        "asked: 12 of the catalogue's 13 core checks (92 %)",
-        "not asked: 1 for want of another reason",
-        "our own reference load balancer, outside of this verdict: 0 of 1 as required, 1 failed",
+        "coverage: 12 of the catalogue's 13 core checks (92 %)",
+        "not judged: 1 without a feature",
+        "reference load balancer, not part of the result: 0 of 1 as required, 1 failed",
     ]
     assert said.headline == "NONCONFORMANT: 1 check fails and 1 check is flaky"
     assert said.sentence == "; ".join([said.headline, *said.lines])
@@ -253,8 +253,8 @@ def test_a_core_check_that_is_only_recorded_counts_neither_as_asked_nor_as_requi
     assert (said.result, said.exit_code) == ("conformant", ExitCode.CONFORMANT)
     assert said.why.startswith("all 3 core checks")
     assert "core: all 3 as required, 1 recorded" in said.lines
-    assert "asked: 3 of the catalogue's 4 core checks (75 %)" in said.lines
-    assert "not asked: 1 recorded only: no bound is promised" in said.lines
+    assert "coverage: 3 of the catalogue's 4 core checks (75 %)" in said.lines
+    assert "not judged: 1 only recorded, as no bound is promised" in said.lines
 
 
 def test_where_every_core_check_is_only_recorded_nothing_is_concluded() -> None:

@@ -46,7 +46,7 @@ def test_a_conformant_run_succeeds_in_every_profile(tmp_path: Path) -> None:
         "result": "conformant",
         "exitCode": 0,
         "whole": True,
-        "why": f"all {core} core checks that could be asked are as required",
+        "why": f"all {core} core checks that could run are as required",
         "coreTests": {"asked": core, "inCatalogue": core},
     }
 

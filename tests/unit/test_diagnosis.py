@@ -49,25 +49,33 @@ SEEN = [
     (
         "nodeport.cluster.tcp.ipv4.host-on-other-node-to-bare-node",
         AddressClass.CLIENT,
-        "does not rewrite under Cluster",
+        "keeps the source under Cluster",
     ),
     ("clusterip.itp-local.tcp.ipv4.pod-on-other-node-to-clusterip", AddressClass.CLIENT, "internalTrafficPolicy Local"),
-    ("nodeport.local.tcp.ipv4.outside-1-to-bare-node", AddressClass.CLIENT, "the bare node hands the traffic on"),
+    (
+        "nodeport.local.tcp.ipv4.outside-1-to-bare-node",
+        AddressClass.CLIENT,
+        "the node without local endpoints forwards the traffic",
+    ),
     ("clusterip.tcp.ipv4.backend-to-clusterip", AddressClass.DROPPED, "hairpin mode"),
-    ("clusterip.tcp.ipv4.backend-to-clusterip", AddressClass.CLIENT, "no rule of its own node masqueraded"),
+    ("clusterip.tcp.ipv4.backend-to-clusterip", AddressClass.CLIENT, "its own node did not masquerade"),
     ("loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-vip", AddressClass.CLIENT, "loadBalancerSourceRanges"),
     ("nodeport.local.not-ready.tcp.ipv4.outside-1-to-endpoint-node", AddressClass.CLIENT, "not ready"),
-    ("nodeport.local.only-ipv4.tcp.ipv6.outside-1-to-endpoint-node", AddressClass.CLIENT, "a family that the service"),
-    (PROXIED, AddressClass.CLIENT, "the proxy is by-passed"),
+    (
+        "nodeport.local.only-ipv4.tcp.ipv6.outside-1-to-endpoint-node",
+        AddressClass.CLIENT,
+        "an IP family that the Service",
+    ),
+    (PROXIED, AddressClass.CLIENT, "the proxy is bypassed"),
     ("loadbalancer.local.tcp.ipv4.outside-1-to-vip", AddressClass.LOAD_BALANCER, "is a proxy"),
-    ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", AddressClass.DROPPED, "has no rule for this service"),
+    ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", AddressClass.DROPPED, "has no rule for this Service"),
     ("nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node", AddressClass.DROPPED, "no short circuit"),
     ("loadbalancer.local.tcp.ipv4.host-on-other-node-to-vip", AddressClass.DROPPED, "no short circuit"),
-    ("loadbalancer.local.tcp.ipv4.pod-on-endpoint-node-to-vip", AddressClass.DROPPED, "has no rule for this service"),
+    ("loadbalancer.local.tcp.ipv4.pod-on-endpoint-node-to-vip", AddressClass.DROPPED, "has no rule for this Service"),
     (
         "nodeport.local.several-ports.tcp.ipv4.outside-1-to-endpoint-node.port-http.claims-x-forwarded-for",
         AddressClass.OTHER,
-        "claims in a header",
+        "a header that the client sends",
     ),
 ]
 
@@ -80,14 +88,14 @@ def test_a_symptom_names_its_place(identity: str, shown: AddressClass, words: st
 
 def test_a_backend_that_answers_itself_past_the_service_was_not_masqueraded() -> None:
     path_check = by_id("clusterip.udp.ipv6.backend-to-clusterip")
-    reason = "the answer came from another address than the one dialled"
+    reason = "the answer came from another address than the one that was dialled"
     made = Verdict(path_check.id, path_check.level, Status.FAIL, "", "", reason, shown=(AddressClass.OTHER,))
-    assert "no rule of its own node masqueraded" in diagnose(path_check, made)
+    assert "its own node did not masquerade" in diagnose(path_check, made)
 
 
 @pytest.mark.parametrize(
     ("seen", "words"),
-    [("172.18.0.7 = client outside-2", "address of another client"), ("192.0.2.1 = nobody we know", "NAT device")],
+    [("172.18.0.7 = client outside-2", "address of another client"), ("192.0.2.1 = unknown address", "NAT device")],
 )
 def test_another_clients_address_is_not_nobodys(seen: str, words: str) -> None:
     path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
@@ -101,13 +109,13 @@ def test_a_forged_header_that_is_believed_is_the_load_balancers_doing() -> None:
     path_check = by_id(PROXIED + ".claims-x-forwarded-for")
     said = verdict(path_check, answer(path_check.path, "172.18.255.1", **header(Claim.FORWARDED_FOR, "203.0.113.7")))
     assert said.status is Status.FAIL
-    assert "believes what a client claims" in diagnose(path_check, said)
+    assert "trusts an address that the client claims" in diagnose(path_check, said)
 
 
 def test_packets_at_a_backend_are_the_bare_nodes_doing() -> None:
     path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
     seen = {path_check.path.key: [Witness(path_check.path.key, 0, True, "words", ("192.0.2.1", 7))]}
-    assert "hands the traffic on" in diagnose(path_check, verdict(path_check, witnesses=seen))
+    assert "forwards the traffic" in diagnose(path_check, verdict(path_check, witnesses=seen))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +123,7 @@ def test_packets_at_a_backend_are_the_bare_nodes_doing() -> None:
     [
         (Outcome.RESET, "connection tracking"),
         (Outcome.INVALID, "another listener"),
-        (Outcome.MISDIRECTED, "by-passes the node"),
+        (Outcome.MISDIRECTED, "bypasses the node"),
     ],
 )
 def test_a_broken_answer_is_no_nat_device(outcome: Outcome, words: str) -> None:

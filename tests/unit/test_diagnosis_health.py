@@ -22,10 +22,10 @@ def _look(*answers: Answer) -> str:
     [
         ([say(0, "x", status=200)], "always says 200"),
         ([say(0, "x", status=200, count=1), say(0, "x", count=SAMPLES - 1)], "always says 200"),
-        ([no_answer(Outcome.REFUSED)], "nobody listens at the health-check node port there, or not in this family"),
-        ([no_answer(Outcome.TIMEOUT)], "not answered in time"),
-        ([say(0, "x", count=1), no_answer(Outcome.TIMEOUT, SAMPLES - 1)], "not answered in time"),
-        ([say(0, "x", status=500)], "something else answers"),
+        ([no_answer(Outcome.REFUSED)], "nothing listens at the node's health-check node port in this IP family"),
+        ([no_answer(Outcome.TIMEOUT)], "does not answer in time"),
+        ([say(0, "x", count=1), no_answer(Outcome.TIMEOUT, SAMPLES - 1)], "does not answer in time"),
+        ([say(0, "x", status=500)], "another process answers"),
         ([say(0, "x")], ""),
     ],
 )

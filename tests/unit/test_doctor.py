@@ -200,13 +200,13 @@ def test_a_provider_that_contradicts_what_is_found(monkeypatch: pytest.MonkeyPat
         each["metadata"]["labels"] = {"cloud.google.com/gke-nodepool": "x"}
     report = examined(monkeypatch, Asked(lists={NODES: gke}), replace(HOME, provider="aws-clb"))
     told, contradiction = of(report, "load balancer")
-    assert told.sentence.startswith("aws-clb (--provider; found: gke")
+    assert told.sentence.startswith("aws-clb (--provider; detected: gke")
     assert "class proxy" in told.sentence
     assert contradiction.grade is Grade.WARN
-    assert "--provider says aws-clb, which is of" in contradiction.sentence
-    assert "the nodes are of gke" in contradiction.sentence
+    assert "--provider says aws-clb, which belongs to" in contradiction.sentence
+    assert "the nodes are on gke" in contradiction.sentence
     assert report.work is not None
-    assert any("aws-clb carries no SCTP or UDP" in why for why in report.work.unsupported), "what was told counts"
+    assert any("aws-clb does not support SCTP or UDP" in why for why in report.work.unsupported), "what was told counts"
 
 
 def test_a_feature_that_there_is_not_is_told_and_all_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

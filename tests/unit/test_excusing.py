@@ -251,7 +251,7 @@ def test_a_lost_connection_is_known_by_the_one_that_had_its_port_at_that_time() 
     said = collisions([lost(0), lost(1), *good], hosts)
     assert said.status is Status.KNOWN
     assert "port 40000" in said.sees
-    assert "by chance 0.1% of all ports" in said.sees
+    assert "0.1% of all ports would collide by chance" in said.sees
     assert collisions([lost(0), lost(1, 60.0), *good], hosts).status is Status.FLAKY, "one of two met nobody"
     assert collisions([lost(0), *good, lost(1)], hosts, {**SNAT, "cilium.load-balancer-mode": "dsr"}).status is (
         Status.FLAKY

@@ -87,7 +87,7 @@ def test_one_answer_by_a_masqueraded_source_is_found_and_told_by_the_flip_before
     assert {name: verdict.status for name, verdict in told.items() if verdict.status is not Status.PASS} == {
         check.id: Status.FLAKY
     }
-    assert "0.40 s after neighbour-loadbalancer flipped to Cluster" in told[check.id].reason
+    assert "0.40 s after neighbour-loadbalancer changed to Cluster" in told[check.id].reason
 
 
 def test_an_answer_where_none_is_due_is_found() -> None:
@@ -141,12 +141,12 @@ def _open(made: Window) -> None:
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (_fewer, "only 4 flips"),
-        (_late, "only 4 flips"),
-        (_refused, "flip 3 of neighbour-nodeport to Cluster was not taken"),
-        (_back, "was read back with Local"),
-        (_silent, "the bare node never answered"),
-        (_open, "did not come and go"),
+        (_fewer, "only 4 policy changes"),
+        (_late, "only 4 policy changes"),
+        (_refused, "did not accept policy change 3 of neighbour-nodeport to Cluster"),
+        (_back, "has Local after its last policy change"),
+        (_silent, "the node without local endpoints never answered"),
+        (_open, "did not open and close"),
     ],
 )
 def test_without_proof_that_neighbours_flipped_nothing_is_said(spoil: Callable[[Window], None], why: str) -> None:

@@ -236,19 +236,27 @@ class Path:
 
 
 PATHS = (
-    Path("200-and-silent", HERE, (SILENCE,), FAIL, "says 200 and does not serve"),
-    Path("200-and-refused", HERE, (dialled(Outcome.REFUSED),), FAIL, "says 200 and does not serve"),
-    Path("200-and-half-served", HERE, (dialled(Outcome.ANSWERED, 10), dialled(Outcome.TIMEOUT, 10)), FLAKY, "now and"),
-    Path("200-and-accepted", HERE, (dialled(Outcome.TIMEOUT, connected=1.0),), FAIL, "says 200 and does not serve"),
-    Path("200-and-a-stranger", HERE, (dialled(Outcome.INVALID),), FAIL, "says 200 and does not serve"),
-    Path("200-and-handed-on", HERE, (served(BARE.place),), FAIL, "hands on to another node"),
-    Path("200-and-half-handed-on", HERE, (served(HERE.place, 9), served(BARE.place, 9)), FLAKY, "hands on"),
-    Path("503-and-served", BARE, (served(BARE.place),), FAIL, "says 503 and serves"),
-    Path("503-and-handed-on", BARE, (served(HERE.place),), FAIL, "says 503 and serves"),
-    Path("503-and-half-served", BARE, (dialled(Outcome.ANSWERED, 1), dialled(Outcome.TIMEOUT, 19)), FLAKY, "now and"),
-    Path("503-and-accepted", BARE, (dialled(Outcome.TIMEOUT, connected=1.0),), FAIL, "says 503 and accepts"),
-    Path("503-and-reset", BARE, (dialled(Outcome.RESET),), FAIL, "says 503 and accepts"),
-    Path("503-and-a-stranger", BARE, (dialled(Outcome.INVALID),), FAIL, "says 503 and accepts"),
+    Path("200-and-silent", HERE, (SILENCE,), FAIL, "says 200, but the node does not serve"),
+    Path("200-and-refused", HERE, (dialled(Outcome.REFUSED),), FAIL, "says 200, but the node does not serve"),
+    Path(
+        "200-and-half-served", HERE, (dialled(Outcome.ANSWERED, 10), dialled(Outcome.TIMEOUT, 10)), FLAKY, "only some"
+    ),
+    Path(
+        "200-and-accepted",
+        HERE,
+        (dialled(Outcome.TIMEOUT, connected=1.0),),
+        FAIL,
+        "says 200, but the node does not serve",
+    ),
+    Path("200-and-a-stranger", HERE, (dialled(Outcome.INVALID),), FAIL, "says 200, but the node does not serve"),
+    Path("200-and-handed-on", HERE, (served(BARE.place),), FAIL, "forwards to another node"),
+    Path("200-and-half-handed-on", HERE, (served(HERE.place, 9), served(BARE.place, 9)), FLAKY, "forwards"),
+    Path("503-and-served", BARE, (served(BARE.place),), FAIL, "says 503, but the node serves"),
+    Path("503-and-handed-on", BARE, (served(HERE.place),), FAIL, "says 503, but the node serves"),
+    Path("503-and-half-served", BARE, (dialled(Outcome.ANSWERED, 1), dialled(Outcome.TIMEOUT, 19)), FLAKY, "only some"),
+    Path("503-and-accepted", BARE, (dialled(Outcome.TIMEOUT, connected=1.0),), FAIL, "says 503, but the node accepts"),
+    Path("503-and-reset", BARE, (dialled(Outcome.RESET),), FAIL, "says 503, but the node accepts"),
+    Path("503-and-a-stranger", BARE, (dialled(Outcome.INVALID),), FAIL, "says 503, but the node accepts"),
     Path("our-own-prober", BARE, (dialled(Outcome.ERROR),), ERROR, "the prober"),
     Path("half-our-own-prober", HERE, (dialled(Outcome.ANSWERED, 10), dialled(Outcome.ERROR, 10)), ERROR, "the prober"),
     Path("never-dialled", BARE, (), ERROR, "never dialled"),
@@ -343,12 +351,12 @@ def test_cordoned_nodes_say_the_same(answers: tuple[Answer, ...], status: Status
 @pytest.mark.parametrize(
     ("followed", "status", "words"),
     [
-        (Followed(None, "503"), FAIL, "still 503 when the budget was used up"),
+        (Followed(None, "503"), FAIL, "still 503 at the time limit"),
         (Followed(None, "timed out"), FAIL, "still timed out"),
         (Followed(0.2, "503", {"right": 9, "503": 1}), FLAKY, "right after 0.20 s, then right x9, 503 x1"),
         (Followed(0.2, "503", {"503": 10}), FLAKY, "then 503 x10"),
-        (Followed(0.2, "503", {"right": 9, "error": 1}), ERROR, "a prober failed"),
-        (Followed(None, "error"), ERROR, "a prober failed"),
+        (Followed(0.2, "503", {"right": 9, "error": 1}), ERROR, "the prober failed"),
+        (Followed(None, "error"), ERROR, "the prober failed"),
     ],
 )
 def test_placement_says_how_a_node_was_wrong(followed: Followed, status: Status, words: str) -> None:
@@ -567,7 +575,7 @@ def test_answers_that_are_missing_are_held_against_what_the_clients_own_way_lose
     assert differing(seen)[check] is FLAKY
     seen.ways = dict(own)
     assert differing(seen)[check] is INCONCLUSIVE
-    assert "the reference listeners lost 2 of 40" in verdict(BY_ID[check], seen).reason
+    assert "lost 2 of 40 requests" in verdict(BY_ID[check], seen).reason
     wrong = answering(HERE, halved(honest(HERE)), honest(HERE, status=503, count=1))
     wrong.ways = dict(own)
     assert differing(wrong)[check] is FLAKY, "a wrong answer is no lost one"

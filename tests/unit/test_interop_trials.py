@@ -254,14 +254,14 @@ def test_a_client_that_is_masqueraded_on_its_way_is_told() -> None:
     assert set(well.strange.values()) == {""}
     fake.prober.shown = "192.0.2.7"
     masqueraded = listen(made, topology())
-    assert masqueraded.strange[Place.BARE_NODE, Family.IPV4].startswith("192.0.2.7 = nobody we know")
+    assert masqueraded.strange[Place.BARE_NODE, Family.IPV4].startswith("192.0.2.7 = unknown address")
     fake.testbed.listeners = {node: {Protocol.TCP: LISTENER + 1} for node in fake.places.values()}
     assert set(listen(made, topology()).reached.values()) == {False}
 
 
 def test_a_neighbour_whose_changes_do_not_reach_the_nodes_ends_the_trial() -> None:
     made, _, fake = asker(deaf=True)
-    with pytest.raises(HarnessError, match="its pods become ready"):
+    with pytest.raises(HarnessError, match="its pods became ready"):
         neighbours.Trial(made, topology()).perform()
     assert fake.prober.cancelled == len(fake.prober.streams)
 

@@ -91,7 +91,7 @@ def test_a_host_process_that_its_own_node_masquerades_keeps_its_address() -> Non
 
 def test_what_is_expected_of_a_host_process_is_said_of_its_node() -> None:
     assert verdict(by_id(HOST_TO_NODE_PORT)).expected == "an address of another node"
-    assert "by its node's address (10.244.4.1, 172.18.0.4)" in verdict(by_id(HOST_STRAIGHT[0])).expected
+    assert "with its node's address (10.244.4.1, 172.18.0.4)" in verdict(by_id(HOST_STRAIGHT[0])).expected
 
 
 # ------------------------------------------------------------------------------------------------ outside clients
@@ -230,7 +230,7 @@ def test_losses_count_against_the_product_where_they_are_more_than_without_a_ser
     said = verdict(path_check, *lost, also=kept)
     assert said.status is status
     if status is Status.INCONCLUSIVE:
-        assert f"{own} of 200 were lost, and {without} of 200 where no Service is in the way" in said.reason
+        assert f"{own} of 200 connections were lost, and {without} of 200 without a Service" in said.reason
 
 
 def test_a_wrong_address_beside_a_loss_is_the_products_whatever_a_control_lost() -> None:
@@ -287,7 +287,7 @@ def test_a_record_check_never_fails() -> None:
             assert (said.status, said.reason) == (Status.RECORDED, "")
     said = verdict(records[0], show(records[0].path, AddressClass.NODE))
     assert "worker-b" in said.observed
-    assert said.expected.startswith("nothing: what is seen is recorded")
+    assert said.expected.startswith("nothing required: the result is recorded")
 
 
 # --------------------------------------------------------------------------------------------- silence and its kinds
@@ -327,7 +327,7 @@ def test_a_second_backend_under_affinity_fails_and_names_both() -> None:
     assert path_check.spread is Spread.ONE
     said = verdict(path_check, answer(path_check.path, OWN, 0), answer(path_check.path, OWN, 1, pod=PAIR_BACKEND))
     assert said.status is Status.FAIL
-    assert f"answered by 2 backends ({POD_BACKEND}, {PAIR_BACKEND}), not by one" in said.reason
+    assert f"answered by 2 backends ({POD_BACKEND}, {PAIR_BACKEND}) instead of one" in said.reason
 
 
 def test_affinity_is_not_believed_where_there_was_no_choice() -> None:
@@ -364,8 +364,8 @@ def test_ports_are_recorded_kept_or_rewritten_and_never_judged() -> None:
 )
 def test_the_bound_of_a_pass(count: int, share: str, missed: str) -> None:
     assert say_bound(count) == (
-        f"0 of {count} differ: at most {share} of connections like these do, at 95 % confidence; "
-        f"a defect of 1 % of them had a chance of {missed} to be missed"
+        f"0 of {count} differ: with 95 % confidence, at most {share} of such connections do; "
+        f"a defect of 1 % of them goes unnoticed with a probability of {missed}"
     )
 
 
@@ -382,7 +382,7 @@ def test_a_pass_says_how_much_it_proves() -> None:
 def test_nobodys_address_is_told_as_such() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     said = verdict(path_check, answer(path_check.path, NOBODY[Family.IPV4]))
-    assert "nobody we know" in said.observed
+    assert "unknown address" in said.observed
 
 
 def test_evidence_is_read_once() -> None:

@@ -34,14 +34,14 @@ def test_a_path_that_was_probed_too_little_is_our_error() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     said = verdict(path_check, group(show(path_check.path, AddressClass.CLIENT), 199), samples=200)
     assert said.status is Status.ERROR
-    assert said.reason == "199 probes were made where 200 were asked"
+    assert said.reason == "199 probes were made instead of 200"
 
 
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
         ({"peer_address_raw": "::ffff:198.51.100.1"}, "its socket saw"),
-        ({"peer_address": "not an address"}, "no readable addresses"),
+        ({"peer_address": "not an address"}, "no valid addresses"),
         ({"nonce": "of another probe"}, "of another probe"),
         ({"nonce": None}, "nonce None"),
         ({"local_address": "fd00::1"}, "another IP family"),
@@ -82,7 +82,7 @@ def test_a_control_that_was_probed_too_little_is_our_error(identity: str, number
     few = as_many(evidence().observations[control.key], SAMPLES)[:-1]
     said = judge(path_check, changed_evidence({control.key: few}))
     assert said.status is Status.ERROR
-    assert said.reason == f"2 probes were made where 3 were asked (on {control.key}, a control)"
+    assert said.reason == f"2 probes were made instead of 3 (on {control.key}, a control)"
 
 
 @pytest.mark.parametrize(("identity", "number"), CONTROLS)
@@ -118,7 +118,7 @@ def test_a_source_port_twice_is_one_connection_less() -> None:
     twice = [replace(show(path_check.path, AddressClass.CLIENT), seq=seq) for seq in range(SAMPLES)]
     said = judge(path_check, changed_evidence({path_check.path.key: twice}))
     assert said.status is Status.ERROR
-    assert said.reason == "3 probes had only 1 source ports: they were not as many connections"
+    assert said.reason == "3 probes had only 1 source ports, so they were fewer connections"
     control = path_check.controls[0].path
     twice = [replace(show(control, AddressClass.CLIENT), seq=seq) for seq in range(SAMPLES)]
     assert judge(path_check, changed_evidence({control.key: twice})).status is Status.ERROR
@@ -134,10 +134,10 @@ def test_a_source_port_twice_is_found_among_what_is_told_as_groups() -> None:
         said = judge(path_check, made)
         assert said.status is status
         if status is Status.ERROR:
-            assert said.reason == "200 probes had only 189 source ports: they were not as many connections"
+            assert said.reason == "200 probes had only 189 source ports, so they were fewer connections"
         else:
             assert f"0 of {200 - again} differ" in said.sees
-            told = f"{again} of 200 set aside: the source port of an earlier one, so no connection of its own"
+            told = f"{again} of 200 set aside: reused the source port of an earlier connection"
             assert (told in said.sees) is bool(again)
 
 
@@ -166,12 +166,12 @@ def in_doubt(path: Path, how: str, seq: int) -> Observation:
     return answer(path, OWN, seq, pod=None)
 
 
-@pytest.mark.parametrize("how", ["the prober failed", "its socket saw", "which pod it is"])
+@pytest.mark.parametrize("how", ["the prober failed", "its socket saw", "its own pod"])
 @pytest.mark.parametrize("identity", [OUTSIDE_LOCAL, OUTSIDE_BARE])
 def test_a_doubtful_connection_costs_itself_on_a_checks_path_and_on_its_controls(how: str, identity: str) -> None:
     path_check = by_id(identity)
     for path in dict.fromkeys(path_check.paths):
-        if path.entry.kind is EntryKind.NODE_LISTENER and how == "which pod it is":
+        if path.entry.kind is EntryKind.NODE_LISTENER and how == "its own pod":
             continue  # a reference listener is known by its node
         (healthy, *_) = evidence().observations[path.key]
         for doubtful, status in ((1, Status.PASS), (10, Status.PASS), (11, Status.ERROR)):
@@ -179,7 +179,7 @@ def test_a_doubtful_connection_costs_itself_on_a_checks_path_and_on_its_controls
             said = verdict(path_check, also=[*spoilt, group(healthy, 200 - doubtful)])
             assert said.status is status
             if status is Status.ERROR:
-                assert said.reason.startswith("11 of 200 are in doubt, among them: ")
+                assert said.reason.startswith("11 of 200 connections are in doubt, most: ")
                 assert how in said.reason
             else:
                 assert f"{doubtful} of 200 set aside: " in said.sees
@@ -212,6 +212,6 @@ def test_one_socket_has_one_source_port_and_says_so() -> None:
 def test_an_echo_server_that_does_not_know_its_pod_is_our_error(pod: str | None) -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     said = verdict(path_check, answer(path_check.path, OWN, pod=pod))
-    assert (said.status, said.reason) == (Status.ERROR, "the echo server does not know which pod it is")
+    assert (said.status, said.reason) == (Status.ERROR, "the echo server does not know its own pod")
     sibling = by_id(OUTSIDE_BARE).controls[1].path
     assert verdict(by_id(OUTSIDE_BARE), also=[answer(sibling, OWN, pod=pod)]).status is Status.ERROR

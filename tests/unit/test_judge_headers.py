@@ -40,7 +40,7 @@ def test_a_wrong_address_in_a_header_fails(identity: str, address: str) -> None:
     path_check = by_id(identity)
     said = verdict(path_check, proxied(path_check, **header(path_check.told, address)))
     assert said.status is Status.FAIL
-    assert f"was told {address or 'no address'} in {path_check.told.value}" in said.reason
+    assert f"the backend got {address or 'no address'} in {path_check.told.value}" in said.reason
     assert OWN in said.reason
 
 

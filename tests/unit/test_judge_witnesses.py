@@ -91,10 +91,10 @@ def test_what_packets_did_not_tell_apart_rests_on_the_echo_server() -> None:
     said = verdict(path_check, *sampled(path_check.path, 4), witnesses=seen, blind="")
     assert said.status is Status.PASS
     assert said.witnesses == (
-        "echo server, and packets of 3 of 200 connections; packets do not tell 1 more apart from others"
+        "echo server, and packets of 3 of 200 connections; the packets of 1 more cannot be told apart from others"
     )
     alone = verdict(path_check, *sampled(path_check.path, 4), witnesses={path_check.path.key: [apart]}, blind="")
-    assert alone.witnesses == "echo server only: packets do not tell 1 of its connections apart from others"
+    assert alone.witnesses == "echo server only: the packets of 1 of its connections cannot be told apart from others"
 
 
 def delivered(path_check: PathCheck) -> dict[str, list[Witness]]:
@@ -106,7 +106,7 @@ def test_a_silent_check_whose_packets_reach_a_backend_fails() -> None:
     path_check = by_id(OUTSIDE_BARE)
     said = verdict(path_check, witnesses=delivered(path_check), blind="")
     assert said.status is Status.FAIL
-    assert "packets went to a backend: worker-b eth0" in said.reason
+    assert "packets reached a backend: worker-b eth0" in said.reason
 
 
 def test_packets_that_reach_a_backend_may_be_a_known_difference() -> None:

@@ -180,17 +180,17 @@ def test_how_it_was_decided_is_told() -> None:
     assert (clb.value, clb.decided) == ("70 s", "(N+1) x period of aws-clb, derived")
     nothing = detect(KNOWN, KIND, [])
     assert "load-balancer.bound" not in nothing.facts()
-    assert (nothing.fact.value, nothing.fact.decided) == ("unknown", "nothing on kind by a known name")
+    assert (nothing.fact.value, nothing.fact.decided) == ("unknown", "no known load balancer on kind")
 
 
 def test_what_is_told_overrides_what_is_found_and_the_fact_says_both() -> None:
     seen = detect(KNOWN, GKE, [], named("gke-rbs"))
     assert seen.profiles == (named("gke-rbs"),)
-    assert seen.fact.decided == "--provider; found: gke-legacy (what a Service gets on gke)"
+    assert seen.fact.decided == "--provider; detected: gke-legacy (the default on gke)"
     assert of_words(seen) == [], "a variant of what is found"
     later = look_again(KNOWN, seen, [], [service(finalizers=("gke.networking.io/l4-netlb-v2",))])
     assert later.told
-    assert later.fact.decided == "--provider; found: gke-rbs (the Services' finalizer gke.networking.io/l4-netlb-v2)"
+    assert later.fact.decided == "--provider; detected: gke-rbs (the Services' finalizer gke.networking.io/l4-netlb-v2)"
 
 
 # ------------------------------------------------------------------------------------------------ contradictions
@@ -204,7 +204,7 @@ def sentences(found: list[Any]) -> list[str]:
 
 def test_a_provider_that_cannot_be_is_a_finding() -> None:
     assert sentences(of_words(told("aks", EKS))) == [
-        "platform: --provider says aks, which is of aks or azure; the nodes are of eks "
+        "platform: --provider says aks, which belongs to aks or azure; the nodes are on eks "
         "(kubelet version …-eks-… of 1 node)"
     ]
     assert of_words(told("aks", BARE)) == [], "nobody knows what these are"
@@ -213,7 +213,7 @@ def test_a_provider_that_cannot_be_is_a_finding() -> None:
 
 def test_another_one_than_is_found_is_a_finding() -> None:
     assert sentences(of_words(told("kube-vip", KIND, ("metallb-system/speaker",)))) == [
-        "profile: --provider says kube-vip; what is found is metallb-bgp or metallb-l2 (pods of metallb-system/speaker)"
+        "profile: --provider says kube-vip; detected: metallb-bgp or metallb-l2 (pods of metallb-system/speaker)"
     ]
     assert of_words(told("metallb-l2", KIND, ("metallb-system/speaker",))) == []
 
@@ -241,7 +241,7 @@ def test_how_a_vip_is_announced_may_contradict(name: str, ingress: str, about: s
 def test_a_vip_of_a_family_that_is_said_not_to_be_carried_is_a_finding(families: str, said: list[str]) -> None:
     found = of_vips(told("gce"), {Family(each) for each in families.split()})
     assert [each.about for each in found] == said
-    assert [each.sentence for each in found] == ["gce carries no IPv6; Services of ours have such VIPs"] * len(said)
+    assert [each.sentence for each in found] == ["gce does not support IPv6; our Services have such VIPs"] * len(said)
 
 
 def counted(**local: int) -> Behaviour:
@@ -269,7 +269,7 @@ def test_a_public_address_where_load_balancers_were_to_be_internal_is_a_finding(
     [
         ("gke-rbs", counted(client=9), ""),
         ("gke-rbs", counted(other=9),
-         "class: gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as of a proxy"),
+         "class: gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as behind a proxy"),
         ("gke-rbs", counted(node=9), "source: gke-rbs keeps the client's address under Local; pods saw a node"),
         ("gke-rbs", counted(client=8, node=1), ""),
         ("gke-rbs", counted(), ""),
@@ -289,12 +289,12 @@ def test_whose_address_pods_see_may_contradict(name: str, seen: Behaviour, said:
     [
         ("gke-legacy", 8.02, ""),
         ("gke-legacy", None, ""),
-        ("gke-legacy", 3.0, "period: gke-legacy asks every 8 s; packets show 3 s"),
+        ("gke-legacy", 3.0, "period: gke-legacy probes every 8 s; packets show 3 s"),
         ("metallb-l2", 1.0, "checks: metallb-l2 makes no health checks; packets show one every 1 s"),
         (
             "octavia-amphora",
             5.0,
-            "checks: octavia-amphora makes none unless it is asked to; packets show one every 5 s",
+            "checks: octavia-amphora makes health checks only on request; packets show one every 5 s",
         ),
         ("octavia-amphora-monitor", 5.0, ""),
     ],
@@ -331,8 +331,14 @@ def observed(path: Any, address: str) -> Observation:
         (["aws-clb"], "hostname", None, "proxy", "aws-clb"),
         (["gke-rbs"], "Proxy", None, "proxy", "ipMode Proxy in the Services' status"),
         ([], "VIP", None, "forwarder", "ipMode VIP in the Services' status, or none, which means the same"),
-        ([], "hostname", None, "unknown", "neither the Services' status nor packets tell"),
-        (["gke-rbs"], "VIP", counted(other=3), "proxy", "under Local pods saw 203.0.113.9, and never the client"),
+        ([], "hostname", None, "unknown", "neither the Services' status nor packets show it"),
+        (
+            ["gke-rbs"],
+            "VIP",
+            counted(other=3),
+            "proxy",
+            "under Local pods saw 203.0.113.9, never the client's own address",
+        ),
         (["aws-clb"], "hostname", counted(client=3), "forwarder", "under Local pods saw the client's own address"),
         (["gke-rbs"], "VIP", counted(node=3), "unknown", "under Local pods saw a node"),
         (["gke-rbs"], "VIP", counted(), "forwarder", "gke-rbs"),
@@ -435,7 +441,7 @@ def test_what_was_only_found_is_a_hint_where_no_vip_came(families: str, spec: Js
     made = Testbed(QUIET, "run", "image", {}, {}, balancer=single)
     said = made._why_no_vip(asked(families, **spec), Family(families))
     assert said.startswith("no VIP came within 60 s: ")
-    assert ("--provider gce says so" in said) is known
+    assert ("confirm that with --provider gce" in said) is known
 
 
 @pytest.mark.parametrize(("nodes", "seconds"), [(KIND, 330), (BARE, 330), (EKS, 900), (GKE, 900)], ids=str)
@@ -519,7 +525,7 @@ def test_services_of_another_class_say_nothing_of_the_clusters_own(tmp_path: Pat
 
 # ------------------------------------------------------------------------------------------------------ the reports
 def test_a_contradiction_is_told_once_wherever_people_read(tmp_path: Path) -> None:
-    sentence = "gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as of a proxy"
+    sentence = "gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as behind a proxy"
     said: list[str] = []
 
     def note(run: Run) -> None:

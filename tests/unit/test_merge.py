@@ -202,7 +202,7 @@ def test_parts_that_are_partial_are_conformant_together() -> None:
     runs = [run_of([said("a", P)], left_out=1, name="1"), run_of([said("b", P)], left_out=1, name="2")]
     assert [run.conclusion.result for run in runs] == ["partial", "partial"]
     merged = merge_shards(runs)
-    assert merged.sentence.startswith("CONFORMANT: all 2 core checks that could be asked are as required; ")
+    assert merged.sentence.startswith("CONFORMANT: all 2 core checks that could run are as required; ")
     assert merged.exit_code is ExitCode.CONFORMANT
     assert merge_shards(runs[:1]).worst.conclusion.result == "partial"
 

@@ -185,7 +185,7 @@ class ServesOn(LiveWorld):
 @pytest.mark.parametrize("serves", [0, 9])
 def test_a_pod_that_serves_on_is_given_the_time_for_it(monkeypatch: pytest.MonkeyPatch, serves: int) -> None:
     monkeypatch.setattr(drive, "BACK", replace(drive.BACK, seconds=0.1))
-    with nullcontext() if serves else pytest.raises(HarnessError, match="was not there again"):
+    with nullcontext() if serves else pytest.raises(HarnessError, match="to exist again"):
         with driven(ServesOn(), 6, serves=serves) as driver:
             pass
         assert len({change.number for change in driver.changes}) == len(driver.steps)

@@ -32,7 +32,7 @@ def test_a_clock_that_goes_on_tells_when_it_was_asked(monkeypatch: pytest.Monkey
 def test_a_clock_that_was_stepped_tells_nothing(monkeypatch: pytest.MonkeyPatch, step: float, told: str) -> None:
     hearing = heard(monkeypatch, step)
     assert hearing.end() == {"checked": []}
-    assert hearing.trouble == f"the clock was stepped by {told} while packets were captured"
+    assert hearing.trouble == f"the clock jumped by {told} during the packet capture"
 
 
 def heard(monkeypatch: pytest.MonkeyPatch, step: float) -> Hearing:

@@ -38,8 +38,8 @@ def test_the_least_loss_that_is_seen_is_told() -> None:
     assert still.least_blamed == 7
     assert Rest(2600, 7, 2600, 0).blames
     assert not Rest(2600, 6, 2600, 0).blames
-    assert "a loss of 0.45% and more is seen with 95%" in still.sees
-    assert "no loss can be told" in Rest(2600, 0, LEAST_CONTROL - 1, 0).sees
+    assert "a loss of 0.45% or more is detected with a probability of 95%" in still.sees
+    assert "cannot be told from those of the control" in Rest(2600, 0, LEAST_CONTROL - 1, 0).sees
 
 
 def test_losses_without_a_control_stay_open() -> None:

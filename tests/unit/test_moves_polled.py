@@ -106,7 +106,7 @@ def test_a_login_that_is_missing_is_told_once_and_nobody_is_asked_again(tmp_path
     assert len(fake.asked) == 1
     assert asks.views(Balancer.DEFAULT) == {}
     (line,) = asks.lines({})
-    assert "(gce) can't be had" in line
+    assert "(gce) is not available" in line
     assert "hint: gcloud auth login" in line
 
 
@@ -148,8 +148,8 @@ def test_the_view_after_the_moves_is_asked_for_until_it_is_right() -> None:
     assert view.asked == [f"ns/{LOCAL}"] * 4 + [f"ns/{CLUSTER}"] * 2
     assert asks.views(Balancer.ECMP) == {}
     assert asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).judge()})[-2:] == [
-        "  after the moves, Cluster: 3 of 3 (100 %) of the nodes healthy, as it should be",
-        "  after the moves, Local: 1 of 3 (33 %) of the nodes healthy, as it should be",
+        "  after the endpoint changes, Cluster: 3 of 3 (100 %) of the nodes healthy, as expected",
+        "  after the endpoint changes, Local: 1 of 3 (33 %) of the nodes healthy, as expected",
     ]
 
 
@@ -159,7 +159,7 @@ def test_a_view_that_stays_wrong_is_given_as_it_is() -> None:
     view = asks.views(Balancer.DEFAULT)[What.VIEW_LOCAL]
     assert (view.healthy, view.should) == ({"worker", "worker2"}, {"worker"})
     told = asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).judge()})[-1]
-    assert told.endswith("Local: 2 of 3 (67 %) of the nodes healthy, where it should be 1 of 3 (33 %)")
+    assert told.endswith("Local: 2 of 3 (67 %) of the nodes healthy, expected 1 of 3 (33 %)")
     assert What.VIEW_CLUSTER not in asks.views(Balancer.DEFAULT)
 
 
@@ -214,9 +214,9 @@ def test_the_summary_tells_how_many_changes_were_shown() -> None:
         asks._take(Poll(at, at + 1, LOCAL, states))
     asks._take(Poll(first.cause + 4, first.cause + 5, LOCAL, trouble="Too much."))
     said = asks.lines({Balancer.DEFAULT: judge})
-    assert "asked 3 times" in said[0]
-    assert "1 of them in vain" in said[0]
-    assert said[1] == f"  1 of {len(result.changes)} changes were shown, the last after 3 s at most"
+    assert "polled 3 times" in said[0]
+    assert "1 of them without an answer" in said[0]
+    assert said[1] == f"  polls showed 1 of {len(result.changes)} endpoint changes, each within 3 s"
     assert asks.lines({}) == []
 
 

@@ -155,7 +155,7 @@ def test_the_summary_of_checks_without_paths_has_no_matrix_and_counts_them() -> 
     assert "a section" in lines
     assert "core             1 check:  1 pass" in lines
     assert lines[-3:] == [
-        "CONFORMANT: the one core check that could be asked is as required",
+        "CONFORMANT: the one core check that could run is as required",
         "  core: all 1 as required",
-        "  asked: 1 of the catalogue's 1 core check (100 %)",
+        "  coverage: 1 of the catalogue's 1 core check (100 %)",
     ]

@@ -98,8 +98,8 @@ def test_fewer_checks_need_fewer_load_balancers() -> None:
 def test_what_is_not_carried_is_unsupported() -> None:
     made = of("gce", families=BOTH)
     carries = "needs load-balancer.carries"
-    sctp = made.unsupported[f"{carries}.sctp: gce carries no SCTP"]
-    six = made.unsupported[f"{carries}.ipv6: gce carries no IPv6"]
+    sctp = made.unsupported[f"{carries}.sctp: gce does not support SCTP"]
+    six = made.unsupported[f"{carries}.ipv6: gce does not support IPv6"]
     assert all(".sctp." in check.id for check in sctp)
     assert len(sctp) > 10
     assert all("ipv6" in check.id for check in six)
@@ -114,9 +114,11 @@ def test_what_was_only_found_is_not_told_what_it_cannot_carry() -> None:
     sure, guess = (
         work_of(CHECKS, ground, [named("gce")], 200, 30, sure=sure) for ground, sure in ((told, True), (unsaid, False))
     )
-    assert any("gce carries no SCTP" in why for why in sure.unsupported)
-    assert not any("gce carries no SCTP" in why for why in guess.unsupported)
-    assert any(limit.why == "gce carries no SCTP" and checks for limit, checks in guess.limited), "told all the same"
+    assert any("gce does not support SCTP" in why for why in sure.unsupported)
+    assert not any("gce does not support SCTP" in why for why in guess.unsupported)
+    assert any(limit.why == "gce does not support SCTP" and checks for limit, checks in guess.limited), (
+        "told all the same"
+    )
     assert len(guess.asked) > len(sure.asked)
 
 
@@ -142,7 +144,7 @@ def test_a_run_and_a_plan_take_the_same_checks_for_unsupported(profile: LoadBala
         check = next(check for check in CHECKS if check.id in by_run)
         verdict = give_verdict(check, everything, {}, lambda: undecided(check, "it was asked"))
         assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False), "the load balancer lacks it, not we"
-        assert f"{profile.name} carries no" in verdict.reason
+        assert f"{profile.name} does not support" in verdict.reason
 
 
 def test_what_was_found_silences_no_check_and_what_was_told_does() -> None:

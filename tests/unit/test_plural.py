@@ -46,9 +46,9 @@ def test_a_number_and_what_it_counts(number: int, words: tuple[str, ...], told: 
     [
         (Status.FAIL, "1 check fails"),
         (Status.FLAKY, "1 check is flaky"),
-        (Status.ERROR, "1 check could not be judged through our own fault"),
+        (Status.ERROR, "1 check could not be judged due to an error of esipp"),
         (Status.INCONCLUSIVE, "1 core check could not be decided"),
-        (Status.PASS, "the one core check that could be asked is as required"),
+        (Status.PASS, "the one core check that could run is as required"),
     ],
 )
 def test_the_last_word_of_one_check(status: Status, told: str) -> None:
@@ -63,10 +63,8 @@ def test_the_last_word_of_one_check(status: Status, told: str) -> None:
 
 def test_one_core_check_that_was_left_out() -> None:
     check = next(check for check in some_checks() if check.level is Level.CORE)
-    assert conclude([verdict(check, Status.PASS)], 1).why == "no check that binds fails, but 1 core check was left out"
-    assert (
-        conclude([verdict(check, Status.PASS)], 2).why == "no check that binds fails, but 2 core checks were left out"
-    )
+    assert conclude([verdict(check, Status.PASS)], 1).why == "no binding check fails, but 1 core check was left out"
+    assert conclude([verdict(check, Status.PASS)], 2).why == "no binding check fails, but 2 core checks were left out"
 
 
 @pytest.mark.parametrize("status", [Status.FAIL, Status.KNOWN, Status.UNSUPPORTED, Status.INCONCLUSIVE])

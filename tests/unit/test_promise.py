@@ -28,7 +28,7 @@ def test_the_user_goes_before_the_profile() -> None:
     gke = named("gke-legacy")
     assert gke.bound is not None
     assert (promise_of([gke], sure=True, bound=7.5).seconds, promise_of([gke], sure=True).seconds) == (7.5, gke.bound)
-    assert promise_of([gke], sure=True, bound=7.5).words == f"bound 7.50 s by {BY_USER}"
+    assert promise_of([gke], sure=True, bound=7.5).words == f"bound 7.50 s from {BY_USER}"
     assert "profile gke-legacy (--provider): (N+1) x period, N=" in promise_of([gke], sure=True).words
 
 
@@ -44,7 +44,7 @@ def test_where_several_fit_all_of_them_promise_and_the_longest_counts() -> None:
     assert promise_of(both, sure=False).seconds == max(each.bound or 0.0 for each in both)
     none = promise_of([*both, named("metallb-l2")], sure=False)
     assert none.seconds is None
-    assert "has no bound, and no --bound was given" in none.source
+    assert "has no bound, and --bound is not set" in none.source
     assert promise_of([], sure=False).seconds is None
     assert not promise_of([], sure=False).known
 
@@ -81,7 +81,7 @@ def test_a_profile_of_the_users_own_may_state_a_bound(tmp_path: Path) -> None:
     file.write_text(text.format("4.5"))
     promise = promise_of([read_file(file)], sure=True)
     assert (promise.seconds, promise.spreads) == (4.5, False)
-    assert promise.words == "bound 4.50 s by profile ours (--provider): its own bound"
+    assert promise.words == "bound 4.50 s from profile ours (--provider): its own bound"
     file.write_text(text.format("-1"))
     with pytest.raises(PreflightError, match=r"steering\.bound"):
         read_file(file)

@@ -231,17 +231,17 @@ def evidence_of_another_form(records: Records) -> None:
 
 
 DAMAGES = [
-    (another_level, "of another level than their checks"),
+    (another_level, "another level than their checks"),
     (nothing_seen, "pass without a probe"),
-    (seen_less_often, "count other probes than there are"),
-    (shown_what_must_not_be, "show what they do not accept"),
-    (other_counts, "counts other verdicts"),
-    (a_list_for_a_name, "name: not a text"),
+    (seen_less_often, "count another number of probes than recorded"),
+    (shown_what_must_not_be, "with a result that they do not accept"),
+    (other_counts, "counts do not match the verdicts"),
+    (a_list_for_a_name, "name: not a string"),
     (no_number, "started: a number out of range"),
     (too_large_a_number, "seq: a number out of range"),
     (no_moment, "at: a number out of range"),
     (no_number_among_evidence, "status: a number out of range"),
-    (a_field_more, "nobody knows 'status '"),
+    (a_field_more, "unknown field 'status '"),
     (nested_too_deep, "nested too deep"),
     (drop_end, "no closing record"),
     (drop_a_verdict, "no verdict"),
@@ -255,11 +255,11 @@ DAMAGES = [
     (a_word_nobody_knows, "green"),
     (a_number_that_is_none, "is damaged"),
     (a_record_nobody_knows, "is not a record"),
-    (a_check_twice, "names a check twice"),
-    (evidence_of_another_form, "the evidence of health checks is not of the form"),
+    (a_check_twice, "lists a check twice"),
+    (evidence_of_another_form, "the evidence of health checks has an unknown form"),
     (a_better_end, "the verdicts say nonconformant"),
     (a_better_exit_code, "the verdicts say nonconformant (1)"),
-    (an_interrupted_run_that_is_fine, "all is well"),
+    (an_interrupted_run_that_is_fine, "with exit code 0"),
 ]
 
 
@@ -327,7 +327,7 @@ def test_many_faults_are_told_in_few_lines(healthy: Path, tmp_path: Path) -> Non
         ("nonsense\n", "does not begin with the header"),
         ('{"record": "fact"}\n', "does not begin with the header"),
         ("[1, 2]\n", "does not begin with the header"),
-        ('{"record": "header", "schema": 3, "suite": "0.0.9"}\n', "is of ledger schema 3, written by esipp 0.0.9"),
+        ('{"record": "header", "schema": 3, "suite": "0.0.9"}\n', "has ledger schema 3, written by esipp 0.0.9"),
         ('{"record": "header", "schema": 5, "suite": "0.1.0"}\n', "is damaged"),
         ("\x00\x01\n", "does not begin with the header"),
     ],
@@ -340,9 +340,9 @@ def test_what_is_no_ledger_of_ours_is_refused_in_a_sentence(tmp_path: Path, text
 
 
 def test_no_ledger_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(PreflightError, match="There is no ledger"):
+    with pytest.raises(PreflightError, match="Cannot read a ledger"):
         read_run(tmp_path)
-    with pytest.raises(PreflightError, match="There is no ledger"):
+    with pytest.raises(PreflightError, match="Cannot read a ledger"):
         read_run(tmp_path / "nowhere")
 
 
@@ -366,7 +366,7 @@ def test_half_a_character_is_told_as_one_that_files_can_hold(healthy: Path, tmp_
 @pytest.mark.parametrize("path", ["/dev/zero", "x" * 300, "loop"])
 def test_what_is_no_file_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    with pytest.raises(PreflightError, match="There is no ledger to read"):
+    with pytest.raises(PreflightError, match="Cannot read a ledger"):
         read_run(tmp_path / path)
 
 
@@ -379,5 +379,5 @@ def test_verdicts_of_other_checks_are_nobodys(healthy: Path, tmp_path: Path, com
 
 def test_no_pipe_is_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ledger.jsonl")
-    with pytest.raises(PreflightError, match="it is no file"):
+    with pytest.raises(PreflightError, match="it is not a file"):
         read_run(tmp_path)

@@ -113,7 +113,7 @@ def test_decisions_come_until_it_is_closed_and_signs_of_life_do_not(fake: FakeAd
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("{", "stopped telling"), (json.dumps({"seq": 9, "kind": "lost", "lost": 4}), "forgotten 4 decisions")],
+    [("{", "stopped reporting"), (json.dumps({"seq": 9, "kind": "lost", "lost": 4}), "dropped 4 decisions")],
 )
 def test_what_is_missed_is_told_by_check_and_close(fake: FakeAdmin, line: str, said: str) -> None:
     fake.lines = ["", line]
@@ -128,7 +128,7 @@ def test_a_stream_that_ends_by_itself_is_trouble(fake: FakeAdmin) -> None:
     stream = fake.balancer.stream(0, lambda _: None)
     fake.end.set()
     stream._thread.join(PATIENCE)
-    with pytest.raises(HarnessError, match="ended its stream"):
+    with pytest.raises(HarnessError, match="closed its stream"):
         stream.close()
 
 

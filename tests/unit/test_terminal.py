@@ -62,7 +62,7 @@ def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
     assert max(len(line) for line in lines) <= WIDTH
     core = sum(1 for c in CHECKS if c.level is Level.CORE and not c.features & set(NO_REFERENCE))
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
-    assert lines[last] == f"CONFORMANT: all {core:,} core checks that could be asked are as required"
+    assert lines[last] == f"CONFORMANT: all {core:,} core checks that could run are as required"
     assert lines[last + 1] == f"  core: all {core:,} as required"
     assert any(line.startswith("  extended: all ") for line in lines[last:])
     assert any(line.startswith("  informational: ") and line.endswith(" recorded") for line in lines[last:])
@@ -178,12 +178,12 @@ def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_
     failing = sum(1 for verdict in judged(changes).values() if verdict.status is Status.FAIL)
     assert failing > 40
     assert text.count("FAIL (core)") == 1
-    assert text.count("an address of nobody in this run") == 1
+    assert text.count("the address is unknown to this run") == 1
     assert "only over UDP, not SCTP or TCP" in text
     assert f"{failing - 1} more checks have this cause" in text
     assert f"and {failing - 6} more (see the ledger)" in text
     told_of_each = text.partition("INCONCLUSIVE")[0]  # checks whose control is gone come after
-    assert told_of_each.count("nobody we know x3") == 6
+    assert told_of_each.count("unknown address x3") == 6
     lines = failures(TOLD, judged(changes), "esipp run")
     first = next(number for number, line in enumerate(lines) if line.startswith("INCONCLUSIVE"))
     assert first < 35
@@ -277,5 +277,5 @@ def test_our_own_instrument_stands_in_a_section_of_its_own() -> None:
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
     assert begins < failed < last
     assert "  precision 0 of 3" in lines
-    assert any(line.startswith("  our own reference load balancer, outside of this verdict: ") for line in lines[last:])
+    assert any(line.startswith("  reference load balancer, not part of the result: ") for line in lines[last:])
     assert not any("reference-" in line for line in lines[:begins])

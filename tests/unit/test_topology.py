@@ -41,7 +41,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         ("10.244.4.6", AddressClass.POD, "client pod-on-other-node"),
         ("10.244.2.5", AddressClass.POD, "pod backend"),
         ("172.18.255.1", AddressClass.LOAD_BALANCER, "load balancer of loadbalancer-local-tcp"),
-        ("203.0.113.1", AddressClass.OTHER, "nobody we know"),
+        ("203.0.113.1", AddressClass.OTHER, "unknown address"),
     ],
 )
 def test_who_owns_an_address(seen: str, wanted: AddressClass, owner: str) -> None:

@@ -66,9 +66,9 @@ def test_the_moves_read_the_same_view_and_tell_the_share_of_nodes() -> None:
     word = looked(reference(scene.service_name(Balancer.ECMP)))
     assert word.views(Balancer.ECMP)[What.VIEW_LOCAL].healthy == {"worker2"}
     (head, cluster, local) = word.lines({})
-    assert head == "the balancer's own view (reference-ecmp), by its own word:"
-    assert f"Cluster: 0 of {len(KIND)} (0 %) of the nodes healthy, where it should be" in cluster
-    assert local.endswith(f"Local: 1 of {len(KIND)} (33 %) of the nodes healthy, as it should be")
+    assert head == "the load balancer's health view (reference-ecmp):"
+    assert f"Cluster: 0 of {len(KIND)} (0 %) of the nodes healthy, expected" in cluster
+    assert local.endswith(f"Local: 1 of {len(KIND)} (33 %) of the nodes healthy, as expected")
     assert ReferenceWord(reference(), "shop", KIND).lines({}) == []
 
 

@@ -45,13 +45,13 @@ def find(*answers: Answer, owner: Callable[[IPAddress], str] = lambda address: "
 def test_a_client_that_is_seen_as_itself_needs_one_word() -> None:
     found = find(answer("a", OWN), answer("a", OWN))
     assert (found.finding, str(found.seen)) == (Finding.DIRECT, OWN)
-    assert found.said == "outside-1 is seen by its own address 10.1.0.2 (node a): nothing rewrites it on the way"
+    assert found.said == "outside-1 reaches node a with its own address 10.1.0.2: nothing rewrites it on the way"
 
 
 def test_nat_needs_two_nodes() -> None:
     found = find(answer("a", NAT), answer("b", NAT))
     assert (found.finding, str(found.own), str(found.seen)) == (Finding.NAT, OWN, NAT)
-    assert found.said == "outside-1 stands behind NAT: its own address is 10.1.0.2, nodes a and b see 192.0.2.9"
+    assert found.said == "outside-1 is behind NAT: its own address is 10.1.0.2, and nodes a and b see 192.0.2.9"
     assert behind_nat([found], "outside-1") == {parse_address(OWN): parse_address(NAT)}
     assert behind_nat([found], "outside-2") == {}
 
@@ -59,14 +59,17 @@ def test_nat_needs_two_nodes() -> None:
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        ([], "reaches no reference listener over IPv4 (asked: a, b)"),
-        ([], "a firewall that admits nodePorts only hides them; open the nodes' TCP ports"),
-        ([answer("a", NAT)], "one word is no proof"),
-        ([answer("a", NAT), answer("b", OTHER)], "do not agree"),
-        ([answer("a", NAT), answer("b", OWN)], "do not agree"),
-        ([answer("a", NAT), answer("a", OTHER)], "when asked twice: a proxy, or NAT with several addresses"),
-        ([answer("a", OWN, claimed="a PROXY protocol header naming 10.1.0.2")], "a proxy stands between"),
-        ([answer("a", OWN), answer("b", "10.7.0.2", own="10.7.0.2")], "several addresses on its ways"),
+        ([], "reaches no control listener over IPv4 (dialled: a, b)"),
+        ([], "firewall that admits only nodePorts blocks them; open the nodes' TCP ports"),
+        ([answer("a", NAT)], "one witness is no proof"),
+        ([answer("a", NAT), answer("b", OTHER)], "with different addresses"),
+        ([answer("a", NAT), answer("b", OWN)], "with different addresses"),
+        (
+            [answer("a", NAT), answer("a", OTHER)],
+            "with the addresses 192.0.2.10 and 192.0.2.9: a proxy, or NAT with several addresses",
+        ),
+        ([answer("a", OWN, claimed="a PROXY protocol header naming 10.1.0.2")], "a proxy is between"),
+        ([answer("a", OWN), answer("b", "10.7.0.2", own="10.7.0.2")], "dials the nodes from several addresses"),
         ([answer(node, NAT, own="9.9.9.9") for node in "ab"], "has the public address 9.9.9.9"),
     ],
 )
@@ -78,7 +81,7 @@ def test_what_proves_nothing(answers: list[Answer], words: str) -> None:
 
 def test_where_no_listener_stands_nobody_is_asked() -> None:
     found = decide("outside-1", Family.IPV6, [], [], lambda address: "")
-    assert found.said == "no node has a reference listener that outside-1 could ask over IPv6"
+    assert found.said == "no node has a control listener that outside-1 could dial over IPv6"
 
 
 def test_an_address_of_the_cluster_is_never_the_client_s() -> None:
@@ -93,7 +96,7 @@ def test_an_address_of_the_cluster_is_never_the_client_s() -> None:
     ):
         found = find(answer("a", address), answer("b", address), owner=owners.of)
         assert found.finding is Finding.UNPROVEN
-        assert f"the address of {whose}: something rewrites it" in found.said
+        assert f"the address of {whose}: something on the way rewrites it" in found.said
     assert find(answer("a", NAT), answer("b", NAT), owner=owners.of).finding is Finding.NAT
 
 

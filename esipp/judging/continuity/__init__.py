@@ -1,1 +1,1 @@
-"""Steady traffic while something is done to its pods, nodes or the cluster, judged."""
+"""Judges of continuity: steady traffic during actions on its pods, nodes and the cluster."""

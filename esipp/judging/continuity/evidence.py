@@ -1,4 +1,4 @@
-"""Everything that was seen while traffic flowed: on one clock, way by way, and what was done when. No I/O."""
+"""The evidence of continuity: all requests on one clock, way by way, and the time of each disruption. No I/O."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ from esipp.judging.promise import Bound
 from esipp.judging.topology import IPAddress
 
 Asked = tuple[Way, Family]
-"""What is asked all the time: a way, over one family."""
+"""A stream of steady requests: a way, over one family."""
 
 
 class Exchange(NamedTuple):
-    """One exchange on a connection that lasts: ``number`` tells the connections apart.
+    """One exchange on an established connection: ``number`` tells the connections apart.
 
-    ``lost`` is when the connection was lost, where that was not during the exchange that tells of it.
+    ``lost`` is when the connection was lost, if not during the exchange that reports the loss.
     """
 
     number: tuple[int, int]
@@ -31,9 +31,9 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Break:
-    """A connection that broke: between its last answer and ``at``. ``pod`` had answered on it, and seen ``source``.
+    """A connection that broke between its last answer and ``at``; ``pod`` had answered on it, and seen ``source``.
 
-    ``sample`` is the exchange that tells of it.
+    ``sample`` is the exchange that reports the break.
     """
 
     since: float
@@ -44,7 +44,7 @@ class Break:
 
 
 class Steer(NamedTuple):
-    """The balancer's own word that it changed the nodes it sends requests to."""
+    """The load balancer's report that it changed the nodes to which it sends requests."""
 
     at: float
     family: str
@@ -54,19 +54,19 @@ class Steer(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """When something was done.
+    """The time window of one phase.
 
     Args:
-        phase: what.
+        phase: the phase.
         began: before anything was done.
-        until: when traffic had settled afterwards, or was waited for no longer.
-        happened: when it had been done and proven; ``ended``: when it was undone, or complete.
-        causes: the moments of the single changes in it, from which gaps are counted.
-        either: from when to when either policy's source is right.
-        returned: when the API server had taken the return to Local, of all services.
-        words: what proves that it happened.
-        trouble: why it says nothing: it did not happen, or was not proven.
-        unsettled: which ways did not answer again in time.
+        until: when traffic had settled afterwards, or the wait for that timed out.
+        happened: when the action was done and proven; ``ended``: when it was undone, or complete.
+        causes: the times of the single changes in it, from which gaps are counted.
+        either: the times in which either policy's source is right.
+        returned: when the API server had accepted the return to Local of all Services.
+        words: the proof that the action happened.
+        trouble: why the window proves nothing: the action did not happen, or was not proven.
+        unsettled: the ways that did not answer again in time.
     """
 
     phase: Phase
@@ -97,7 +97,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Places:
-    """The nodes that play a part: two have a pod, one has none."""
+    """The nodes with a role: two have a pod, one has none."""
 
     endpoint: str
     other: str
@@ -106,25 +106,26 @@ class Places:
 
 @dataclass(frozen=True)
 class Seen:
-    """All of it.
+    """The whole evidence of the suite.
 
     Args:
-        places: which node is which.
-        streams: new connections, by way and family; ``lasting``: exchanges on connections that last.
-        control: the reference listener of the endpoint node: the same client and node, no service in the way.
+        places: the nodes by role.
+        streams: new connections, by way and family; ``lasting``: exchanges on established connections.
+        control: the control listener of the endpoint node: the same client and node, without a Service.
         others: those of other nodes, by node and family.
         health: the health checks of the nodes with pods, by family.
-        windows: what was done when; what falls into none of them is quiet.
-        marks: what our watch saw of the pods; ``nodes``: where each of them was.
-        steers: the balancer's own word, by way.
-        checking: the settings of the reference balancer's health checks, as it tells them.
-        bound: within what time the cluster's own load balancer must have left a node, where somebody promises that.
-        serves: seconds for which a pod serves on when it is told to end.
-        own: the client's addresses; ``of_nodes``: those of all nodes; ``of_balancer``: those of the reference balancer.
+        windows: the phases; all other time is quiet.
+        marks: the events of our pod watch; ``nodes``: the node of each pod.
+        steers: the load balancer's reports, by way.
+        checking: the settings of the reference load balancer's health checks, as it reports them.
+        bound: the promised time within which the cluster's own load balancer must have left a node.
+        serves: seconds for which a pod keeps serving after its deletion began.
+        own: the client's addresses; ``of_nodes``: those of all nodes; ``of_balancer``: those of the reference load
+            balancer.
         addresses: those of each node.
-        obstacles: why a way could not be asked. ``trouble``: why nothing was done at all.
-        since: when traffic had settled at first; what was before is not judged.
-        details: the prober's words on requests that had no answer, by stream and number.
+        obstacles: why a way could not be probed. ``trouble``: why nothing was done at all.
+        since: when traffic had first settled; nothing before is judged.
+        details: the prober's details on requests without an answer, by stream and number.
     """
 
     places: Places = field(default_factory=lambda: Places("", "", ""))
@@ -150,11 +151,11 @@ class Seen:
     addresses: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
 
     def owner(self, address: IPAddress) -> str:
-        """Whose address it is, of the nodes; empty for any other."""
+        """The node that holds an address; empty for any other address."""
         return next((node for node, own in self.addresses.items() if address in own), "")
 
     def window(self, phase: Phase) -> Window | None:
-        """When something was done; None where it was not, and for quiet, which is all else."""
+        """The window of a phase; None if it did not happen, and for quiet, which is all other time."""
         return next((each for each in self.windows if each.phase is phase), None)
 
     @cached_property
@@ -166,9 +167,9 @@ class Seen:
         return [(since, until) for since, until in zip(begins, ends, strict=True) if since < until]
 
     def phase_of(self, started: float, ended: float) -> Phase | None:
-        """In which phase something counts that took so long; None before anything counts.
+        """The phase of something that lasted from ``started`` to ``ended``; None before anything is judged.
 
-        What began in one belongs to it; else what ended in one, which may have touched it.
+        It belongs to the phase in which it began, or else to the one in which it ended, which may have affected it.
         """
         windows, begins = self._windows
         for at in (started, ended):
@@ -183,11 +184,11 @@ class Seen:
         return windows, [each.began for each in windows]
 
     def in_phase(self, phase: Phase, samples: Iterable[Sample]) -> list[Sample]:
-        """Those of these probes that count in a phase, in their order."""
+        """The probes of a phase, in their order."""
         return [sample for sample in samples if self.phase_of(sample.started, sample.ended) is phase]
 
     def breaks(self, asked: Asked) -> list[tuple[Phase | None, Break]]:
-        """The connections of a way that broke, and in which phase; one that could not be opened anew is no break."""
+        """The broken connections of a way and their phases; a failed attempt to reconnect is no break."""
         last: dict[tuple[int, int], Sample] = {}
         found = []
         for each in self.lasting.get(asked, ()):

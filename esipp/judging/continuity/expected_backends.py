@@ -1,4 +1,4 @@
-"""Which pod may answer when, and which node's pod: from what our watch saw of the pods. Pure."""
+"""Expected backends: when each pod may answer, and through which node, from the events of our pod watch. Pure."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,12 +10,12 @@ from esipp.judging.endpoint_change.samples import Sample, Stream
 from esipp.judging.endpoint_change.timeline import UNREADY_BESIDE, Mark
 
 EARLY = 1.0
-"""Seconds before our watch sees a pod ready in which it may answer: news take different ways."""
+"""Seconds before our watch reports a pod ready in which it may already answer: others may hear of it sooner."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A pod may answer from ``since`` on, until ``here`` where its own node decides, and ``elsewhere`` by others."""
+    """When a pod may answer: from ``since`` until ``here`` through its own node, until ``elsewhere`` through others."""
 
     since: float
     here: float = math.inf
@@ -23,7 +23,7 @@ class Span:
 
 
 def spans(marks: Iterable[Mark], nodes: Mapping[str, str], health: Iterable[Mapping[str, Stream]]) -> "Spans":
-    """When each pod may answer: ready, or serving while it ends; and for as long as proxies may take to follow."""
+    """When each pod may answer: while ready, or terminating and serving, plus the time that proxies may need."""
     checks = list(health)
     found: dict[str, list[Span]] = {}
     ending: set[str] = set()
@@ -39,7 +39,7 @@ def spans(marks: Iterable[Mark], nodes: Mapping[str, str], health: Iterable[Mapp
             here = max(told) + SLACK if told and max(told) < math.inf else mark.at + STALE
             own[-1] = Span(own[-1].since, here, mark.at + STALE)
         elif mark.what == UNREADY_BESIDE and own and own[-1].here < math.inf:
-            # whose health checks were asked had lost it sooner; this one's proxy begins to follow now
+            # the Service whose health checks were probed lost it sooner; the proxy follows for this one only now
             own[-1] = Span(own[-1].since, max(own[-1].here, mark.at + LATE), max(own[-1].elsewhere, mark.at + LATE))
         elif mark.what == "gone" and is_open:
             own[-1] = Span(own[-1].since, mark.at + LATE, mark.at + LATE)
@@ -50,14 +50,14 @@ Spans = dict[str, list[Span]]
 
 
 def told_503(stream: Stream | None, after: float) -> float:
-    """When a node first said 503 after a moment; infinite where it never did."""
+    """When a node first answered 503 after a time; infinite if it never did."""
     if stream is None:
         return math.inf
     return next((s.started for s in stream.samples if s.started >= after and s.outcome == "503"), math.inf)
 
 
 def misplaced(sample: Sample, allowed: Mapping[str, Sequence[Span]], local: bool, node: str = "") -> str:
-    """Why nobody may have given an answer like that; empty if it is all right.
+    """Why an answer comes from a wrong backend; empty if the backend is an expected one.
 
     Args:
         sample: an answered request.
@@ -66,19 +66,19 @@ def misplaced(sample: Sample, allowed: Mapping[str, Sequence[Span]], local: bool
         node: the only node whose pods may answer; empty for any.
     """
     if sample.pod not in allowed:
-        return f"{sample.pod or 'somebody'} was never to be asked"
+        return f"{sample.pod or 'an unknown pod'} is not a backend"
     if node and sample.node != node:
-        return f"node {node} handed it on to a pod of node {sample.node}"
+        return f"node {node} forwarded it to a pod on node {sample.node}"
     for span in allowed[sample.pod]:
         if span.since <= sample.ended and sample.started <= (span.here if local else span.elsewhere):
             return ""
-    return f"{sample.pod} was neither ready nor serving while it ends"
+    return f"{sample.pod} was neither ready nor terminating and serving"
 
 
 def terminating(seen: Seen, checks: Stream, since: float, until: float) -> list[tuple[str, float, float]]:
-    """The pods of the endpoint node that were told to end in a time: from when to when it serves by contract alone.
+    """The terminating pods of the endpoint node in a time span, each with the time in which only KEP-1669 protects it.
 
-    From the node's first 503 on, until the pod need not serve any longer; infinite where the node never said 503.
+    That time begins with the node's first 503 (infinite if there was none) and ends when the pod may stop serving.
     """
     found = []
     for mark in seen.marks:

@@ -1,4 +1,4 @@
-"""The judge of the continuity suite: from the timeline of all requests to a decision on each check. Pure."""
+"""The judge of continuity checks: from the timeline of all requests to a decision on each check. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,26 +24,26 @@ from esipp.judging.promise import Bound
 from esipp.judging.topology import IPAddress, parse_address
 
 LEAST = 5
-"""Requests in a phase without which nothing is said about it."""
+"""The fewest requests in a phase that allow a decision."""
 
 OURS = "error"
-"""The prober's word for trouble of its own: a source port that is taken, say."""
+"""The prober's outcome for an error of its own: a source port that is taken, for example."""
 
 MOST_ERRORS = 3
-"""Probes of a way that our prober had trouble of its own with, at most, in one phase."""
+"""The most probes of a way with an error of our prober in one phase."""
 
 MOST_GAP = 3.0
-"""Seconds without a single probe after which a stream proves nothing: this machine is too busy to ask."""
+"""Seconds without a single probe after which a stream proves nothing: this machine is too busy."""
 
 MOMENT = 0.4
-"""Seconds around a balancer's change of routes in which it breaks what is open."""
+"""Seconds around a load balancer's change of routes in which it breaks open connections."""
 
 MOST_MOVED = 2
-"""New connections that one change of a balancer's routes can meet while they are open, at most: they last for
-milliseconds, and begin a tenth of a second apart."""
+"""The most new connections that one change of a load balancer's routes can break: they last for milliseconds, and begin
+a tenth of a second apart."""
 
 BUSY = 5.0
-"""Seconds before a VIP moves in which nodes that do not get to run may have taken each other for dead."""
+"""Seconds before a VIP moves in which starved nodes may have taken each other for dead."""
 
 UNSHOWN = (
     "pods of several nodes see the client's own address by turns, so the node that has the VIP does not show: what was "
@@ -51,16 +51,16 @@ UNSHOWN = (
 )
 
 ENDED = 1.5
-"""Seconds before our watch tells that a pod is gone in which its connections may already break."""
+"""Seconds before our watch reports a pod gone in which its connections may already break."""
 
 
 Sourced = tuple[Sample, frozenset[IPAddress]]
-"""An answer, and the sources that are right in it."""
+"""An answer, and its right sources."""
 
 
 @dataclass
 class Judge:
-    """Decides every check; what several checks need is found once."""
+    """Decides every check; shared results are computed once."""
 
     seen: Seen
     _by_phase: dict[Asked, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Judge:
         return give_verdict(check, features, facts, lambda: self.decide(check), check.differences)
 
     def decide(self, check: ContinuityCheck) -> Decision:
-        """What was seen of a check."""
+        """The decision on a check."""
         why = self._open(check)
         if why:
             return undecided(check, why)
@@ -95,15 +95,15 @@ class Judge:
 
     # -------------------------------------------------------------------------------------------- what checks rest on
     def requests(self, check: ContinuityCheck) -> list[Sample]:
-        """The new connections that a check is about."""
+        """The new connections of a check."""
         return self.of_phase(check.phase, check.way, check.family)
 
     def of_phase(self, phase: Phase, way: Way, family: Family) -> list[Sample]:
-        """The new connections of a way in a phase; none were those that our prober could not make."""
+        """The new connections of a way in a phase, without those that our prober could not make."""
         return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != OURS]
 
     def _split(self, way: Way, family: Family) -> dict[Phase | None, list[Sample]]:
-        """The new connections of a way, by phase; sorted out once."""
+        """The new connections of a way by phase; computed once."""
         known = self._by_phase.get((way, family))
         if known is None:
             known = self._by_phase[way, family] = {}
@@ -118,24 +118,24 @@ class Judge:
         return tally(self.of_phase(phase, way, family), window.causes if window else ())
 
     def every_break(self, phase: Phase, way: Way, family: Family) -> list[Break]:
-        """The connections that broke in a phase."""
+        """All connections that broke in a phase."""
         if (way, family) not in self._broken:
             self._broken[way, family] = self.seen.breaks((way, family))
         return [broken for of, broken in self._broken[way, family] if of is phase]
 
     def breaks(self, phase: Phase, way: Way, family: Family) -> list[Break]:
-        """Those of them whose pod still had to serve."""
+        """The broken connections in a phase whose pod still had to serve."""
         return [each for each in self.every_break(phase, way, family) if not self._was_ending(each)]
 
     def sourced(self, check: ContinuityCheck) -> list[Sourced]:
-        """Every answer that a check is about, with the sources that are right in it."""
+        """Every answer of a check, with its right sources."""
         found = [(each, self.allowed(check.way, each)) for each in self.requests(check) if each.answered]
         return found + self.exchanges(check.way, check.family).get(check.phase, [])
 
     def exchanges(self, way: Way, family: Family) -> dict[Phase | None, list[Sourced]]:
-        """The answers on connections that last, by phase.
+        """The answers on established connections, by phase.
 
-        The right source is the one that a connection's first answer showed, whatever is done meanwhile.
+        The right source is that of the connection's first answer, whatever happens meanwhile.
         """
         known = self._exchanged.get((way, family))
         if known is None:
@@ -150,7 +150,7 @@ class Judge:
 
     @cached_property
     def spans(self) -> Spans:
-        """When which pod may answer."""
+        """The times in which each pod may answer."""
         return spans(self.seen.marks, self.seen.nodes, self.seen.health.values())
 
     def _open(self, check: ContinuityCheck) -> str:
@@ -161,24 +161,24 @@ class Judge:
         if check.phase is not Phase.QUIET:
             window = seen.window(check.phase)
             if window is None:
-                return "it was not done"
+                return "this phase did not take place"
             if window.trouble:
                 return window.trouble
         made = len(self.requests(check))
-        return f"only {made} requests were made meanwhile" if made < LEAST else ""
+        return f"only {made} requests were made in this phase" if made < LEAST else ""
 
     def _trouble(self, check: ContinuityCheck) -> str:
-        """Our own fault, that leaves a check open."""
+        """An error of our own that leaves a check unjudged."""
         samples = self.requests(check)
         errors = len(self._split(check.way, check.family).get(check.phase, ())) - len(samples)
         if errors > MOST_ERRORS:
-            return f"the prober had trouble of its own with {errors} of {errors + len(samples)} probes"
-        # of quiet, the times between two requests of which something else was done are none of its own
+            return f"the prober itself failed in {errors} of {errors + len(samples)} probes"
+        # the quiet phase is interrupted by other phases, so its gaps say nothing
         longest = 0.0 if check.phase is Phase.QUIET else Stream("", 0.0, samples).longest_gap()
-        return f"for {longest:.1f} s no probe was sent" if longest > MOST_GAP else ""
+        return f"no probe was sent for {longest:.1f} s" if longest > MOST_GAP else ""
 
     def vantage(self, family: Family) -> Vantage:
-        """What the client's own way to the nodes was worth, over a family."""
+        """The controls of the client over a family: how well it reached nodes without a Service."""
         if family not in self._vantages:
             own = self.seen.control.get(family)
             controls = {self.seen.places.endpoint: own} if own else {}
@@ -187,53 +187,52 @@ class Judge:
         return self._vantages[family]
 
     def _beside(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
-        """That beside every one of these losses, each from when to when, no node's listener answered; empty if not.
+        """A sentence if no node's control listener answered around any of these losses; empty otherwise.
 
-        A loss that the controls do not share counts, whatever became of others. So does one that the listener of some
-        node shares while other nodes' listeners answer the same client: that node's traffic was cut.
+        A loss counts if the controls do not share it. It also counts if only some nodes' listeners share it while
+        others answer the same client: then the traffic of these nodes was cut.
         """
         told = [self.vantage(check.family).ours(since, until) for since, until in lost]
         return told[0] if told and all(told) else ""
 
     def _cut(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
-        """That nodes were cut off for their listeners, too, as words to be added to a reason; empty if not."""
+        """The nodes whose control listeners were cut off as well, as an addition to a reason; empty if none."""
         told = (self.vantage(check.family).cut(since, until) for since, until in lost)
         return next((f"; {words}" for words in told if words), "")
 
     def sees(self, check: ContinuityCheck) -> str:
-        """What a check can and cannot see."""
+        """What a check can and cannot detect."""
         made = len(self.requests(check))
         longest = 0.0 if check.phase is Phase.QUIET else Stream("", 0.0, self.requests(check)).longest_gap()
         said = f"{made} new connections of one client"
         said += f", at most {longest:.2f} s apart" if longest else ""
         kept = len(self.exchanges(check.way, check.family).get(check.phase, ()))
         if check.what is What.LASTING:
-            return f"{kept} exchanges on three connections of one client: what breaks fewer than all may be missed"
+            return f"{kept} exchanges on three connections of one client: a break of only some of them may be missed"
         if check.what is What.NO_LOSS:
-            return (
-                f"{said}: an outage that is shorter is not seen, nor one that lasts less than 3 s and lets SYNs through"
-            )
+            return f"{said}: a shorter outage is missed, and so is one below 3 s that lets SYNs through"
         if check.what in (What.SOURCE, What.PROMPT):
             return (
-                f"{said}, and {kept} exchanges on open ones: what happens to fewer than one in some hundreds is missed"
+                f"{said}, and {kept} exchanges on established ones: a fault that affects fewer than one in some "
+                "hundreds is missed"
             )
-        return f"{said}: what lasts for a shorter time, or happens to other clients, is not seen"
+        return f"{said}: a shorter fault, or one of other clients, is missed"
 
     def _own_doing(self, check: ContinuityCheck, since: float, until: float) -> bool:
-        """Whether the balancer changed its routes at that time, as it tells."""
+        """Whether the load balancer reports a change of its routes at that time."""
         return any(
             since - MOMENT <= steer.at <= until + MOMENT and steer.family in ("", check.family.value)
             for steer in self.seen.steers.get(check.way, ())
         )
 
     def _steered_nowhere(self, check: ContinuityCheck, at: float) -> str:
-        """That the balancer sent requests to no node at that time, and why, as it tells."""
+        """A sentence if the load balancer reports that it sent requests to no node at that time, and why."""
         told = [s for s in self.seen.steers.get(check.way, ()) if s.family in ("", check.family.value) and s.at <= at]
         last = max(told, key=lambda steer: steer.at, default=None)
-        return "" if last is None or last.nodes else f"; the balancer tells that no node was left to it: {last.why}"
+        return "" if last is None or last.nodes else f"; the load balancer reports that it had no node left: {last.why}"
 
     def _changes(self, check: ContinuityCheck) -> int:
-        """How often the balancer changed its routes in a phase, as it tells."""
+        """The number of route changes that the load balancer reports for a phase."""
         steers = self.seen.steers.get(check.way, ())
         mine = [steer.at for steer in steers if steer.family in ("", check.family.value)]
         return sum(1 for at in mine if self.seen.phase_of(at, at) is check.phase)
@@ -257,9 +256,9 @@ class Judge:
         rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(check)
         told = Counter(self.words(check.way, check.family, sample) for sample in lost)
         outcomes = ", ".join(f"{count} {words}" for words, count in told.items())
-        reason = f"{outcomes}, the first one {self._when(check.phase, lost[0].started)}"
+        reason = f"{outcomes}; the first {self._when(check.phase, lost[0].started)}"
         if check.phase is not Phase.QUIET and (also := self.tally(Phase.QUIET, check.way, check.family).lost):
-            reason += f"; {also} were lost while nothing was done, too"
+            reason += f"; {also} were also lost in the quiet phase"
         reason += self._cut(check, moments)
         reason += f"; {late.words}" if late else ""
         return Decision(
@@ -267,7 +266,7 @@ class Judge:
         )
 
     def _by_chance(self, check: ContinuityCheck, lost: int, made: int) -> str:
-        """That the way itself loses as much while nothing is done; empty where that is not so, or something is done."""
+        """A sentence if the network itself loses as much in the quiet phase; empty if not, and in other phases."""
         if check.phase is not Phase.QUIET:
             return ""
         return excused(Counts(lost, made), self.vantage(check.family).counts(self.seen.quiet))
@@ -276,22 +275,22 @@ class Judge:
         checking = self.seen.checking
         if checking.bound is None:
             numbers = tally(self.requests(check), self._window(check).causes)
-            return undecided(check, "the balancer does not tell its health checks' settings", numbers.words)
-        whose = f"N={checking.failures}, period {checking.period or 0:.2f} s, as it tells"
+            return undecided(check, "the load balancer does not report its health-check settings", numbers.words)
+        whose = f"reported: N={checking.failures}, period {checking.period or 0:.2f} s"
         return self._within(check, Bound(checking.bound, whose))
 
     def _losses(self, check: ContinuityCheck) -> Decision:
-        """What the cluster's own load balancer loses: held against its bound, or recorded where there is none."""
+        """The losses of the cluster's own load balancer: judged by its bound, or recorded without one."""
         numbers = self.tally(check.phase, check.way, check.family)
         if check.level is Level.RECORD:
-            return Decision(Status.RECORDED, "recorded", numbers.words, "nobody promises anything of this")
+            return Decision(Status.RECORDED, "recorded", numbers.words, "informational: nothing is required")
         if self.seen.bound is None:
-            why = "nobody promises a bound: neither --bound nor a profile of the load balancer gives one"
+            why = "no bound is promised, neither by --bound nor by a load balancer profile"
             return Decision(Status.RECORDED, check.expected, numbers.words, why)
         return self._within(check, self.seen.bound)
 
     def _within(self, check: ContinuityCheck, bound: Bound) -> Decision:
-        """Whether no gap is longer than a bound, as far as that was measured well enough."""
+        """Whether no gap is longer than a bound, if that was measured well enough."""
         window, samples = self._window(check), self.requests(check)
         found = measured(samples, window.causes, self.vantage(check.family))
         numbers = tally(samples, window.causes)
@@ -307,15 +306,15 @@ class Judge:
         if unknown:
             return undecided(check, say_unknown(bound.seconds, max(unknown, key=lambda blur: blur.seconds)), said)
         worst = max((each.blur.seconds for each in found), default=between.seconds)
-        sees = f"{numbers.requests} new connections of one client; gaps are known within {worst:.2f} s, and "
-        sees += f"{needed(bound.seconds):.2f} s are needed near the bound"
+        sees = f"{numbers.requests} new connections of one client; gaps are known within {worst:.2f} s "
+        sees += f"({needed(bound.seconds):.2f} s are needed near the bound)"
         longest = (window.until - window.began) if window.until else 0.0
-        sees += f"; it lasted {longest:.0f} s, and no longer gap could be seen" if longest < 2 * bound.seconds else ""
+        sees += f"; the phase lasted {longest:.0f} s, so longer gaps are missed" if longest < 2 * bound.seconds else ""
         return Decision(Status.PASS, check.expected, said, tally={"kept": len(found)}, sees=sees)
 
     def _too_long(self, check: ContinuityCheck, over: Sequence[Measured], of: int, said: str) -> Decision:
         first, samples = over[0], self.requests(check)
-        reason = f"{first.gap.seconds:.2f} s, {self._when(check.phase, first.gap.first)}; {first.blur.words}"
+        reason = f"a gap of {first.gap.seconds:.2f} s, {self._when(check.phase, first.gap.first)}; {first.blur.words}"
         if late := say_late(samples, first.gap):
             reason += f"; {late}"
         reason += self._cut(check, [(first.gap.first, first.gap.last)])
@@ -324,20 +323,20 @@ class Judge:
         return Decision(Status.FAIL, check.expected, said, reason, tally=counts)
 
     def words(self, way: Way, family: Family, sample: Sample) -> str:
-        """What came of a request that had no answer, with the prober's own words."""
+        """The outcome of a request without an answer, with the prober's details."""
         detail = self.seen.details.get((self.seen.streams[way, family].name, sample.seq), "")
         return f"{sample.outcome} ({detail})" if detail else sample.outcome
 
     def _when(self, phase: Phase, at: float) -> str:
         window = self.seen.window(phase)
-        return "while nothing was done" if window is None else f"{at - window.began:+.2f} s after it began"
+        return "in the quiet phase" if window is None else f"{at - window.began:+.2f} s after the phase began"
 
     def _window(self, check: ContinuityCheck) -> Window:
         return self.seen.window(check.phase) or Window(check.phase, 0.0, 0.0)
 
     # ------------------------------------------------------------------------------------------- source and place
     def _prompt(self, check: ContinuityCheck) -> Decision:
-        """Whether no answer shows the other policy's source any more some seconds after the return to Local."""
+        """Whether no answer shows the other policy's source any more ``PROMPT`` seconds after the return to Local."""
         returned = self._window(check).returned
         if returned is None:
             return undecided(check, "the policy did not return to Local")
@@ -348,18 +347,18 @@ class Judge:
         said = f"the last wrong source {lag:.2f} s after the return" if wrong else "no wrong source after the return"
         said += f"; bound {PROMPT:.0f} s"
         if not any(sample.started >= returned + PROMPT for sample in later):
-            return undecided(check, f"nothing was answered later than {PROMPT:.0f} s after the return", said)
+            return undecided(check, f"no request was answered later than {PROMPT:.0f} s after the return", said)
         between = Stream("", 0.0, [s for s in self.requests(check) if s.started >= returned]).longest_gap()
         blur = Blur(between, self.vantage(check.family).slow(returned, returned + lag))
         held = hold(lag, PROMPT, blur)
         if held is Held.UNKNOWN:
             return undecided(check, say_unknown(PROMPT, blur), said)
         if held is Held.WITHIN:
-            sees = f"{len(later)} answers; {blur.words}; whose source was rewritten on other nodes is not seen"
+            sees = f"{len(later)} answers; {blur.words}; late rewriting on other nodes is missed"
             return Decision(Status.PASS, check.expected, said, sees=sees)
         late = Counter(s.source for s in wrong if s.started >= returned + PROMPT)
         others = ", ".join(f"{source} x{count}" for source, count in sorted(late.items()))
-        reason = f"after {PROMPT:.0f} s still seen: {others}; {blur.words}"
+        reason = f"wrong sources later than {PROMPT:.0f} s: {others}; {blur.words}"
         decided = Decision(Status.FAIL, check.expected, said, reason, seen="wrong")
         return self._strange(check, decided, late, len(wrong) < len(later))
 
@@ -374,15 +373,15 @@ class Judge:
         total = right + wrong.total()
         said = f"the right source in {right} of {total} answers"
         if not total:
-            return undecided(check, "nothing was answered", said)
+            return undecided(check, "no request was answered", said)
         if not wrong:
             return Decision(Status.PASS, check.expected, said, tally={"right": right})
         control = self.seen.control.get(check.family)
         heard = [s for s in self.seen.in_phase(check.phase, control.samples) if s.answered] if control else []
         if check.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
-            return undecided(check, "the node's own listener does not see the client's address, either", said)
+            return undecided(check, "the node's control listener does not see the client's address either", said)
         others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
-        reason = f"also seen: {others}; first {self._when(check.phase, strangers[0].started)}"
+        reason = f"wrong sources: {others}; the first {self._when(check.phase, strangers[0].started)}"
         kept = not check.way.local and {parse_address(source) for source in wrong} <= self.seen.own
         counts = {"right": right, "wrong": wrong.total()}
         decided = Decision(
@@ -392,14 +391,17 @@ class Judge:
         return self._strange(check, decided, wrong, own)
 
     def _strange(self, check: ContinuityCheck, decided: Decision, wrong: Mapping[str, int], mixed: bool) -> Decision:
-        """The same, with whether the wrong sources can be the own load balancer's: not beside the client's own."""
+        """The same decision, with whether the wrong sources can be the cluster's own load balancer's addresses.
+
+        They cannot if some answers show the client's own address (``mixed``).
+        """
         found = strangers(wrong, self.seen.of_nodes | self.seen.own)
         if check.way.by != Balancer.DEFAULT.value or not found.foreign:
             return decided
         return replace(decided, seen=PROXIED if found.proxied and not mixed else decided.seen, foreign=True)
 
     def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
-        """Whose address a pod may see by this way at that time."""
+        """The source addresses that a pod may see through this way at that time."""
         seen = self.seen
         if not way.local:
             return seen.of_nodes
@@ -411,14 +413,14 @@ class Judge:
     def _place(self, check: ContinuityCheck) -> Decision:
         wrong = [(s, why) for s in self.requests(check) if s.answered and (why := self.wrong_place(check.way, s))]
         total = sum(1 for s in self.requests(check) if s.answered)
-        said = f"{len(wrong)} of {total} answers by a forbidden pod"
+        said = f"{len(wrong)} of {total} answers came from a wrong backend"
         if not total:
-            return undecided(check, "nothing was answered", said)
+            return undecided(check, "no request was answered", said)
         reason = f"{wrong[0][1]}, {self._when(check.phase, wrong[0][0].started)}" if wrong else ""
         return Decision(Status.FAIL if wrong else Status.PASS, check.expected, said, reason)
 
     def wrong_place(self, way: Way, sample: Sample) -> str:
-        """Why nobody may have answered like that; empty if it is all right."""
+        """Why an answer comes from a wrong backend; empty if the backend is an expected one."""
         flips = (each for window in self.seen.windows for each in window.either)
         local = way.local and not any(since <= sample.ended and sample.started <= until for since, until in flips)
         node = self.seen.places.endpoint if local and way.by == NODEPORT else ""
@@ -426,7 +428,7 @@ class Judge:
 
     # --------------------------------------------------------------------------------------- connections that last
     def _was_ending(self, broken: Break) -> bool:
-        """Whether its pod need not serve any longer: it was told to end, and has served on for as long as it must."""
+        """Whether its pod had terminated, and served for as long as it must."""
         after = {"deleting": self.seen.serves - SLACK, "gone": -ENDED}
         mine = (mark for mark in self.seen.marks if mark.pod == broken.pod and mark.what in after)
         return any(mark.at + after[mark.what] <= broken.at for mark in mine)
@@ -435,9 +437,9 @@ class Judge:
         broken = self.breaks(check.phase, check.way, check.family)
         ended = len(self.every_break(check.phase, check.way, check.family)) - len(broken)
         made = len(self.exchanges(check.way, check.family).get(check.phase, ()))
-        said = f"{len(broken)} broke, {ended} ended with their pod ({made} exchanges)"
+        said = f"{len(broken)} connections broke, {ended} ended with their pod ({made} exchanges)"
         if not made + len(broken):
-            return undecided(check, "no connection was open", said)
+            return undecided(check, "no connection was established", said)
         if not broken:
             return Decision(Status.PASS, check.expected, said)
         beside = self._beside(check, [(each.at, each.at) for each in broken])
@@ -456,14 +458,14 @@ class Judge:
         elif all(self._own_doing(check, each.since, each.at) for each in broken):
             shown = REHASHED
         first = left[0] if left else broken[0]
-        reason = f"{first.sample.outcome} while {first.pod} had to serve, {self._when(check.phase, first.at)}"
+        reason = f"{first.sample.outcome} while {first.pod} still had to serve, {self._when(check.phase, first.at)}"
         if own and left:
             reason += f"; {taken_by(self.seen, check, first)}"
         reason += self._cut(check, [(each.at, each.at) for each in left])
         return Decision(Status.FAIL, check.expected, said, reason, seen=shown)
 
     def _busy_before(self, check: ContinuityCheck, broken: Sequence[Break]) -> str:
-        """That the machines were so busy before every one of these that nodes may have taken each other for dead."""
+        """A sentence if machines were so busy before each break that nodes may have taken each other for dead."""
         told = [self.vantage(check.family).ours(each.since - BUSY, each.at) for each in broken]
         return told[0] if all(told) else ""
 
@@ -471,7 +473,7 @@ class Judge:
         window = self._window(check)
         checks = self.seen.health.get(check.family, {}).get(self.seen.places.endpoint)
         if checks is None:
-            return undecided(check, "no health check could be asked: they are those of a load balancer's Local service")
+            return undecided(check, "there is no health check to probe: only a Local LoadBalancer Service has one")
         told = terminating(self.seen, checks, window.began, window.until)
         samples = self.requests(check)
         served = others = 0
@@ -483,14 +485,14 @@ class Judge:
                     others += sample.answered and sample.pod != pod
                     if not sample.answered:
                         missed.append(sample.started)
-        said = f"{served} answered by the pod that ends, {len(missed)} lost, while its node said 503"
+        said = f"{served} answered by the terminating pod, {len(missed)} lost, while its node answered 503"
         if not told:
-            return undecided(check, f"no pod of node {self.seen.places.endpoint} was told to end", said)
-        said += f", {others} by others" if others else ""
+            return undecided(check, f"no pod on node {self.seen.places.endpoint} was deleted", said)
+        said += f", {others} answered by other pods" if others else ""
         if not served + len(missed) + others:
-            return undecided(check, "the node did not say 503 while its pod had to serve on", said)
+            return undecided(check, "the node did not answer 503 while its pod still had to serve", said)
         if missed and not others and (beside := self._beside(check, [(at, at) for at in missed])):
             return undecided(check, beside, said)
         status = Status.PASS if served and not missed and not others else Status.FAIL
-        reason = f"the first one {self._when(check.phase, missed[0])}" if missed else ""
+        reason = f"the first loss {self._when(check.phase, missed[0])}" if missed else ""
         return Decision(status, check.expected, said, reason, tally={"served": served, "lost": len(missed)})

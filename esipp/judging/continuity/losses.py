@@ -1,4 +1,4 @@
-"""What was lost, what came late, and for how long: of the requests of one way in one phase. Pure."""
+"""Losses of continuity: lost and late requests of one way in one phase, and the gaps they form. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -11,8 +11,8 @@ from esipp.judging.controls import Vantage
 from esipp.judging.endpoint_change.samples import Sample
 
 LATE = 0.9
-"""Seconds after which an answer is late. A SYN that is dropped is sent again after one second: an answer that takes
-longer shows that the first one met nobody."""
+"""Seconds after which an answer is late. A dropped SYN is retransmitted after one second, so a longer answer shows that
+the first SYN was lost."""
 
 SPLIT = 2.0
 """Seconds without a missed request after which another gap begins."""
@@ -20,7 +20,7 @@ SPLIT = 2.0
 
 @dataclass(frozen=True)
 class Gap:
-    """A time in which requests were missed: from the start of the first one to that of the last one."""
+    """A time in which requests were lost or late: from the start of the first to the start of the last."""
 
     first: float
     last: float
@@ -34,7 +34,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many requests there were, lost or late ones, and the longest gap."""
+    """The number of requests, of lost and late ones, and the longest gap."""
 
     requests: int = 0
     lost: int = 0
@@ -43,12 +43,12 @@ class Tally:
 
     @property
     def words(self) -> str:
-        """The numbers in words."""
+        """The numbers as text."""
         said = f"{self.lost} of {self.requests} requests lost, {self.late} late"
         return said + (f", longest gap {self.gap.seconds:.2f} s" if self.gap else "")
 
     def as_json(self) -> dict[str, Any]:
-        """The numbers as the ledger keeps them."""
+        """The numbers as a ledger record."""
         gap = round(self.gap.seconds, 4) if self.gap else 0.0
         return {"requests": self.requests, "lost": self.lost, "late": self.late, "gap": gap}
 
@@ -59,7 +59,7 @@ def is_late(sample: Sample) -> bool:
 
 
 def gaps(samples: Iterable[Sample], causes: Sequence[float] = ()) -> list[Gap]:
-    """The gaps, none of which spans a moment at which something else was done; ``samples`` in order of start."""
+    """The gaps, split at the times of the single changes; ``samples`` are in order of start."""
     found: list[Gap] = []
     missed = [s.started for s in samples if not s.answered or is_late(s)]
     marks = sorted(causes)
@@ -81,24 +81,24 @@ def tally(samples: Sequence[Sample], causes: Sequence[float] = ()) -> Tally:
 
 
 def say_late(samples: Iterable[Sample], gap: Gap) -> str:
-    """That requests of a gap were answered after all, and by which nodes' pods: late, which a busy node may be, too."""
+    """The late answers in a gap and the nodes of their pods, as text; a busy node may also answer late."""
     late = [sample for sample in samples if gap.first <= sample.started <= gap.last and is_late(sample)]
     nodes = sorted({sample.node for sample in late if sample.node})
     by = f", by pods of {', '.join(nodes)}" if nodes else ""
-    return f"{len(late)} of {gap.missed} requests missed in it were answered, but late{by}" if late else ""
+    return f"{len(late)} of its {gap.missed} requests were answered late{by}" if late else ""
 
 
 def kept_from_asking(samples: Iterable[Sample], gap: Gap) -> float:
-    """For how long we ourselves were kept from asking around a gap: so well its length is known."""
+    """The longest time between two requests around a gap, which limits how well its length is known."""
     starts = [s.started for s in samples if gap.first - SPLIT <= s.started <= gap.last + SPLIT]
     return max((after - before for before, after in pairwise(starts)), default=0.0)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A gap, how much of it is certain, and how well it is known.
+    """A gap, the part of it that is certain, and its uncertainty.
 
-    ``certain`` is the longest gap of those requests in it whose loss or lateness is not explained by our own slowness.
+    ``certain`` is the longest gap of those of its requests whose loss or delay our own slowness does not explain.
     """
 
     gap: Gap
@@ -112,10 +112,10 @@ class Measured:
 
 
 def measured(samples: Sequence[Sample], causes: Sequence[float], vantage: Vantage) -> list[Measured]:
-    """The gaps of a way, each held against what the controls of the same client showed at that time.
+    """The gaps of a way, each compared with the controls of the same client at that time.
 
-    An answer that was late by no more than the controls were at all nodes is ours, and so is a request that was lost
-    when all of them were in trouble.
+    A late answer does not count if the controls of all nodes were as late, nor does a lost request while all controls
+    were in trouble.
     """
     found = gaps(samples, causes)
     if not found:

@@ -1,4 +1,4 @@
-"""Why something was lost: a VIP that moved, and by which event; a node that told too late that its pod ends. Pure."""
+"""Reasons for losses: a VIP that moved, and the event behind it; a node that reported a pod's end too late. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from esipp.judging.endpoint_change.samples import Sample
 from esipp.judging.topology import parse_address
 
 MOVES_WITHIN = 10.0
-"""Seconds after an event in which a load balancer may move its VIP, where nobody gives a bound. MetalLB in layer 2 mode
-promises "a few seconds" (its documentation, on limitations)."""
+"""Seconds after an event in which a load balancer may move its VIP, if there is no promised bound. MetalLB in layer 2
+mode promises "a few seconds" (its documentation, on limitations)."""
 
 AFTER, FIRST = 2.0, 4
 """The node of the VIP shows in this many new connections, begun within this many seconds after the exchange that got no
@@ -27,7 +27,7 @@ client's own address change more often, the node that has the VIP forwards conne
 show."""
 
 EARLY = 0.5
-"""Seconds by which others may hear of an event before we do."""
+"""Seconds by which others may notice an event before our watch does."""
 
 LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
 
@@ -36,15 +36,15 @@ OF_THE_PHASE = {
     Phase.EXCLUDE: "the endpoint node was excluded or admitted again",
     Phase.SPEAKER: "the speaker was restarted",
 }
-"""What a phase does that lets any node announce a VIP, or forbids it to one."""
+"""Actions of phases that let any node announce a VIP, or keep one from it."""
 
 
 # --------------------------------------------------------------------------------------------------- VIPs that move
 def taker(seen: Seen, pod_node: str, source: str, local: bool) -> str:
-    """The node that took a connection from the load balancer, as far as the pod's view of the source shows.
+    """The node that received a connection from the load balancer, by the source address that the pod saw.
 
-    A rewritten source is the address of the node that took it. One that is the client's own came through the pod's own
-    node, and so does all that a Local service is sent, whosever address it shows.
+    A rewritten source is the address of that node. The client's own address came through the pod's own node, and so
+    does all traffic of a Local Service, whatever address it shows.
     """
     if not source:
         return ""
@@ -53,9 +53,9 @@ def taker(seen: Seen, pod_node: str, source: str, local: bool) -> str:
 
 
 def _takers(seen: Seen, check: ContinuityCheck, broken: Break) -> tuple[str, str]:
-    """The node that had taken a connection, and the one that takes new ones once it broke; empty if unknown.
+    """The node that had received a connection, and the one that receives new ones after the break; empty if unknown.
 
-    The VIP is still where it was as long as that node takes any: a load balancer may use several at a time.
+    The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time.
     """
     local = check.way.local
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
@@ -75,19 +75,19 @@ def hides_its_node(seen: Seen, check: ContinuityCheck, broken: Break) -> bool:
 
 
 def taken_by(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
-    """Where the VIP was before and after a connection broke, in words."""
+    """The node of the VIP before and after a connection broke, as text."""
     before, after = _takers(seen, check, broken)
     if not before or not after:
-        return "which node has the VIP could not be told"
+        return "the node that has the VIP is unknown"
     if before == after:
         return f"the VIP stayed on node {before}"
-    return f"the VIP moved from node {before} to node {after}, and nothing that was done explains that"
+    return f"the VIP moved from node {before} to node {after}, and no action of the scenario explains that"
 
 
 def why_moved(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
-    """That the VIP moved away from a connection, and the event of this phase that made it, in words.
+    """The VIP's move away from a connection and the event of this phase that caused it, as text.
 
-    Empty where it did not move, or where no event in the time that the load balancer has for it explains that.
+    Empty if it did not move, or if no event within the load balancer's time limit explains the move.
     """
     before, after = _takers(seen, check, broken)
     if not before or not after or before == after:
@@ -105,9 +105,9 @@ def why_moved(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
 
 
 def _events(seen: Seen, check: ContinuityCheck, before: str, after: str) -> Iterator[tuple[float, str, bool]]:
-    """What was done in a row's phase that may move its VIP from a node to another, and when.
+    """The events in a check's phase that may move its VIP from one node to another: time, text, and direction.
 
-    With it comes whether a node can be used again by that: the bound is about nodes that are to be left.
+    The direction is True if a node becomes usable again: the bound only covers nodes that must be left.
     """
     window = seen.window(check.phase)
     if window is None:
@@ -121,18 +121,20 @@ def _events(seen: Seen, check: ContinuityCheck, before: str, after: str) -> Iter
         node = seen.nodes.get(mark.pod, "")
         concerns = (mark.what in LEFT and node == before) or (mark.what in CAME and node == after)
         if concerns and window.began <= mark.at <= window.until:
-            yield mark.at, f"pod {mark.pod} of node {node} was {_WORDS[mark.what]}", mark.what in CAME
+            yield mark.at, f"pod {mark.pod} on node {node} {_WORDS[mark.what]}", mark.what in CAME
 
 
-_WORDS = {"deleting": "told to end", "unready": "unready", "gone": "gone", "ready": "ready"}
+_WORDS = {
+    "deleting": "began to terminate", "unready": "became unready", "gone": "was gone", "ready": "became ready",
+}  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------ nodes that tell too late
+# ---------------------------------------------------------------------------------------- nodes that report too late
 @dataclass(frozen=True)
 class Late:
-    """A node that told so late of a pod's end that a load balancer could not leave it in time.
+    """A node that reported a pod's end too late for a load balancer to leave it in time.
 
-    ``doubt`` is why that is not held against the node: our own machine was too slow.
+    ``doubt`` is why that does not count against the node: our own machine was too slow.
     """
 
     words: str
@@ -140,9 +142,9 @@ class Late:
 
 
 def late_nodes(seen: Seen, check: ContinuityCheck, lost: float, vantage: Vantage) -> Late | None:
-    """Whether requests were lost because a node said 503 too late for its pod's end, by its own health check.
+    """The node whose health check answered 503 too late for its pod's end, so that requests were lost; None if none.
 
-    A pod serves on for the bound of the load balancer and for ``LAG`` seconds, in which its node must say 503.
+    A pod keeps serving for the bound of the load balancer plus ``LAG`` seconds, in which its node must answer 503.
     """
     window = seen.window(check.phase)
     if check.phase not in GRACEFUL or window is None or not check.way.local:
@@ -157,7 +159,7 @@ def late_nodes(seen: Seen, check: ContinuityCheck, lost: float, vantage: Vantage
         lag = min(said, window.until) - mark.at
         if lag <= LAG:
             continue
-        words = f"node {node} said 503 only {lag:.1f} s after {mark.pod} was told to end, {LAG:.0f} s are left for that"
+        words = f"node {node} answered 503 only {lag:.1f} s after {mark.pod} began to terminate ({LAG:.0f} s allowed)"
         blur = Blur(checks.longest_gap(mark.at, mark.at + lag), vantage.slow(mark.at, mark.at + lag))
         doubt = say_unknown(LAG, blur) if hold(lag, LAG, blur) is Held.UNKNOWN else ""
         return Late(words, f"{words}; {doubt}" if doubt else "")

@@ -1,4 +1,4 @@
-"""Decisions that follow from counting alone: which changes were followed, who answered, whom pods saw. Pure."""
+"""Decisions by counting: followed changes, answering pods, and source addresses. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,40 +15,41 @@ from esipp.judging.topology import parse_address
 
 
 def all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, check: What) -> Decision:
-    """Whether each of the changes that were due was followed."""
+    """Whether each of the due changes was followed."""
     if not due:
-        return Decision(Status.INCONCLUSIVE, EXPECTED[check], "nothing", "no move had to be followed")
+        return Decision(Status.INCONCLUSIVE, EXPECTED[check], "nothing", "no endpoint change had to be followed")
     ups = sum(1 for line in due if line.change.up)
     said = f"{what} in {len(due) - len(late)} of {len(due)} changes ({ups} up, {len(due) - ups} down)"
     first = ", ".join(name_of(line.change) for line in late[:4]) + (" …" if len(late) > 4 else "")
-    return Decision(Status.FAIL if late else Status.PASS, EXPECTED[check], said, first and f"not in: {first}")
+    return Decision(Status.FAIL if late else Status.PASS, EXPECTED[check], said, first and f"not followed: {first}")
 
 
 def with_rest(followed: Decision, rest: Rest) -> Decision:
-    """The same, with what was lost while no pod moved, and what a control lost meanwhile.
+    """The same decision with the losses between endpoint changes, and those of a control meanwhile.
 
-    A balancer that keeps a removed node for one connection in fifty loses few while pods move, as others do by chance.
+    A load balancer that keeps a removed node for one connection in fifty loses few requests during changes, as others
+    do by chance.
     """
     followed = replace(followed, observed=f"{followed.observed}; {rest.words}") if rest.asked else followed
     if rest.blames:
-        why = "requests are lost while no pod moves, and the control lost fewer"
+        why = "requests are lost between endpoint changes, and the control lost fewer"
         reason = f"{followed.reason}; {why}" if followed.reason else why
         return replace(followed, status=Status.FAIL, reason=reason)
     if rest.open and followed.status is Status.PASS:
-        why = f"{rest.lost} requests were lost while no pod moved, and too few of a control were asked to compare with"
+        why = f"{rest.lost} requests were lost between endpoint changes, with too few control requests to compare"
         return replace(followed, status=Status.INCONCLUSIVE, reason=why)
     return followed
 
 
 def name_of(change: Change) -> str:
-    """A change in words."""
+    """A change as text."""
     direction = f" {'up' if change.up else 'down'}" if change.kind is Kind.ELSEWHERE else ""
-    return f"move {change.number} ({change.kind.value}{direction}, {change.node})"
+    return f"change {change.number} ({change.kind.value}{direction}, {change.node})"
 
 
 def places(wrong: Sequence[Wrong], requests: int) -> Decision:
-    """Whether nobody answered who may not."""
-    said = f"{len(wrong)} of {requests} requests were answered by a forbidden pod"
+    """Whether only expected backends answered."""
+    said = f"{len(wrong)} of {requests} requests were answered by a wrong backend"
     reason = f"{wrong[0].why} ({wrong[0].stream})" if wrong else ""
     excused = [each for each in wrong if each.evidence]
     seen = AFTER_503 if wrong and len(excused) == len(wrong) else ""
@@ -71,7 +72,7 @@ def sources(samples: Mapping[Family, Iterable[Iterable[object]]], allowed: Mappi
     total = sum(right.values()) + sum(wrong.values())
     said = f"the right source in {sum(right.values())} of {total} answers"
     if not total:
-        return Decision(Status.INCONCLUSIVE, EXPECTED[What.SOURCE], said, "nothing was answered")
+        return Decision(Status.INCONCLUSIVE, EXPECTED[What.SOURCE], said, "no request was answered")
     others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
-    reason = f"also seen: {others}" if wrong else ""
+    reason = f"wrong sources: {others}" if wrong else ""
     return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.SOURCE], said, reason)

@@ -1,4 +1,4 @@
-"""Moves that a load balancer cannot be blamed for, as a health check that it goes by was wrong meanwhile. Pure."""
+"""Doubts: endpoint changes that do not count against a load balancer, as a health check was wrong meanwhile. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from esipp.judging.endpoint_change.timeline import Timeline
 
 @dataclass(frozen=True)
 class Doubt:
-    """A node whose health check of a family did not say what it had to, from the move ``number`` on."""
+    """A node with a wrong health check in a family, from the endpoint change ``number`` on."""
 
     node: str
     family: Family
@@ -20,7 +20,7 @@ class Doubt:
 
 
 def doubts(lines: Sequence[Timeline]) -> list[Doubt]:
-    """Each of them; one lasts until the health check follows the node's next change."""
+    """All doubts; each lasts until the node's next change."""
     found = []
     for place, line in enumerate(lines):
         later = [each.change.cause for each in lines[place + 1 :] if each.change.node == line.change.node]
@@ -38,18 +38,18 @@ def _meets(doubt: Doubt, line: Timeline, family: Family) -> bool:
 
 
 def about(line: Timeline, family: Family, all_doubts: Sequence[Doubt]) -> Doubt | None:
-    """The doubt about the node of a change, in the time of it: then the change says nothing of the balancer."""
+    """The doubt about the node of a change during that change: then the change says nothing about the load balancer."""
     return next((each for each in all_doubts if each.node == line.change.node and _meets(each, line, family)), None)
 
 
 def beside(line: Timeline, family: Family, all_doubts: Sequence[Doubt]) -> Doubt | None:
-    """The doubt about any node in the time of a change: what went wrong with it may come from there."""
+    """The doubt about any node during a change: a fault in that change may come from there."""
     return next((each for each in all_doubts if _meets(each, line, family)), None)
 
 
 def words(found: Sequence[Doubt]) -> str:
-    """Whose health check was wrong, and from when on."""
+    """The nodes with a wrong health check, and the change from which on, as text."""
     firsts: dict[str, int] = {}
     for each in found:
         firsts.setdefault(each.node, each.number)
-    return ", ".join(f"the health check of {node} is wrong from move {number} on" for node, number in firsts.items())
+    return ", ".join(f"the health check of {node} is wrong from change {number} on" for node, number in firsts.items())

@@ -1,4 +1,4 @@
-"""Which pod may answer when: neither an unready one, nor one of another node behind a nodePort. Pure."""
+"""Expected backends: when each pod may answer, and through which node's nodePort. Pure."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,21 +9,21 @@ from esipp.judging.endpoint_change.samples import Sample, Stream
 from esipp.judging.endpoint_change.timeline import Mark, Timeline
 
 SLACK = 0.5
-"""Seconds after a node's 503 in which a pod that went may still answer: rules are changed first, the health check then,
-so that only requests that are on their way are left."""
+"""Seconds after a node's 503 in which a removed pod may still answer: rules change first, then the health check, so
+only requests in flight remain."""
 
 LATE = 3.0
-"""Seconds in which a pod may still answer that was deleted and has left the EndpointSlices: the proxy's own lag. Until
-then it counts as terminating and serving, and the node's 503 does not say that it serves no more."""
+"""Seconds after a deleted pod left the EndpointSlices in which it may still answer: the proxy's own lag. Until then it
+counts as terminating and serving, so the node's 503 does not mean that it no longer serves."""
 
 STALE = 10.0
-"""Seconds after a pod went in which it may still answer where the node never said 503: no proxy needs longer."""
+"""Seconds after a pod was removed in which it may still answer if its node never said 503: no proxy needs longer."""
 
 FEW, FEW_SECONDS = 2, 1.0
-"""So many requests before an answer, none of them older than so many seconds, say what the other family's rules do."""
+"""The last ``FEW`` requests before an answer, none older than ``FEW_SECONDS``, show the rules of the other family."""
 
 NEAR = 0.25
-"""Seconds around an answer in which the probes of both families say whose rules still lead to its pod."""
+"""Seconds around an answer in which the probes of both families show whose rules still lead to its pod."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A request that was answered by whom it must not; ``late`` if that pod might, until shortly before.
+    """A request answered by a wrong backend; ``late`` if that pod was an expected one until shortly before.
 
-    ``evidence`` is what shows that the node's 503 was the other family's: empty where nothing does.
+    ``evidence`` shows that the node's 503 was that of the other family; empty if nothing shows it.
     """
 
     stream: str
@@ -51,7 +51,7 @@ class Wrong:
 def spans(
     lines: Iterable[Timeline], marks: Sequence[Mark], opened: Iterable[tuple[str, float]]
 ) -> dict[str, list[Span]]:
-    """When each pod may answer, from what became of the changes; ``opened`` were made ready beside them, and when."""
+    """When each pod may answer, from the timelines of the changes; ``opened`` are pods made ready otherwise."""
     gone = {mark.pod: mark.at for mark in marks if mark.what in ("gone", "slice-gone")}  # the last of them counts
     began: list[tuple[float, str]] = [(at, pod) for pod, at in opened]
     ended: list[tuple[float, str, float]] = []
@@ -74,18 +74,18 @@ def spans(
 
 
 def wrong_places(stream: Stream, allowed: Mapping[str, Sequence[Span]], node: str = "") -> list[Wrong]:
-    """The answers of a stream that nobody may have given; ``node`` is whose nodePort was dialled, empty for a VIP."""
+    """The answers of a stream from wrong backends; ``node`` is the node of the dialled nodePort, empty for a VIP."""
     found = []
     for sample in stream.samples:
         if not sample.answered:
             continue
         why, late = "", False
         if sample.pod not in allowed:
-            why = f"{sample.pod or 'somebody'} was never to be asked"
+            why = f"{sample.pod or 'an unknown pod'} is not a backend"
         elif node and sample.node != node:
-            why = f"node {node} handed it on to a pod of node {sample.node}"
+            why = f"node {node} forwarded it to a pod on node {sample.node}"
         elif not any(span.since <= sample.ended and sample.started <= span.until for span in allowed[sample.pod]):
-            why = f"{sample.pod} was neither ready nor serving while it ends"
+            why = f"{sample.pod} was neither ready nor terminating and serving"
             late = any(span.until < sample.started <= span.until + LATE for span in allowed[sample.pod])
         if why:
             found.append(Wrong(stream.name, sample, why, late))
@@ -94,17 +94,18 @@ def wrong_places(stream: Stream, allowed: Mapping[str, Sequence[Span]], node: st
 
 @dataclass(frozen=True)
 class Paths:
-    """Both families' nodePort of a node: ``own`` is that of the family in which an answer came."""
+    """The nodePort of a node in both families: ``own`` is that of the answer's family."""
 
     own: Stream
     other: Stream
 
 
 def other_family_spoke(sample: Sample, paths: Paths) -> str:
-    """What shows that a node said 503 for the other family's rules, while those of an answer's family were as before.
+    """The evidence that a node's 503 was about the other family's rules, while those of the answer's family were not
+    changed yet.
 
-    At the moment of the answer the node's nodePort of its family was answered by the same pod, and that of the other
-    family was asked and was silent. Empty where that was not seen: then nothing excuses the answer.
+    Around the answer, the same pod answered at the node's nodePort in its family, and the nodePort in the other family
+    was probed and silent. Empty without that evidence: then nothing excuses the answer.
     """
     near = (sample.started - NEAR, sample.started + NEAR)
     own = [each for each in paths.own.view(*near) if each.answered and each.pod == sample.pod]
@@ -113,15 +114,15 @@ def other_family_spoke(sample: Sample, paths: Paths) -> str:
     silent = [each for each in before[-FEW:] if each.started >= sample.started - FEW_SECONDS]
     if not own or not silent or any(each.answered for each in silent):
         return ""
-    since = f"{sample.started - answered[-1].started:.2f} s before" if answered else "before"
+    since = f"{sample.started - answered[-1].started:.2f} s earlier" if answered else "earlier"
     return (
-        f"at that moment {sample.node} still led to {sample.pod} in this family ({len(own)} answers), and had stopped "
-        f"{since} in the other one ({len(silent)} requests without an answer)"
+        f"at that time {sample.node} still led to {sample.pod} in this family ({len(own)} answers), and no longer in "
+        f"the other family, since {since} ({len(silent)} requests without an answer)"
     )
 
 
 def with_evidence(wrong: Iterable[Wrong], paths: Mapping[str, Paths]) -> list[Wrong]:
-    """Each wrong answer with what excuses it, by the node that gave it."""
+    """Each wrong answer with the evidence that excuses it, by its node."""
     return [
         replace(each, evidence=other_family_spoke(each.sample, paths[each.sample.node]))
         if each.late and each.sample.node in paths

@@ -1,7 +1,4 @@
-"""The balancer's own health checks, as packets at the nodes show them: how often it asks, and how often until it acts.
-
-Pure: arrivals in, numbers out.
-"""
+"""The load balancer's own health probes in captured packets: their period, and the failures until it acts. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +10,11 @@ from esipp.judging.endpoint_change.timeline import Timeline
 from esipp.judging.statistics import Distribution
 
 LEAST_CHECKS = 3
-"""A source counts as the balancer's if it asked at least so many times."""
+"""The fewest probes from a source that count as the load balancer's."""
 
 
 class Arrival(NamedTuple):
-    """A SYN to a health-check node port, when it reached the node, on our clock."""
+    """A SYN to a health-check node port: when it reached the node, on our clock."""
 
     at: float
     node: str
@@ -26,9 +23,9 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True)
 class Checking:
-    """How a balancer checks the nodes.
+    """A load balancer's health-check settings.
 
-    ``period`` in seconds, ``failures`` checks in a row until it steers away. Either may be unknown.
+    ``period`` in seconds; ``failures`` in a row until it leaves a node. Either may be unknown.
     """
 
     period: float | None = None
@@ -44,7 +41,7 @@ class Checking:
 
 @dataclass(frozen=True)
 class Observed:
-    """What packets show: the gaps between the checks of a node, and the failed ones before each steering away."""
+    """Health probes in packets: the gaps between those of a node, and the failed ones before it was left."""
 
     sources: tuple[str, ...] = ()
     gaps: Distribution = field(default_factory=Distribution)
@@ -52,21 +49,21 @@ class Observed:
 
     @property
     def checking(self) -> Checking:
-        """The usual gap, and the most failures that any steering took."""
+        """The median gap, and the most failures before any node was left."""
         period = self.gaps.quantile(0.5) if self.gaps.samples else None
         return Checking(period, max(self.failures) if self.failures else None)
 
     def as_json(self) -> dict[str, Any]:
-        """What was observed, as the ledger keeps it."""
+        """The observation as a ledger record."""
         return {"sources": list(self.sources), "gaps": self.gaps.as_json(), "failures": list(self.failures)}
 
 
 def observe(arrivals: Sequence[Arrival], lines: Iterable[Timeline]) -> Observed:
-    """Period and failures, from the checks that reached the nodes.
+    """Period and failures, from the probes that reached the nodes.
 
     Args:
-        arrivals: of one service's health-check node port, none of our own among them.
-        lines: what became of the moves.
+        arrivals: probes of one Service's health-check node port, without our own.
+        lines: the timelines of the endpoint changes.
     """
     by_node: dict[tuple[str, str], list[float]] = {}
     for each in sorted(arrivals):
@@ -79,7 +76,7 @@ def observe(arrivals: Sequence[Arrival], lines: Iterable[Timeline]) -> Observed:
 
 
 def _failures(line: Timeline, family: Family, known: Mapping[tuple[str, str], Sequence[float]]) -> int:
-    """The checks of a family that met a node's 503 until the balancer steered away from it; 0 if it did not."""
+    """The probes of a family that met a node's 503 until the load balancer left the node; 0 if it did not."""
     seen = line.traffic[family]
     told = line.health.get(family)
     if line.change.up or told is None:

@@ -1,4 +1,4 @@
-"""The judge of the convergence suite: from what was seen of one balancer to a decision on each of its checks. Pure."""
+"""The judge of convergence checks: from the evidence about one load balancer to a decision on each check. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,35 +38,35 @@ from esipp.judging.statistics import Distribution, binomial_p, power
 from esipp.judging.topology import parse_address
 
 LEAST_P = 0.001
-"""Below this p-value a split is not equal: a fair balancer is wrongly accused once in a thousand tests."""
+"""Below this p-value a split is uneven: a fair load balancer fails once in a thousand tests."""
 
 LEAST_POWER, UNEVEN = 0.95, 0.55
-"""How likely a split of 55:45 must be told from an equal one, or no split passes."""
+"""The power with which the test must tell a split of 55:45 from an equal one, or no split passes."""
 
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
-"""Checks of what the balancer makes of health checks."""
+"""Checks of the load balancer's reaction to health checks."""
 
 ENOUGH = 12.0
-"""Seconds after a node's 200 in which a load balancer must have used it that nobody says anything of, but that was seen
-to use all nodes: as long as the driver waits for it."""
+"""Seconds after a node's 200 within which an unknown load balancer that was observed to use all nodes must use it: as
+long as the driver waits for it."""
 
 MOMENT = 0.3
-"""Seconds around a balancer's decision in which its routes change; and a request is answered in less."""
+"""Seconds around a load balancer's decision in which its routes change; a request takes less."""
 
 MOST_ERRORS = 3
-"""Probes of a stream that our prober had trouble of its own with, at most, where the verdict does not rest on them."""
+"""The most probes of a stream with an error of our prober, if the verdict does not depend on them."""
 
 LEAST_CLEAR = 0.5
-"""The share of what was to be judged that must be clear of doubt and of our own gaps, or a check stays open."""
+"""The share of the changes to judge that must be free of doubt and of our own gaps, or a check stays undecided."""
 
 MOST_GAP = 3.0
-"""Seconds without a single probe after which a stream proves nothing: this machine is too busy to ask."""
+"""Seconds without a single probe after which a stream proves nothing: this machine is too busy."""
 
 
 class Hole(NamedTuple):
-    """For how long a balancer lost requests that it need not, and how well that is known.
+    """A black hole: the time for which a load balancer lost requests without need, and its resolution.
 
-    ``doubt`` says which health check was wrong meanwhile, so that what was lost may not be the balancer's.
+    ``doubt`` says which health check was wrong meanwhile, so that the losses may not be the load balancer's.
     """
 
     measured: Measured
@@ -79,18 +79,17 @@ class Hole(NamedTuple):
         return self.measured.seconds
 
     def against(self, bound: float) -> Held:
-        """Whether it keeps a bound; a breach in doubt is none."""
+        """Whether it keeps a bound; a breach in doubt does not count."""
         held = self.measured.against(bound)
         return Held.UNKNOWN if held is Held.OVER and self.doubt else held
 
 
 @dataclass(frozen=True)
 class Counted:
-    """New connections through the VIP, by the node that answered; ``pods`` says how many pods each node had.
+    """New connections through the VIP, by the node that answered; ``pods`` is the number of pods on each node.
 
-    ``weights`` are those that the nodes' health checks told load balancers meanwhile, of nodes that told one.
-    ``control`` connections were made straight to nodePorts of these nodes at the same time; ``control_lost`` of them
-    were lost.
+    ``weights`` are those that the nodes' health checks reported meanwhile. ``control`` connections were made directly
+    to nodePorts of these nodes at the same time; ``control_lost`` of them were lost.
     """
 
     nodes: Mapping[str, int]
@@ -107,24 +106,22 @@ class Counted:
 
     @property
     def power(self) -> float:
-        """How likely a split of 55:45 is told from an equal one with so many."""
+        """The power to tell a split of 55:45 from an equal one with this number of connections."""
         return power(self.total, LEAST_P, UNEVEN) if self.total else 0.0
 
     @property
     def rest(self) -> Rest:
-        """What was lost of them: no pod moved meanwhile."""
+        """Their losses, which happened between endpoint changes."""
         return Rest(self.total + self.lost, self.lost, self.control, self.control_lost)
 
     @property
     def p_value(self) -> float:
-        """How likely such a split is where both nodes are equally likely."""
+        """The p-value of the split if both nodes are equally likely."""
         return self._p(0.5)
 
     @property
     def p_value_weighed(self) -> float | None:
-        """How likely it is where each node gets as much as its weight asks; None where the nodes told none, or equal
-        ones.
-        """
+        """The p-value of the split if each node gets the share of its weight; None without different weights."""
         told = [self.weights.get(node, 0) for node in sorted(self.pods)]
         if len(told) != 2 or set(self.weights) != set(self.pods) or not all(told) or told[0] == told[1]:
             return None
@@ -137,7 +134,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Health:
-    """The balancer's own view: which nodes it takes for healthy, and which should be."""
+    """The load balancer's health view: the nodes that it reports as healthy, and those that should be."""
 
     healthy: frozenset[str]
     should: frozenset[str]
@@ -145,25 +142,25 @@ class Health:
 
 @dataclass(frozen=True)
 class Result:
-    """Everything about one balancer.
+    """All results about one load balancer.
 
     Args:
-        balancer: which.
+        balancer: the load balancer.
         seen: its streams, marks and decisions.
-        changes: its moves, pod by pod, in order; ``ends`` is when what followed each was over.
-        opened: pods that were made ready beside the moves, and when.
-        sources: the addresses that pods may see as the source, by family; ``own`` those of the client itself.
-        told: period and failures as the balancer documents or tells them.
+        changes: its endpoint changes, pod by pod, in order; ``ends`` is the end of the time that belongs to each.
+        opened: pods that were made ready apart from the changes, and when.
+        sources: the addresses that pods may see as the source, by family; ``own`` are those of the client itself.
+        told: period and failures as the load balancer documents or reports them.
         observed: the same from packets.
         counted: the split between nodes, by family.
-        views: the balancer's health view, for a service of each policy; under ``FREED`` the VIPs that it has left of
-            one that was deleted.
-        obstacle: why nothing could be asked.
-        planned: so many changes were to be made; 0 where nobody counts them.
-        promise: how fast it has to follow, and who says so.
-        uncertainty: by how many seconds the prober's clock may be off from ours.
-        others: every address that is known to be a node's, a pod's or a client's.
-        proxy: whether ``--provider`` says that the cluster's own balancer is a proxy.
+        views: the load balancer's health view, for a Service of each policy; under ``FREED`` the VIPs that it still has
+            of a deleted Service.
+        obstacle: why nothing could be probed.
+        planned: the number of planned changes; 0 if unknown.
+        promise: how fast it must follow, and who promises that.
+        uncertainty: seconds by which the prober's clock may differ from ours.
+        others: every known address of a node, a pod or a client.
+        proxy: whether ``--provider`` says that the cluster's own load balancer is a proxy.
     """
 
     balancer: Balancer
@@ -186,21 +183,21 @@ class Result:
 
     @property
     def cut_short(self) -> str:
-        """That fewer changes were made than planned; empty if not."""
+        """A sentence if fewer changes were made than planned; empty if not."""
         made = len(self.changes)
-        return f"{made} of {self.planned} moves were made" if made < self.planned else ""
+        return f"only {made} of {self.planned} endpoint changes were made" if made < self.planned else ""
 
     def with_observed(self, observed: Observed) -> "Result":
-        """The same, with what packets show of the balancer's health checks."""
+        """The same result, with the load balancer's health checks as packets show them."""
         return replace(self, observed=observed)
 
     def timelines(self) -> list[Timeline]:
-        """What became of each change."""
+        """The timeline of each change."""
         return [timeline(change, self.ends[change.number], self.seen) for change in self.changes]
 
 
 class Judge:
-    """Decides the checks of one balancer; what several checks need is found once."""
+    """Decides the checks of one load balancer; shared results are computed once."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -222,33 +219,33 @@ class Judge:
 
     @property
     def checking(self) -> Checking:
-        """How the balancer checks nodes: what it tells, or else what packets show. No bound rests on it."""
+        """The load balancer's health-check settings: reported, or else from packets. No bound depends on them."""
         return self.result.told if self.result.told.bound is not None else self.result.observed.checking
 
     @property
     def by_checks(self) -> bool:
-        """Whether the balancer goes by the nodes' health checks: its profile says so, it does, or packets."""
+        """Whether the load balancer relies on the nodes' health checks, by its profile, its own report, or packets."""
         return self.result.promise.by_checks or self.checking.bound is not None
 
     @property
     def bound(self) -> float | None:
-        """Seconds within which the balancer has to steer away from a node; None where nobody promises anything."""
+        """Seconds within which the load balancer must leave a node; None without a promise."""
         return self.result.promise.seconds
 
     def unpromised(self, what: What) -> str:
-        """Why nothing is required of the cluster's own balancer in this; empty where something is."""
+        """Why nothing is required of the cluster's own load balancer here; empty if something is."""
         promise = self.result.promise
         if self.result.balancer is not Balancer.DEFAULT:
             return ""
         if what in (What.BLACK_HOLE, What.NO_LOSS) and promise.seconds is None:
-            return f"nothing is required: {promise.source} (--bound SECONDS says it)"
+            return f"nothing is required: {promise.source} (set it with --bound SECONDS)"
         if what is What.BALANCE and promise.spreads is not True:
             how = "uses one node at a time" if promise.spreads is False else "is not known to use all nodes at once"
-            return f"nothing is required: by its profile this load balancer {how}"
+            return f"nothing is required: according to its profile, this load balancer {how}"
         return ""
 
     def holes(self, family: Family) -> list[Hole]:
-        """The black hole of each node in use that lost its last pod, where another node said that it serves."""
+        """The black hole of each node in use that lost its last pod while another node answered 200."""
         found = []
         for line in self.lines:
             seconds = black_hole(line, family)
@@ -259,9 +256,9 @@ class Judge:
         return found
 
     def blur(self, line: Timeline, family: Family) -> float:
-        """How well a hole is known: the longest time without a probe of ours from just before its begin to its end.
+        """The resolution of a hole: the longest time between two of our probes from just before its begin to its end.
 
-        Begin and end are of one prober's clock. Where nothing was lost, a hole could be in any gap until the bound.
+        Begin and end are on one prober's clock. If nothing was lost, a hole could be in any gap until the bound.
         """
         seen = self.result.seen
         began, end = hole_began(line, family), line.traffic[family].losses.end
@@ -272,7 +269,7 @@ class Judge:
         return max(RESOLUTION, health, seen.vip[family].gap_around(min(began, over), over))
 
     def decide(self, check: EndpointChangeCheck) -> Decision:
-        """What was seen of a check."""
+        """The decision on a check."""
         expected = EXPECTED[check.what]
         if self.result.obstacle:
             return Decision(Status.INCONCLUSIVE, expected, "nothing", self.result.obstacle)
@@ -322,41 +319,38 @@ class Judge:
         return at_vip[check.what](family)
 
     def _streams(self, check: EndpointChangeCheck) -> list[Stream]:
-        """The streams on which a check rests."""
+        """The streams on which a check depends."""
         seen = self.result.seen
         streams = [seen.vip[check.family]] if check.family else [*seen.ports.values(), *seen.checks]
-        if check.family and check.what in (What.STEERS, What.BLACK_HOLE):  # they rest on what the nodes said
+        if check.family and check.what in (What.STEERS, What.BLACK_HOLE):  # they depend on the nodes' health checks
             streams += seen.health[check.family].values()
         return streams
 
     def _coarse(self, check: EndpointChangeCheck) -> str:
-        """That this machine was too busy to ask, for so long that anything may have happened meanwhile."""
+        """A sentence if this machine was too busy to probe for longer than ``MOST_GAP``; empty if not."""
         for stream in self._streams(check):
             longest = stream.longest_gap()
             if longest > MOST_GAP:
                 return (
-                    f"the resolution reached is {longest:.1f} s, {MOST_GAP:.0f} s or less are needed: for so long this "
-                    f"machine sent no probe ({stream.name})"
+                    f"this machine sent no probe for {longest:.1f} s ({stream.name}); at most {MOST_GAP:.0f} s are "
+                    "acceptable"
                 )
         return ""
 
     def _trouble(self, check: EndpointChangeCheck) -> str:
-        """Our own fault, that leaves a check open."""
+        """An error of our own that leaves a check unjudged."""
         streams = self._streams(check)
         windows = self._windows(check)
         for stream in streams:
             errors = [sample.started for sample in stream.samples if sample.outcome == "error"]
             if len(errors) > MOST_ERRORS or any(since <= at <= until for at in errors for since, until in windows):
-                return (
-                    f"the prober had trouble of its own with {len(errors)} of {len(stream.samples)} probes "
-                    f"({stream.name})"
-                )
+                return f"the prober itself failed in {len(errors)} of {len(stream.samples)} probes ({stream.name})"
             if not stream.samples:
                 return f"there was no probe ({stream.name})"
         return ""
 
     def _windows(self, check: EndpointChangeCheck) -> list[tuple[float, float]]:
-        """The times in which a single probe may decide a check of a VIP: until what a change brings has been seen."""
+        """The times in which a single probe may decide a check of a VIP: from each change until its effect."""
         family = check.family
         if family is None or check.what not in (*BLAMES, What.TIMES_UP, What.TIMES_DOWN):
             return []
@@ -382,9 +376,9 @@ class Judge:
         followed = all_followed(judged, late, "traffic followed", What.STEERS)
         followed = replace(followed, observed=followed.observed + self._left_out(len(due) - len(judged)))
         still = self.rest(family)
-        how = "every node that came had to be used" if self.spreads else "a node that came had to be used if alone"
+        how = "had to be used" if self.spreads else "had to be used if it was the only one"
         sees = (
-            f"{len(judged)} changes were judged, {how}; {still.sees}; longest time without a request "
+            f"{len(judged)} changes were judged, each new node {how}; {still.sees}; longest time without a request "
             f"{self._gap(family):.2f} s"
         )
         return replace(with_rest(followed, still), sees=sees)
@@ -395,19 +389,19 @@ class Judge:
         return self.must_spread or self._alone(line) or (self.spreads and self._had_time(line, family))
 
     def _had_time(self, line: Timeline, family: Family) -> bool:
-        """Whether a balancer that was only seen to use all nodes used a new one, or had the time to."""
+        """Whether a load balancer that was only observed to use all nodes used a new one, or had the time for it."""
         told = line.health.get(family)
         return line.steered(family) or (told is not None and line.until - told >= max(ENOUGH, self.bound or 0.0))
 
     def _alone(self, line: Timeline) -> bool:
-        """Whether a pod that came was the only ready one once its move was over."""
+        """Whether an added pod was the only ready one after its change."""
         changes = self.result.changes
         over = [change for change in changes if change.number <= line.change.number]
         first = sum(1 for _, at in self.result.opened if at < min((each.cause for each in changes), default=0.0))
         return first + sum(1 if change.up else -1 for change in over) == 1
 
     def rest(self, family: Family) -> Rest:
-        """What was lost while no pod moved, and what a control lost meanwhile."""
+        """The losses between endpoint changes, and those of a control meanwhile."""
         result = self.result
         found = windows(self.lines, result.seen.marks, self.doubts)
         still = at_rest(result.seen, family, result.changes, found)
@@ -415,11 +409,11 @@ class Judge:
         return still + counted.rest if counted else still
 
     def _misled(self, what: What, open_ones: int, of: int) -> Decision:
-        reason = f"{open_ones} of {of} changes say nothing of the balancer: {doubts.words(self.doubts)}"
-        return Decision(Status.INCONCLUSIVE, EXPECTED[what], "too little of its own", reason)
+        reason = f"{open_ones} of {of} changes say nothing about the load balancer: {doubts.words(self.doubts)}"
+        return Decision(Status.INCONCLUSIVE, EXPECTED[what], "too little", reason)
 
     def _left_out(self, count: int) -> str:
-        return f" ({count} more are left out: {doubts.words(self.doubts)})" if count else ""
+        return f" ({count} more were not judged: {doubts.words(self.doubts)})" if count else ""
 
     def _gap(self, family: Family) -> float:
         return self.result.seen.vip[family].longest_gap()
@@ -446,7 +440,7 @@ class Judge:
         return self._with_sight(decided, [(line, self.result.seen.vip[family]) for line in self.lines])
 
     def _with_sight(self, decided: Decision, looked: Sequence[tuple[Timeline, Stream]]) -> Decision:
-        """The same, with how soon after a node's 503 an answer would have been seen; it must be for half of them."""
+        """The same decision with its resolution after a node's 503, which must suffice for half of the changes."""
         gaps = []
         for line, stream in looked:
             told = [at for at in line.health.values() if at is not None]
@@ -455,12 +449,12 @@ class Judge:
                 gaps.append(stream.gap_around(allowed, min(line.until, allowed + SLACK)))
         seen = sum(gap <= SLACK for gap in gaps)
         sees = (
-            f"an answer later than {SLACK} s after the node's 503 would be seen within {SLACK} s in {seen} of "
-            f"{len(gaps)} changes (longest time without a request there: {max(gaps, default=0.0):.2f} s)"
+            f"an answer later than {SLACK} s after the node's 503 is detected within {SLACK} s in {seen} of "
+            f"{len(gaps)} changes (longest time without a request then: {max(gaps, default=0.0):.2f} s)"
         )
         decided = replace(decided, sees=sees)
         if decided.status is Status.PASS and gaps and seen < LEAST_CLEAR * len(gaps):
-            why = f"the resolution reached is {sorted(gaps)[len(gaps) // 2]:.2f} s, {SLACK} s or less are needed"
+            why = f"the resolution is {sorted(gaps)[len(gaps) // 2]:.2f} s, {SLACK} s or better is needed"
             return replace(decided, status=Status.INCONCLUSIVE, reason=why)
         return decided
 
@@ -481,7 +475,7 @@ class Judge:
         others = {parse_address(each) for each in result.others}
         foreign = not any(parse_address(source) in others for source in wrong)
         if len(wrong) < len(shown):
-            return replace(decided, foreign=foreign)  # a proxy's own address in some answers only is nobody's way
+            return replace(decided, foreign=foreign)  # no proxy shows its own address in only some answers
         why = why_not_its_own(wrong, others, told=result.proxy)
         if why:
             return replace(decided, reason=f"{decided.reason}; {why}", foreign=foreign)
@@ -500,19 +494,19 @@ class Judge:
         found = self.holes(family)
         if not found:
             why = f"; {doubts.words(self.doubts)}" if self.doubts else ""
-            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"no node in use lost its last pod at once{why}")
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"no node in use lost its last pod abruptly{why}")
         worst = max(found, key=lambda each: each.seconds)
         line, bound = worst.line, self.bound
         lag = (line.health[family] or line.change.cause) - (line.trigger or line.change.cause)
         said = (
             f"at most {worst.seconds:.2f} s after the node's 503 "
-            f"(move {line.change.number}, where the proxy took {lag:.2f} s)"
+            f"(change {line.change.number}, where the proxy took {lag:.2f} s)"
         )
         stray = sum(each.line.traffic[family].losses.stray for each in found)
-        said += f", {stray} stray" if stray else ""
+        said += f", {stray} stray losses" if stray else ""
         said += f"; {self.bound_words()}"
         coarsest = max(each.measured.resolution for each in found)
-        sees = f"{len(found)} times were measured, known within {coarsest:.2f} s or better"
+        sees = f"{len(found)} times were measured, each within {coarsest:.2f} s or better"
         if bound is None:
             return Decision(Status.PASS, expected, said, sees=sees)
         sees += f" ({needed(bound):.2f} s are needed); {self.result.promise.words}"
@@ -520,7 +514,7 @@ class Judge:
         over = [each for how, each in held if how is Held.OVER]
         kept = [each for how, each in held if how is Held.WITHIN]
         unknown = [each for how, each in held if how is Held.UNKNOWN]
-        sees += f"; {len(unknown)} of them decide nothing" if unknown else ""
+        sees += f"; {len(unknown)} of them are too uncertain" if unknown else ""
         tally = {"kept": len(kept), "broken": len(over)}
         if over:
             reason = f"{len(over)} of {len(found)} are above the bound"
@@ -533,13 +527,13 @@ class Judge:
         return Decision(Status.PASS, expected, said, tally=tally, sees=sees)
 
     def bound_words(self) -> str:
-        """The bound and who says it; what the balancer tells of itself and what packets show stand beside it."""
+        """The bound and its source, with the load balancer's reported settings and those from packets."""
         told, seen = self.result.told, self.result.observed.checking
         parts = [self.result.promise.words]
-        for whose, each in (("by its own word", told), ("by packets", seen)):
+        for whose, each in (("reported", told), ("packets", seen)):
             count = "unknown" if each.failures is None else str(each.failures)
             period = "unknown" if each.period is None else f"{each.period:.2f} s"
-            parts.append(f"{whose} N={count}, period {period}")
+            parts.append(f"{whose}: N={count}, period {period}")
         return "; ".join(parts)
 
     def _no_loss(self, family: Family) -> Decision:
@@ -561,32 +555,32 @@ class Judge:
         ports = sum(line.path_losses for line in downs)
         said += f"; {ports} lost at the nodes' own nodePorts meanwhile" if ports else ""
         stray = sum(line.traffic[family].losses.stray for line in downs)
-        said += f"; {stray} of them stray" if stray else ""
-        where = ", ".join(f"move {line.change.number} ({line.say_told(family)})" for line in hit[:5])
+        said += f"; {stray} of the requests were stray losses" if stray else ""
+        where = ", ".join(f"change {line.change.number} ({line.say_told(family)})" for line in hit[:5])
         seen = REHASHED if hit and all(_only_rehashed(line.traffic[family]) for line in hit) else ""
-        said += ", all of them open while it steered, and reset" if seen else ""
+        said += "; all of them were open while its routes changed, and were reset" if seen else ""
         stream = self.result.seen.vip[family]
         gap = max(stream.gap_around(line.change.cause, line.until) for line in downs)
-        sees = f"a loss that lasts longer than {gap:.2f} s is seen in {len(downs)} deletions; {self.bound_words()}"
+        sees = f"an outage of more than {gap:.2f} s is detected in {len(downs)} deletions; {self.bound_words()}"
         return Decision(Status.FAIL if hit else Status.PASS, expected, said, where, seen, sees=sees)
 
     def _balance(self, family: Family) -> Decision:
         expected = EXPECTED[What.BALANCE]
         counted = self.result.counted.get(family)
         if counted is None:
-            return Decision(Status.INCONCLUSIVE, expected, "nothing", "two nodes could not be made ready for it")
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", "no two nodes could get ready pods for it")
         said = split_words(counted)
         sees = (
-            f"of {counted.total} connections a split of 55:45 is told from an equal one with a power of "
-            f"{counted.power:.2f}, 60:40 with {power(counted.total, LEAST_P, 0.6) if counted.total else 0.0:.2f}; "
-            f"an equal one is called unequal once in {1 / LEAST_P:.0f} tests"
+            f"with {counted.total} connections, the power to detect a split of 55:45 is {counted.power:.2f}, and of "
+            f"60:40 {power(counted.total, LEAST_P, 0.6) if counted.total else 0.0:.2f}; "
+            f"an equal split fails once in {1 / LEAST_P:.0f} tests"
         )
         fair = counted.p_value >= LEAST_P
         if fair and counted.power < LEAST_POWER:
-            why = f"{counted.total} connections are too few: the power at 55:45 is {counted.power:.2f}, {LEAST_POWER} "
-            why += "is needed"
+            why = f"{counted.total} connections are too few: the power at 55:45 is {counted.power:.2f} instead of "
+            why += f"{LEAST_POWER}"
             return Decision(Status.INCONCLUSIVE, expected, said, why, tally=dict(counted.nodes), sees=sees)
-        reason = "" if fair else f"so uneven a split comes by chance in less than 1 of {1 / LEAST_P:.0f} runs"
+        reason = "" if fair else f"chance causes such an uneven split in less than 1 of {1 / LEAST_P:.0f} runs"
         weighed = counted.p_value_weighed
         seen = WEIGHED if not fair and weighed is not None and weighed >= LEAST_P else ""
         return Decision(
@@ -596,41 +590,41 @@ class Judge:
     def _view(self, what: What) -> Decision:
         view = self.result.views.get(what)
         if view is None:
-            return Decision(Status.INCONCLUSIVE, EXPECTED[what], "nothing", "the balancer's view could not be had")
+            return Decision(Status.INCONCLUSIVE, EXPECTED[what], "nothing", "the load balancer gave no health view")
         said = f"{len(view.healthy)} nodes healthy: {', '.join(sorted(view.healthy)) or 'none'}"
         wrong = sorted(view.healthy ^ view.should)
-        reason = f"not as it should be: {', '.join(wrong)}" if wrong else "" if view.healthy else "it knows no node"
+        reason = f"wrong: {', '.join(wrong)}" if wrong else "" if view.healthy else "it reports no healthy node"
         return Decision(Status.FAIL if reason else Status.PASS, EXPECTED[what], said, reason)
 
     def _freed(self) -> Decision:
         view = self.result.views.get(What.FREED)
         if view is None:
-            return Decision(Status.INCONCLUSIVE, EXPECTED[What.FREED], "nothing", "the balancer could not be asked")
+            return Decision(Status.INCONCLUSIVE, EXPECTED[What.FREED], "nothing", "the load balancer did not answer")
         left = ", ".join(sorted(view.healthy))
-        said = f"it still has {left}" if left else "it has none any more"
+        said = f"it still has {left}" if left else "it no longer has any"
         return Decision(Status.FAIL if left else Status.PASS, EXPECTED[What.FREED], said)
 
     def _times(self, family: Family, up: bool) -> Decision:
         times = distributions(self.lines, family, up)
         whole = times["trigger to traffic"]
-        words = times_words(whole) if whole.samples else "never seen"
+        words = times_words(whole) if whole.samples else "never observed"
         return Decision(Status.PASS, "recorded", f"from trigger to traffic: {words}")
 
 
 def distributions(lines: Iterable[Timeline], family: Family, up: bool) -> dict[str, Distribution]:
-    """The distribution of each phase, of moves in one direction."""
+    """The distribution of each phase, for changes in one direction."""
     taken = [phases(line, family) for line in lines if line.change.up is up]
     return {phase: Distribution.of(each[phase] for each in taken if phase in each) for phase in PHASES}
 
 
 def times_words(of: Distribution) -> str:
-    """The usual numbers of a distribution."""
+    """The key figures of a distribution as text."""
     told = f"p50 {of.quantile(0.5):.2f} s, p95 {of.quantile(0.95):.2f} s, max {of.samples[-1]:.2f} s"
     return f"{told} (n={len(of.samples)})"
 
 
 def split_words(counted: Counted) -> str:
-    """The split between nodes, its p-value, and what the weights that the nodes told would make of it."""
+    """The split between nodes as text, with its p-value, and that for the weights that the nodes reported."""
     parts = [
         f"{node} ({counted.pods[node]} pod{'s' if counted.pods[node] > 1 else ''}) {counted.nodes.get(node, 0)}"
         for node in sorted(counted.pods)
@@ -639,20 +633,18 @@ def split_words(counted: Counted) -> str:
     weighed = counted.p_value_weighed
     if weighed is not None:
         told = ":".join(str(counted.weights[node]) for node in sorted(counted.pods))
-        said += f"; by the weights that health checks told, {told}, p={weighed:.3g}"
+        said += f"; for the weights from health checks, {told}, p={weighed:.3g}"
     return said + (f"; {counted.lost} lost" if counted.lost else "")
 
 
 def _with_lags(decided: Decision, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
-    """The same, with how long the nodes took from the EndpointSlice on."""
+    """The same decision with the nodes' lag from the EndpointSlice on."""
     if not found:
         return decided
     lags = Distribution.of(each.seconds for _, each in found)
     coarsest = max(each.resolution for _, each in found)
     said = f"{decided.observed}; the nodes took {times_words(lags)} from the EndpointSlice"
-    sees = (
-        f"how late a node follows is no part of this check but of its sibling; times are known within {coarsest:.2f} s"
-    )
+    sees = f"another check judges how late a node follows; times are known within {coarsest:.2f} s"
     return replace(decided, observed=said, sees=sees)
 
 
@@ -660,7 +652,7 @@ def _prompt(what: What, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
     """Whether the nodes' own lag is within the budget each time."""
     expected = EXPECTED[what]
     if not found:
-        return Decision(Status.INCONCLUSIVE, expected, "nothing", "no change of an EndpointSlice was seen")
+        return Decision(Status.INCONCLUSIVE, expected, "nothing", "no change of an EndpointSlice was observed")
     held = [(each.against(PROMPT), line, each) for line, each in found]
     late = [(line, each) for how, line, each in held if how is Held.OVER]
     unknown = [each for how, _, each in held if how is Held.UNKNOWN]
@@ -668,14 +660,15 @@ def _prompt(what: What, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
     said = f"the nodes took {times_words(lags)} from the EndpointSlice"
     coarsest = max(each.resolution for _, each in found)
     sees = (
-        f"{len(found)} changes, known within {coarsest:.2f} s or better ({needed(PROMPT):.2f} s are needed); the "
-        f"budget of {PROMPT:.0f} s is ours, Kubernetes promises none"
+        f"{len(found)} changes, measured within {coarsest:.2f} s or better ({needed(PROMPT):.2f} s are needed); the "
+        f"limit of {PROMPT:.0f} s is esipp's, Kubernetes promises none"
     )
     tally = {"kept": len(found) - len(late) - len(unknown), "broken": len(late)}
     if late:
         line, worst = max(late, key=lambda each: each[1].seconds)
         reason = (
-            f"{len(late)} of {len(found)} took longer than {PROMPT:.0f} s, {name_of(line.change)} {worst.seconds:.2f} s"
+            f"{len(late)} of {len(found)} changes took longer than {PROMPT:.0f} s, the longest {worst.seconds:.2f} s: "
+            f"{name_of(line.change)}"
         )
         return Decision(Status.FAIL, expected, said, reason, tally=tally, sees=sees)
     apparent = [each for each in unknown if each.seconds > PROMPT]
@@ -686,7 +679,7 @@ def _prompt(what: What, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
 
 
 def _only_rehashed(seen: Traffic) -> bool:
-    """Whether all that was lost are connections that had been accepted, in the moment at which the balancer steered."""
+    """Whether all lost requests were accepted connections, lost while the load balancer changed its routes."""
     losses, moment = seen.losses, seen.decision if seen.decision is not None else seen.at
     if losses.first is None or losses.last is None or moment is None or losses.reset < losses.count:
         return False

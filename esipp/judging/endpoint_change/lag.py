@@ -1,4 +1,4 @@
-"""How long a node's proxy takes from the EndpointSlice to its health check and its data path. Pure."""
+"""The lag of a node's proxy: from the EndpointSlice to its health check and its data path. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from esipp.judging.endpoint_change.timeline import Seen, Timeline
 
 
 def health_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tuple[Timeline, Measured]]:
-    """Of each change the longest of its families; ``blur`` is how far our clocks may be apart."""
+    """The longest lag of any family for each change; ``blur`` is the difference that our clocks may have."""
     found = []
     for line in lines:
         each = [
@@ -22,7 +22,7 @@ def health_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tupl
 
 
 def path_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tuple[Timeline, Measured]]:
-    """Of each change that the nodePort must follow."""
+    """The lag of each change that the nodePort must follow."""
     return list(_paths([line for line in lines if not line.change.graceful], seen.ports, blur))
 
 
@@ -34,7 +34,7 @@ def _paths(lines: Sequence[Timeline], ports: Mapping[str, Stream], blur: float) 
 
 
 def _lag(line: Timeline, at: float | None, stream: Stream, blur: float) -> Measured | None:
-    """The time from what the node can know; of what never followed the time for which it was looked at, at least."""
+    """The time since the node could know; if it never followed, the time for which it was observed."""
     begin = line.slice if line.slice is not None else line.trigger
     if begin is None:
         return None

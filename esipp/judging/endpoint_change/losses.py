@@ -1,4 +1,4 @@
-"""Requests that had no answer: how many, and which of them a balancer's steering away from a node lost. Pure."""
+"""Losses of endpoint changes: requests without an answer, and those lost until the load balancer left a node. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from esipp.judging.endpoint_change.samples import Sample
 
 RESOLUTION = 0.06
-"""Seconds by which a time may be off: a request each 20 ms, a health check each 20 ms, and the time on the way."""
+"""Seconds by which a time may be off: a request every 20 ms, a health check every 20 ms, and the time in transit."""
 
 CLEAN = 25
-"""Requests in a row that must have gone elsewhere, of a balancer that uses up to three nodes at once and does not tell
-what it decides: as many miss one of three by chance in 1 of 25,000 cases."""
+"""Requests in a row that must have gone elsewhere, for a load balancer that uses up to three nodes at once and does not
+report its decisions: as many miss one of three by chance in 1 of 25,000 cases."""
 
 BURST, BURST_SECONDS = 3, 0.5
-"""So many losses in so many seconds are no strays, however long after the balancer decided."""
+"""``BURST`` losses within ``BURST_SECONDS`` are not stray, however long after the decision of the load balancer."""
 
 SERIES, SERIES_GAP = 6, 1.0
-"""Nor are so many of which each is within so many seconds of the next: every Nth request, for long."""
+"""``SERIES`` losses, each within ``SERIES_GAP`` seconds of the next, are not stray: every Nth request, for long."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Requests through the VIP that had no answer: ``first`` and ``last`` are when they started.
+    """Requests through the VIP without an answer: ``first`` and ``last`` are when they started.
 
     ``reset`` are those that had been accepted. ``outage`` is the longest time from the start of a request without an
-    answer to that of the next one with one. ``end`` is the last one that the steering away from a node lost; ``stray``
-    are the isolated ones after it.
+    answer to the start of the next answered one. ``end`` is the last one lost before the load balancer had left the
+    node; ``stray`` counts the isolated ones after it.
     """
 
     timed_out: int = 0
@@ -45,7 +45,7 @@ class Losses:
 
 
 def count_losses(samples: Sequence[Sample], until: float) -> Losses:
-    """What had no answer among these, in order of start."""
+    """Count the requests without an answer; samples are in order of start."""
     timed_out = refused = reset = wrong = 0
     first = last = began = None
     outage = 0.0
@@ -67,13 +67,13 @@ def count_losses(samples: Sequence[Sample], until: float) -> Losses:
 
 
 def in_flight(sample: Sample, moment: float) -> bool:
-    """Whether a request that was lost may have been lost by what happened at a moment after its start."""
+    """Whether a lost request may have been lost by an event after its start."""
     under_way = sample.outcome == "reset" or sample.started > moment - RESOLUTION
     return not sample.answered and sample.started < moment < sample.ended and under_way
 
 
 def first_clean(samples: Sequence[Sample], through: Callable[[Sample], bool]) -> float:
-    """The last loss before the first run of clean requests: answered, and not through the node; infinite if none."""
+    """The last loss before the first run of clean requests, answered and not through the node; infinite if none."""
     lost: float | None = None
     clean = 0
     for sample in samples:
@@ -87,9 +87,9 @@ def first_clean(samples: Sequence[Sample], through: Callable[[Sample], bool]) ->
 
 
 def lasting(lost: Sequence[float], limit: float) -> float | None:
-    """The last of these losses that a steering lost which was over at ``limit``; None if all of them are strays.
+    """The last loss that belongs to a change that ended at ``limit``; None if all of them are stray.
 
-    A balancer may say that it steered and go on all the same: losses after the limit count where they go on steadily.
+    A load balancer may report a decision and not act on it: losses after the limit count if they continue steadily.
     """
     end = max((at for at in lost if at <= limit), default=None)
     late = [at for at in lost if at > limit]

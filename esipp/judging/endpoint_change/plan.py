@@ -1,7 +1,7 @@
-"""Which pod moves when: a seeded random sequence, made before anything happens. Pure.
+"""The plan of endpoint changes: a seeded random sequence, made before anything happens. Pure.
 
-Each load balancer has one pod a node (a slot). A slot is open (its pod is ready) or closed (its pod runs, and is not
-ready). A pod that was deleted is made again, closed; until it is there its slot is away.
+Each load balancer has one pod on each node (a slot). A slot is open (its pod is ready) or closed (its pod runs, but is
+not ready). A deleted pod is created again, closed; until it exists, its slot is away.
 """
 
 import random
@@ -12,11 +12,11 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What is done.
+    """The kind of an endpoint change.
 
-    ``opened``: the pod of a bare node becomes ready. ``closed``: it becomes unready while it runs. ``deleted``: with
-    a grace period in which it goes on serving. ``killed``: deleted without one. ``elsewhere``: one is opened on
-    another node and one is closed here, at once.
+    ``opened``: the pod on a node without local endpoints becomes ready. ``closed``: a running pod becomes unready.
+    ``deleted``: with a grace period in which it keeps serving. ``killed``: deleted without one. ``elsewhere``: a pod
+    on another node is opened and one here is closed, at once.
     """
 
     OPENED = "opened"
@@ -29,24 +29,24 @@ class Kind(StrEnum):
 DOWNS = (Kind.CLOSED, Kind.DELETED, Kind.KILLED)
 
 LEAST = {Kind.DELETED: 2, Kind.KILLED: 1, Kind.CLOSED: 1}
-"""How often each way down comes at least, if there are so many moves: a check is about each, and chance would now and
-then leave one out. Twice what is graceful, as a balancer need not have used the node at that moment.
+"""The least number of each kind of removal, if there are enough changes: checks need each, and chance would sometimes
+omit one. Graceful removals come twice, as a load balancer may not use the node at that time.
 """
 
 FIRST = 1
-"""Moves more than ``LEAST`` that make sure that every balancer has a change to follow.
+"""Changes beyond ``LEAST`` that make sure that every load balancer has a change to follow.
 
 Without it, one that uses one node at a time had none in a run of four moves (2026-11-23, kind-iptables, MetalLB in L2
 mode, seed 388983): its core checks were undecided.
 """
 
 AWAY_MOVES = {Kind.DELETED: 3, Kind.KILLED: 2}
-"""So many moves later a slot is asked again at the earliest, if there is another one: its pod has to end and start."""
+"""The number of changes for which a slot is left alone, if there is another one: its pod must end and start again."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One move: ``up`` is the slot that opens, ``down`` the one that closes; None where there is none."""
+    """One step of the plan: ``up`` is the slot that opens, ``down`` the one that closes; None if there is none."""
 
     kind: Kind
     up: int | None = None
@@ -54,16 +54,16 @@ class Step:
 
 
 def plan(seed: str, slots: int, moves: int) -> list[Step]:
-    """A sequence of so many moves up and as many down, beginning and ending with slot 0 or another one open alone.
+    """A sequence of ``moves`` openings and as many closings; only one slot is open at its begin and its end.
 
-    There is always an open slot, and of each way down at least ``LEAST``. With ``FIRST`` more, the first move takes the
-    only open pod to another node: a balancer that uses one node at a time cannot but have used that one.
+    At least one slot is always open, and each kind of removal occurs at least ``LEAST`` times. With ``FIRST`` more, the
+    first step moves the only open pod to another node: even a load balancer of one node at a time has used that node.
 
     Raises:
         ValueError: there are fewer than two slots.
     """
     if slots < 2:
-        raise ValueError("nothing can move with fewer than two nodes")
+        raise ValueError("endpoint changes need at least two nodes")
     chance = random.Random(seed)
     is_open = {slot: slot == 0 for slot in range(slots)}
     away = dict.fromkeys(range(slots), 0)
@@ -110,7 +110,7 @@ def _choose(
 
 
 def last_open(steps: Sequence[Step]) -> int:
-    """The slot that is open when all is done."""
+    """The slot that is open at the end."""
     is_open = {0}
     for step in steps:
         is_open |= {step.up} if step.up is not None else set()

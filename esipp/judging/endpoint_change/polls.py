@@ -1,7 +1,7 @@
-"""What a load balancer that is asked again and again said of its nodes, held against the moves. Pure.
+"""Polled health views of a load balancer, compared with the endpoint changes. Pure.
 
-A poll is no decision: a node turned somewhere between the last poll that did not show it and the first that did, and
-what is shown may be older still. So polls give bounds, beside the timeline, and no verdict rests on their times.
+A poll is no decision: a node's state changed between the last poll with the old state and the first with the new one,
+and a report may be older still. So polls give bounds next to the timeline, and no verdict depends on their times.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,16 +16,16 @@ from esipp.judging.health_view import Share, State
 
 @dataclass(frozen=True)
 class Poll:
-    """One question and its answer: seconds of our monotonic clock.
+    """One request and its answer, in seconds of our monotonic clock.
 
     Args:
-        asked: when it began.
+        asked: when the request began.
         answered: when it was over.
-        service: whose load balancer was asked.
-        states: what each node was taken for; nodes that are no targets are not in it.
-        words: the provider's own words, by node.
-        times: of when that is, by node, in seconds since the epoch, where the provider says so.
-        trouble: why there was no answer; empty if there was.
+        service: the Service of the load balancer.
+        states: the reported state of each node that is a target.
+        words: the provider's own terms, by node.
+        times: the time of each state, by node, in seconds since the epoch, if the provider gives one.
+        trouble: why there was no answer; empty if there was one.
     """
 
     asked: float
@@ -38,15 +38,15 @@ class Poll:
 
     @property
     def healthy(self) -> frozenset[str]:
-        """The nodes that it took for healthy."""
+        """The nodes that it reported as healthy."""
         return frozenset(node for node, state in self.states.items() if state is State.HEALTHY)
 
     def share(self, nodes: int) -> Share:
-        """How many of so many nodes that is."""
+        """The share of healthy nodes."""
         return Share(len(self.healthy), nodes)
 
     def as_json(self) -> dict[str, Any]:
-        """The poll as the ledger keeps it."""
+        """The poll as a ledger record."""
         told: dict[str, Any] = {
             "asked": round(self.asked, 4),
             "answered": round(self.answered, 4),
@@ -60,9 +60,9 @@ class Poll:
 
 @dataclass(frozen=True)
 class Shown:
-    """When a change was shown: later than ``after`` and at ``by``, in seconds since its cause.
+    """When polls showed a change: later than ``after`` and by ``by``, in seconds since its cause.
 
-    ``after`` is 0 where the first poll after the cause showed it.
+    ``after`` is 0 if the first poll after the cause showed it.
     """
 
     change: Change
@@ -70,18 +70,18 @@ class Shown:
     by: float
 
     def as_json(self) -> dict[str, Any]:
-        """The same as the ledger keeps it."""
+        """The same as a ledger record."""
         which = {"number": self.change.number, "node": self.change.node, "up": self.change.up}
         return {**which, "after": round(self.after, 4), "by": round(self.by, 4)}
 
 
 def shown(polls: Sequence[Poll], changes: Sequence[Change], ends: Mapping[int, float]) -> list[Shown]:
-    """The changes that polls show before their node's next one; there may be few, where moves are faster than polls.
+    """The changes that polls show before their node's next one; few, if changes are faster than polls.
 
     Args:
-        polls: of one Service, in order.
-        changes: its moves.
-        ends: when what followed each was over.
+        polls: those of one Service, in order.
+        changes: its endpoint changes.
+        ends: the end of the time that belongs to each change.
     """
     found = []
     for number, change in enumerate(changes):
@@ -89,7 +89,7 @@ def shown(polls: Sequence[Poll], changes: Sequence[Change], ends: Mapping[int, f
         until = next(same, max(ends.values(), default=change.cause) + 1e9)
         before = [poll for poll in polls if poll.answered <= change.cause and not poll.trouble]
         if not before or (change.node in before[-1].healthy) is change.up:
-            continue  # it was so before, as far as is known: nothing would follow from seeing it
+            continue  # as far as known, the state was the same before: a poll would prove nothing
         last = 0.0
         for poll in polls:
             if poll.trouble or poll.asked < change.cause or poll.asked >= until:
@@ -102,31 +102,31 @@ def shown(polls: Sequence[Poll], changes: Sequence[Change], ends: Mapping[int, f
 
 
 def lines(provider: str, interval: float, polls: Sequence[Poll], seen: Sequence[Shown], moves: int) -> list[str]:
-    """What a summary says of it."""
+    """The lines of the summary."""
     answered = [poll for poll in polls if not poll.trouble]
-    told = f"the balancer's own view ({provider}): asked {len(polls)} times, every {interval:.0f} s or more"
+    told = f"the load balancer's health view ({provider}): polled {len(polls)} times, every {interval:.0f} s or more"
     if len(answered) < len(polls):
-        told += f", {len(polls) - len(answered)} of them in vain"
+        told += f", {len(polls) - len(answered)} of them without an answer"
     said = [told]
     if seen:
         by = sorted(each.by for each in seen)
-        said.append(f"  {len(seen)} of {moves} changes were shown, the last after {by[-1]:.0f} s at most")
+        said.append(f"  polls showed {len(seen)} of {moves} endpoint changes, each within {by[-1]:.0f} s")
     elif answered:
-        said.append("  no change was shown before the next one: it is asked, or tells, too seldom")
+        said.append("  polls showed no change before the next one: they are too rare, or the reports too old")
     return said
 
 
 def shares(views: Mapping[What, Health], nodes: Collection[str]) -> list[str]:
-    """The share of healthy nodes after the moves, as the Azure portal shows it.
+    """The share of healthy nodes after the endpoint changes, as the Azure portal shows it.
 
     Args:
-        views: what was seen last, by check.
+        views: the last views, by check.
         nodes: those that load balancers must use.
     """
     said = []
     for what, policy in ((What.VIEW_CLUSTER, "Cluster"), (What.VIEW_LOCAL, "Local")):
         if view := views.get(what):
             share, should = Share(len(view.healthy), len(nodes)), Share(len(view.should), len(nodes))
-            right = "as it should be" if view.healthy == view.should else f"where it should be {should}"
-            said.append(f"  after the moves, {policy}: {share} of the nodes healthy, {right}")
+            right = "as expected" if view.healthy == view.should else f"expected {should}"
+            said.append(f"  after the endpoint changes, {policy}: {share} of the nodes healthy, {right}")
     return said

@@ -1,4 +1,4 @@
-"""A measured time and how well it is known: what is held against a bound. Pure."""
+"""Measured times with their resolution, for comparison with bounds. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ from esipp.checks.timing import Blur, Held, hold, needed
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds, and how far off they may be: the longest time without a probe of ours around it, and our clocks."""
+    """A time in seconds, and its uncertainty: the longest time between two of our probes, and that of our clocks."""
 
     seconds: float
     resolution: float
 
     def against(self, bound: float) -> Held:
-        """Whether it keeps a bound, as far as it is known well enough. Nothing of ours is added to the bound."""
+        """Whether it keeps a bound, if it is known well enough. The bound itself gets no allowance."""
         return hold(self.seconds, bound, Blur(self.resolution))
 
 
 def too_coarse(measured: Measured, bound: float) -> str:
-    """Why a time decides nothing, in words."""
+    """Why a time decides nothing, as text."""
     return (
-        f"not measured well enough: the resolution reached at {measured.seconds:.2f} s is {measured.resolution:.2f} s, "
-        f"{needed(bound):.2f} s or less are needed to judge {bound:.2f} s"
+        f"not measured well enough: the resolution at {measured.seconds:.2f} s is {measured.resolution:.2f} s, but a "
+        f"bound of {bound:.2f} s needs {needed(bound):.2f} s or better"
     )

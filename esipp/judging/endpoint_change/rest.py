@@ -1,4 +1,4 @@
-"""Requests that are lost while nothing moves, held against a control from the same client at the same time. Pure."""
+"""Losses between endpoint changes, compared with a control of the same client at the same time. Pure."""
 
 import math
 from bisect import bisect_right
@@ -12,25 +12,24 @@ from esipp.judging.endpoint_change.timeline import QUIET, Change, Mark, Seen, Ti
 from esipp.judging.statistics import least_share, more_lost_p
 
 SETTLING = QUIET
-"""Seconds after the last sign of a move in which the next ones do not count as rest; a pod that is deleted has not
-settled before it is gone."""
+"""Seconds after the last sign of a change that do not count as rest; a deleted pod settles only when it is gone."""
 
 LEAST_LOST, LEAST_P = 3, 0.01
-"""So many lost requests are the load balancer's, where the control would lose as many more in less than one of a
-hundred runs: a path that loses requests anyway is not blamed on the load balancer."""
+"""The load balancer is blamed from ``LEAST_LOST`` lost requests on, if a control that loses as often would show such a
+difference in less than one of a hundred runs: losses of the network are not blamed on the load balancer."""
 
 POWER = 0.95
-"""How likely a loss must be seen that is said to be."""
+"""The probability with which a loss must be detected that the verdict calls detectable."""
 
 LEAST_CONTROL = 100
-"""Requests of the control, at least: with fewer nothing can be said of losses."""
+"""The fewest requests of the control: with fewer, losses cannot be judged."""
 
 Window = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Rest:
-    """Requests through the VIP while nothing moved, and those straight to nodePorts of nodes that serve."""
+    """Requests through the VIP between endpoint changes, and control requests to nodePorts of serving nodes."""
 
     asked: int = 0
     lost: int = 0
@@ -47,22 +46,22 @@ class Rest:
 
     @property
     def p_value(self) -> float:
-        """How likely so many more are lost than by the control, where both lose as often."""
+        """The probability of at least this difference to the control, if both lose as often."""
         return more_lost_p(self.lost, self.asked, self.control_lost, self.control_asked)
 
     @property
     def blames(self) -> bool:
-        """Whether the losses are the load balancer's."""
+        """Whether the losses count against the load balancer."""
         return self.lost >= LEAST_LOST and self.control_asked >= LEAST_CONTROL and self.p_value < LEAST_P
 
     @property
     def open(self) -> bool:
-        """Whether there are losses that nothing was there to be compared with."""
+        """Whether there are losses without a sufficient control."""
         return self.lost >= LEAST_LOST and self.control_asked < LEAST_CONTROL
 
     @property
     def least_blamed(self) -> int:
-        """So many lost requests are blamed on the load balancer, where the control loses none; 0 if no number is."""
+        """The fewest losses that count against the load balancer if the control has none; 0 if no number does."""
         enough = (
             lost for lost in range(LEAST_LOST, self.asked + 1)
             if more_lost_p(lost, self.asked, 0, self.control_asked) < LEAST_P
@@ -71,23 +70,26 @@ class Rest:
 
     @property
     def sees(self) -> str:
-        """Which losses would be seen, in words."""
+        """The losses that would be detected, as text."""
         least = self.least_blamed
         if not least:
-            return f"of {self.asked} requests at rest no loss can be told from the control's"
+            return f"losses among the {self.asked} requests between changes cannot be told from those of the control"
         share = least_share(least, self.asked, POWER)
-        return f"of {self.asked} requests at rest a loss of {share:.2%} and more is seen with {POWER:.0%}"
+        return (
+            f"with {self.asked} requests between changes, a loss of {share:.2%} or more is detected with a probability "
+            f"of {POWER:.0%}"
+        )
 
     @property
     def words(self) -> str:
-        """The numbers."""
-        said = f"{self.lost} of {self.asked} requests lost while no pod moved"
-        control = f"the control, straight to nodePorts, lost {self.control_lost} of {self.control_asked}"
+        """The numbers as text."""
+        said = f"{self.lost} of {self.asked} requests lost between endpoint changes"
+        control = f"the control at nodePorts lost {self.control_lost} of {self.control_asked}"
         return f"{said}; {control}" + (f" (p={self.p_value:.2g})" if self.lost else "")
 
 
 def windows(lines: Sequence[Timeline], marks: Iterable[Mark], doubts: Iterable[Doubt]) -> list[Window]:
-    """When nothing moved: no change under way, no pod that ends, no health check that is wrong."""
+    """The times of rest: no change in progress, no terminating pod, and no wrong health check."""
     gone: dict[str, float] = {mark.pod: mark.at for mark in marks if mark.what in ("gone", "slice-gone")}
     busy = [(line.change.cause - 0.1, _settled(line, gone) + SETTLING) for line in lines]
     busy += [(each.since, each.until) for each in doubts]
@@ -113,7 +115,7 @@ def _settled(line: Timeline, gone: Mapping[str, float]) -> float:
 
 
 def at_rest(seen: Seen, family: Family, changes: Sequence[Change], found: Sequence[Window]) -> Rest:
-    """What was lost in these windows at the VIP, and at the nodePorts of nodes with a ready pod."""
+    """The losses in these windows at the VIP, and at the nodePorts of nodes with a ready pod."""
     vip = _count([seen.vip[family]], found)
     control = Rest()
     streams = seen.ports if family is next(iter(seen.vip)) or not seen.beside else seen.beside
@@ -123,7 +125,7 @@ def at_rest(seen: Seen, family: Family, changes: Sequence[Change], found: Sequen
 
 
 def serves(node: str, at: float, changes: Sequence[Change]) -> bool:
-    """Whether a node has a ready pod, by the moves: its last one brought it, or its first one takes it away."""
+    """Whether a node has a ready pod at a time: its last change added one, or its first change will remove one."""
     own = [change for change in changes if change.node == node]
     before = bisect_right([change.cause for change in own], at)
     return own[before - 1].up if before else bool(own) and not own[0].up

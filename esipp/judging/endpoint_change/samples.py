@@ -1,6 +1,6 @@
-"""What continuous probes show, compactly: a tuple a probe, and streams of them. No I/O.
+"""Samples of continuous probes: one tuple for each probe, and streams of them. No I/O.
 
-All times are this process's monotonic seconds.
+All times are monotonic seconds of this process.
 """
 
 import math
@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 ANSWERED, PENDING = "answered", "pending"
 
 PATIENCE = 0.25
-"""Seconds after which a probe that has no result yet stands for an unanswered one, while moves are going on: an answer
-takes milliseconds. What is reported at the end rests on results alone."""
+"""Seconds after which a probe without a result counts as unanswered during the scenario: an answer takes milliseconds.
+Verdicts use results alone."""
 
 RECENT, FEWEST, OLDEST = 0.5, 6, 5.0
-"""What a stream shows now is told by its probes of the last so many seconds; on a machine too busy to send so many in
-that time by the last few, of which none is older."""
+"""The current state of a stream is that of its probes in the last ``RECENT`` seconds; on a busy machine, that of the
+last ``FEWEST`` probes, none older than ``OLDEST`` seconds."""
 
 
 class Sample(NamedTuple):
-    """One probe. ``outcome`` is the prober's word, or the HTTP status of a health check; ``pod`` and ``node`` are who
-    answered, ``source`` the address it saw; all empty where nobody did.
+    """One probe. ``outcome`` is the prober's outcome, or the HTTP status of a health check; ``pod`` and ``node``
+    answered, and saw the address ``source``; all are empty without an answer.
     """
 
     seq: int
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Consecutive probes that showed the same."""
+    """Consecutive probes with the same result."""
 
     since: float
     until: float
@@ -69,15 +69,15 @@ class Stream:
 
     @property
     def frozen(self) -> bool:
-        """Whether nothing comes any more."""
+        """Whether the stream is complete."""
         return self._starts is not None
 
     def add(self, sample: Sample) -> None:
-        """Take a result; called by the thread that reads them."""
+        """Add a result; called by the thread that reads them."""
         self.samples.append(sample)
 
     def freeze(self) -> None:
-        """Nothing comes any more: put everything in the order of its start."""
+        """Complete the stream: sort all probes by their start."""
         self.samples.sort(key=lambda sample: sample.started)
         self._starts = [sample.started for sample in self.samples]
 
@@ -85,7 +85,8 @@ class Stream:
         """The probes that started in [since, until), in that order.
 
         Args:
-            now: while results still come: the time. What has none for longer than ``PATIENCE`` is in it as pending.
+            now: the current time, while results still come. Probes without a result for longer than ``PATIENCE`` are
+                included as pending.
         """
         if self._starts is not None:
             return self.samples[bisect_left(self._starts, since) : bisect_left(self._starts, until)]
@@ -99,14 +100,14 @@ class Stream:
         return found if now is None else list(self._with_pending(found, min(until, now - PATIENCE), now))
 
     def shows(self, outcome: str, now: float) -> bool:
-        """Whether nothing but this is seen now, while results still come."""
+        """Whether all current probes have this outcome, while results still come."""
         seen = self.view(now - OLDEST, now, now)
         recent = sum(sample.started >= now - RECENT for sample in seen)
         last = seen[-max(recent, FEWEST) :]
         return len(last) >= FEWEST and all(sample.outcome == outcome for sample in last)
 
     def _with_pending(self, found: list[Sample], until: float, now: float) -> Iterator[Sample]:
-        """Between the results, those that are still missing, at the times at which they must have started."""
+        """The results, and in between the missing ones, at the times at which they must have started."""
         last: Sample | None = None
         for sample in found:
             if last is not None:
@@ -137,17 +138,17 @@ class Stream:
         return [after - before for before, after in pairwise(starts)]
 
     def gap_around(self, since: float, until: float) -> float:
-        """The longest time from the start of a probe to that of the next one, of all that reach into [since, until]."""
+        """The longest time between the starts of two consecutive probes that overlaps [since, until]."""
         starts = self._starts or [sample.started for sample in self.samples]
         if not starts:
             return math.inf
         inside = starts[max(0, bisect_left(starts, since) - 1) : bisect_right(starts, until) + 1]
         before, after = since - starts[0], starts[-1] - until
-        open_ends = [-each for each in (before, after) if each < 0]  # nothing was asked before, or after
+        open_ends = [-each for each in (before, after) if each < 0]  # no probe before, or after
         return max([*(later - sooner for sooner, later in pairwise(inside)), *open_ends], default=0.0)
 
     def longest_gap(self, since: float = -math.inf, until: float = math.inf) -> float:
-        """The longest of them: how much could have been missed."""
+        """The longest of these gaps, in which events may have been missed."""
         return max(self.gaps(since, until), default=0.0)
 
 

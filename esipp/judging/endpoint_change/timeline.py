@@ -1,4 +1,4 @@
-"""From streams to what became of each move: one clock, one timeline a pod that came or went. Pure."""
+"""Timelines of endpoint changes: what followed each one, from all streams on one clock. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,16 +19,17 @@ from esipp.judging.endpoint_change.plan import Kind
 from esipp.judging.endpoint_change.samples import PATIENCE, Sample, Stream
 
 IN_USE = 0.5
-"""Seconds before a pod goes in which a request through its node shows that the balancer used the node."""
+"""Seconds before a pod is removed in which a request through its node shows that the load balancer used the node."""
 
 LEAST_TURNS = 2
-"""Changes before which a balancer must have gone to and fro between nodes to count as one that spreads."""
+"""The number of changes before which a load balancer must have alternated between nodes to count as one that spreads
+requests."""
 
 QUIET = 0.3
-"""Seconds without any loss, or any request through the node, after which traffic counts as steered."""
+"""Seconds without any loss or any request through the node after which traffic counts as moved."""
 
 SILENCE = 0.9
-"""Seconds without an answer that neither begin nor break what a node steadily says: a probe that got lost."""
+"""Seconds without an answer that neither begin nor end a steady state of a node: a lost probe."""
 
 
 UNREADY_BESIDE = "slice-unready-beside"
@@ -36,11 +37,11 @@ UNREADY_BESIDE = "slice-unready-beside"
 
 @dataclass(frozen=True)
 class Mark:
-    """Something our watches saw: when it arrived, of which pod, and what.
+    """An event of our watches: when it arrived, its pod, and its kind.
 
-    ``what``: ``ready``, ``unready``, ``deleting``, ``gone`` of a Pod; ``slice-ready``, ``slice-unready``,
-    ``slice-gone`` of an endpoint in the EndpointSlice of ``family``; ``slice-unready-beside`` of one that is no ready
-    endpoint of another Service over the same pods any more.
+    ``what``: ``ready``, ``unready``, ``deleting``, ``gone`` for a Pod; ``slice-ready``, ``slice-unready``,
+    ``slice-gone`` for an endpoint in the EndpointSlice of ``family``; ``slice-unready-beside`` for one that is no
+    longer a ready endpoint of another Service over the same pods.
     """
 
     at: float
@@ -51,7 +52,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Decision:
-    """The balancer's own word: since when it takes a node as healthy or not. ``at`` is on our clock.
+    """A decision that the load balancer reports: a node is healthy or not from ``at`` on, on our clock.
 
     ``family`` is that of the VIP it is about; empty for all of them.
     """
@@ -64,7 +65,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Change:
-    """A pod that came (``up``) or went by a move: ``cause`` is our call to the API server."""
+    """An endpoint change: a pod was added (``up``) or removed; ``cause`` is the time of our call to the API server."""
 
     number: int
     kind: Kind
@@ -75,18 +76,17 @@ class Change:
 
     @property
     def graceful(self) -> bool:
-        """Whether the pod goes on serving for a while."""
+        """Whether the pod keeps serving for a while."""
         return not self.up and self.kind is Kind.DELETED
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the VIP of one family showed after a change.
+    """The traffic at the VIP of one family after a change.
 
-    ``used``: the balancer sent requests through the node just before. ``at``: when the first (up) or last (down)
-    request through the node started, lost ones included, strays not; None where there was none. ``steady``: that
-    stayed so.
-    ``decision``: when the balancer says that it decided.
+    ``used``: the load balancer sent requests through the node just before. ``at``: when the first (up) or last (down)
+    request through the node started, including lost ones, without stray ones; None if there was none. ``steady``: the
+    traffic stayed like that. ``decision``: when the load balancer reports its decision.
     """
 
     used: bool
@@ -98,11 +98,11 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What became of a change; a time that is None was not seen.
+    """The timeline of a change; a time is None if the event was not observed.
 
-    ``path_losses`` are requests at the node's nodePort that were lost while a pod served on; ``tells`` says whether the
-    balancer tells its decisions. ``other`` is when another node first said 200 after one went: from then on there is
-    somebody to steer to.
+    ``path_losses`` are requests at the node's nodePort that were lost while a pod kept serving; ``tells`` says whether
+    the load balancer reports its decisions. ``other`` is when another node first answered 200 after a removal: from
+    then on the load balancer has a node to use.
     """
 
     change: Change
@@ -117,18 +117,18 @@ class Timeline:
     other: Mapping[Family, float | None] = field(default_factory=dict)
 
     def must_steer(self, family: Family, spreads: bool) -> bool:
-        """Whether the balancer must send requests through the node (up), or must stop to (down)."""
+        """Whether the load balancer must start (up) or stop (down) sending requests through the node."""
         return spreads if self.change.up else self.traffic[family].used
 
     def steered(self, family: Family) -> bool:
-        """Whether it did."""
+        """Whether it did so."""
         seen = self.traffic[family]
         return seen.at is not None if self.change.up else seen.steady
 
     def say_told(self, family: Family) -> str:
-        """How long after a pod went its node told so: what no balancer can know before."""
+        """The time until the node's first 503, which no load balancer can know before, as text."""
         at = self.health.get(family)
-        return "its node never said 503" if at is None else f"its node said 503 after {at - self.change.cause:.1f} s"
+        return "the node never said 503" if at is None else f"the node said 503 after {at - self.change.cause:.1f} s"
 
     @property
     def told(self) -> bool:
@@ -137,13 +137,13 @@ class Timeline:
 
     @property
     def followed_by_node(self) -> bool:
-        """Whether the control plane and the node's proxy have followed, so that only the balancer may not have."""
+        """Whether the control plane and the node's proxy have followed, so that only the load balancer may be late."""
         if self.trigger is None or self.slice is None or not self.told:
             return False
         return self.path is not None or self.change.graceful
 
     def complete(self, spreads: bool) -> bool:
-        """Whether everything that must be seen has been seen."""
+        """Whether all expected effects have been observed."""
         change = self.change
         if not self.followed_by_node:
             return False
@@ -156,16 +156,16 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Seen:
-    """Everything that was seen of one balancer's service.
+    """The evidence about one load balancer's Service.
 
     Args:
         vip: requests through the VIP, by family.
         ports: requests at the nodePort of each node.
         health: health checks of each node, by family: each family has its own proxy, and its own listener.
-        marks: what our watches saw.
-        decisions: what the balancer told.
-        spreads: whether the balancer uses all nodes at once; else it uses one at a time.
-        beside: requests at the nodePort of each node in the second family, where there is one.
+        marks: the events of our watches.
+        decisions: the decisions that the load balancer reported.
+        spreads: whether the load balancer uses all nodes at once; otherwise it uses one at a time.
+        beside: requests at the nodePort of each node in the second family, if there is one.
     """
 
     vip: Mapping[Family, Stream]
@@ -183,10 +183,10 @@ class Seen:
 
 
 def timeline(change: Change, until: float, seen: Seen, now: float | None = None) -> Timeline:
-    """What became of a change up to ``until``, the next move of the same service.
+    """The timeline of a change up to ``until``, the next change of the same Service.
 
     Args:
-        now: while it is still going on: the time.
+        now: the current time, while the change is still in progress.
     """
     since, node = change.cause, change.node
     trigger = _mark(seen.marks, change, {"ready"} if change.up else {"unready", "deleting", "gone"}, until)
@@ -219,12 +219,12 @@ def timeline(change: Change, until: float, seen: Seen, now: float | None = None)
 
 
 def _replied(sample: Sample) -> bool:
-    """Whether a health check had an HTTP answer, whatever it said."""
+    """Whether a health check had an HTTP answer, whatever its status."""
     return sample.outcome.isdigit()
 
 
 def _other(nodes: Mapping[str, Stream], change: Change, until: float, now: float | None) -> float | None:
-    """When a node other than the one that went first said 200."""
+    """When another node than that of the removed pod first answered 200."""
     others = (stream.view(change.cause, until, now) for node, stream in nodes.items() if node != change.node)
     firsts = (next((sample.started for sample in seen if sample.outcome == "200"), None) for seen in others)
     return min((at for at in firsts if at is not None), default=None)
@@ -257,10 +257,10 @@ def _flip(
     right: Callable[[Sample], bool],
     replied: Callable[[Sample], bool],
 ) -> float | None:
-    """When the steady run of right samples began that lasts to the end; None where there is none, or was no change.
+    """When the final steady run of right samples began; None if there is none, or if nothing changed.
 
-    What was so before the cause did not follow it. A reply that is not right breaks the run, if it was there before the
-    next move; where there is none, only a long silence does.
+    A state that existed before the cause did not follow it. A wrong reply before the next change ends the run; without
+    any reply, only a long silence does.
     """
     before = stream.view(change.cause - 5 * stream.spacing, change.cause, now)
     if before and all(right(sample) for sample in before):
@@ -286,7 +286,7 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     about = (each for each in seen.decisions if each.node == change.node and each.family in ("", family.value))
     decided = (each.at for each in about if each.healthy is change.up and change.cause <= each.at < until)
     decision = next(decided, None)
-    # a request that was under way when the next move began is the next one's
+    # a request in flight when the next change began belongs to that change
     early = [each for each in stream.view(change.cause - SILENCE, change.cause, now) if in_flight(each, change.cause)]
     after = [*early, *(each for each in stream.view(change.cause, until, now) if not in_flight(each, until))]
     through = [sample.started for sample in after if _serves(change.node)(sample)]
@@ -296,8 +296,8 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     limit = decision + RESOLUTION if decision is not None else first_clean(after, _serves(change.node))
     idle = _idle(seen, family, change, after, (limit, until))
     lost = [sample.started for sample in after if not sample.answered and not limit < sample.started < idle]
-    # A balancer of one node at a time that has steered to another node has left this one: what is lost later is lost
-    # by way of that one, whose own pod may be ending.
+    # A load balancer of one node at a time that uses another node has left this one: later losses happen on that other
+    # node, whose own pod may be terminating.
     left = decision is None and not spreads and limit < float("inf")
     lasted = lasting([at for at in lost if not left or at <= limit], limit)
     losses = replace(losses, end=lasted, stray=sum(1 for at in lost if lasted is None or at > lasted))
@@ -306,18 +306,18 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     end = until if now is None else min(until, now - PATIENCE)
     since = last or change.cause
     clean = sum(1 for sample in after if since < sample.started <= end and sample.answered)
-    # where it uses several nodes, some requests in a row that missed this one are no proof; its own word helps
+    # if it uses several nodes, a few requests in a row that avoid this one prove nothing; a reported decision helps
     sure = not spreads or clean >= CLEAN or (decision is not None and decision <= end)
     return Traffic(used, last, sure and clean > 0 and end - since >= QUIET * 0.8, losses, decision)
 
 
 def takes_turns(samples: Sequence[Sample]) -> bool:
-    """Whether requests went to and fro between nodes: a balancer of one node at a time does not come back so soon."""
+    """Whether requests alternated between nodes: a load balancer of one node at a time does not return so soon."""
     return sum(one.node != next_.node for one, next_ in pairwise(samples)) >= 2
 
 
 def spreads_by(seen: Seen, changes: Sequence[Change]) -> bool:
-    """Whether the balancer is seen to use several nodes at once, before more than one of the changes."""
+    """Whether the load balancer used several nodes at once before more than one of the changes."""
     moments = sorted({change.cause for change in changes})
     streams = list(seen.vip.values())
     turns = (any(takes_turns(_answered(each, at)) for each in streams) for at in moments)
@@ -329,9 +329,9 @@ def _answered(stream: Stream, at: float) -> list[Sample]:
 
 
 def _idle(seen: Seen, family: Family, change: Change, samples: Sequence[Sample], window: tuple[float, float]) -> float:
-    """Until when a balancer that had decided had nobody to steer to: it took no other node for healthy, by its word.
+    """The end of the time in which the load balancer, after its decision, reported no other healthy node.
 
-    What is lost then is not lost by way of the node that went.
+    Losses in that time were not lost on the node of the removed pod.
     """
     since, until = window
     about = (each for each in seen.decisions if each.node != change.node and each.family in ("", family.value))
@@ -350,11 +350,11 @@ PHASES = (
     "health check to traffic",
     "trigger to traffic",
 )
-"""From which moment to which; where a moment was not seen, or need not be, there is no sample."""
+"""The phases, each from one event to another; without one of the two events there is no sample."""
 
 
 def phases(line: Timeline, family: Family) -> dict[str, float]:
-    """How long each phase of a change took, in seconds; negative where the later one was seen first."""
+    """The seconds of each phase of a change; negative if the later event was observed first."""
     seen = line.traffic.get(family)
     moved = seen is not None and seen.at is not None and (line.change.up or (seen.used and seen.steady))
     moments = {
@@ -376,16 +376,17 @@ def phases(line: Timeline, family: Family) -> dict[str, float]:
 
 
 def hole_began(line: Timeline, family: Family) -> float | None:
-    """From when on the balancer can be blamed: the node said 503, and another one 200; None if one never did.
+    """The time from which on losses count against the load balancer; None if there is none.
 
-    The node's health check is what the balancer can know: how long the proxy took until then is the proxy's lag.
+    By then the node answered 503, and another one 200. The time until then is the proxy's lag: the load balancer only
+    knows the health checks.
     """
     told, other = line.health.get(family), line.other.get(family)
     return None if told is None or other is None else max(told, other)
 
 
 def black_hole(line: Timeline, family: Family) -> float | None:
-    """Seconds for which the balancer lost requests; None if it is no change of that kind, or nobody to steer to."""
+    """The seconds for which the load balancer lost requests; None for other kinds of change or without another node."""
     seen = line.traffic.get(family)
     if line.change.up or line.change.graceful or seen is None or not seen.used:
         return None

@@ -1,1 +1,1 @@
-"""Health checks of nodes, judged."""
+"""Judges of the nodes' health checks."""

@@ -1,4 +1,4 @@
-"""What was seen of health checks: the evidence that the judge reads. Frozen or filled once, without any I/O."""
+"""The evidence of health checks, as their judge reads it. No I/O."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ from esipp.judging.endpoint_change.samples import Stream
 Node = tuple[Place, Family]
 
 WATCHER = "outside-1"
-"""The client that asks and dials in all trials."""
+"""The client that probes in all scenarios."""
 
 
 @dataclass(frozen=True)
 class Followed:
     """How one node's health check followed a round.
 
-    ``seconds`` from the change until the answers were right three times in a row, None if they never were within the
-    budget; ``last`` is the last wrong answer, ``after`` counts the answers that came when it had settled. ``gap`` is
-    our own longest time between two questions until then.
+    ``seconds`` is the time from the change until three right answers in a row, None if there were none within the time
+    limit; ``last`` is the last wrong answer, ``after`` counts the answers after that. ``gap`` is our own longest time
+    between two probes until then.
     """
 
     seconds: float | None
@@ -39,7 +39,7 @@ class Followed:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of the placement trial: what was done, what is true now, how every node's answer followed.
+    """One round of the placement scenario: the change, the true pod counts, and how every node's answer followed.
 
     ``status`` is how the status followed, ``count`` how localEndpoints did, both from ``began`` on.
     """
@@ -71,9 +71,9 @@ class Round:
 class Leaving:
     """The window in which a node's only pod was terminating and still served.
 
-    ``answers`` of the node's health check from the first 503 on, ``dialled`` what its nodePort gave meanwhile: how
-    often which backend answered with which source; or how it did not. ``foreign`` counts those that the leaving pod
-    did not see with the client's own address, ``disbelieved`` says why the client's address proves nothing.
+    ``answers`` are those of the node's health check from the first 503 on, ``dialled`` counts the results at its
+    nodePort meanwhile. ``foreign`` counts the answers for which the terminating pod saw another address than the
+    client's own, ``disbelieved`` says why the client's address proves nothing.
     """
 
     answers: tuple[Answer, ...]
@@ -85,12 +85,12 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Fact:
-    """What a step of the life cycle trial showed.
+    """The result of one step of the port lifecycle scenario.
 
-    ``refused`` is the API server's HTTP status, reason and message where it refused; ``ports`` are health-check node
-    ports by service, ``listeners`` what each node said at a port that concerns the step, by node and family.
-    ``seconds`` after ``began`` all nodes said what they must, and stayed so; None where they never did. ``gap`` is our
-    own longest time between two looks until then.
+    ``refused`` is the API server's HTTP status, reason and message if it refused; ``ports`` are health-check node
+    ports by Service, ``listeners`` the answers of each node at the step's port, by node and family. ``seconds`` after
+    ``began`` all nodes gave the expected answer for good; None if they never did. ``gap`` is our own longest time
+    between two looks until then.
     """
 
     words: str
@@ -122,18 +122,18 @@ class Fact:
 
 @dataclass
 class Seen(Course):
-    """Everything that was seen.
+    """The whole evidence of the suite.
 
     Args:
-        answers: to each question, by its key.
-        served: what the same client got at the nodePort of the node that was asked, by the question's key.
-        reached: whether a client reaches a node at all, by client, place and family: its reference listener answered.
-        ways: how many of a client's requests to that listener were lost while the questions were asked.
-        controls: the reference listeners, asked by the client outside while the trials went on.
+        answers: the answers to each question, by its key.
+        served: the same client's results at the nodePort of the probed node, by the question's key.
+        reached: whether a client reaches a node's control listener, by client, place and family.
+        ways: a client's lost requests to that listener while the questions were asked.
+        controls: the control listeners, probed by the client outside during the scenarios.
         obstacles: why a question could not be asked.
         services: namespace and name of each situation's Service.
         nodes: the name of the node at each place.
-        stable: the answers of the long window, by node; changes is how often pods of another service came or went.
+        stable: the answers of the long window, by node; ``changes`` counts the changes of another Service's pods.
     """
 
     answers: dict[str, tuple[Answer, ...]] = field(default_factory=dict)
@@ -152,14 +152,14 @@ class Seen(Course):
     controls: dict[Node, Stream] = field(default_factory=dict)
 
     def vantage(self, family: Family) -> Vantage:
-        """What the client's own way to the nodes was worth while the trials went on."""
+        """The controls of the client during the scenarios: how well it reached the nodes without a Service."""
         return Vantage({place.value: stream for (place, of), stream in self.controls.items() if of is family})
 
     def way(self, client: str, family: Family) -> Counts:
-        """What a client's own way to all nodes lost while the questions were asked."""
+        """The losses of a client at the control listeners of all nodes while the questions were asked."""
         own = [counts for (name, _, of), counts in self.ways.items() if (name, of) == (client, family)]
         return Counts(sum(each.lost for each in own), sum(each.requests for each in own))
 
     def unreached(self, client: str, place: Place, family: Family) -> bool:
-        """Whether a client does not reach a node at all: its reference listener is silent to it, too."""
+        """Whether a client does not reach a node at all: its control listener is silent as well."""
         return not self.reached.get((client, place, family), True)

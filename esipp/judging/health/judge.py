@@ -1,4 +1,4 @@
-"""(check, what was seen) -> verdict, for health checks. Pure."""
+"""The judge of health checks: from the evidence to a verdict. Pure."""
 
 import json
 from collections import Counter
@@ -29,7 +29,7 @@ from esipp.judging.paths import say_bound, say_observed
 
 SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
 SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
-REACHES_NOTHING = "{} does not reach that node at all: its reference listener is silent, too"
+REACHES_NOTHING = "{} does not reach that node at all: its control listener is silent as well"
 
 
 def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
@@ -41,7 +41,7 @@ def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapp
 
 
 def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:
-    """How often which answer, in words."""
+    """The number of answers by their text."""
     found: Counter[str] = Counter()
     for answer in answers:
         found[say(answer)] += answer.count
@@ -49,10 +49,10 @@ def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[st
 
 
 def all_of(check: Check, wanted: str, found: Counter[str], proof: str = "") -> Decision:
-    """Every answer as wanted: pass; some: flaky; none: fail."""
+    """Pass if every answer is as wanted, flaky if some are, fail if none is."""
     total, good = found.total(), found[wanted]
     if not total:
-        return undecided(check, "there was no answer that could be read; see the status check")
+        return undecided(check, "there was no readable answer; see the status check")
     observed = say_observed(found)
     worst = next((words for words, _ in found.most_common() if words != wanted), "")
     if good == total:
@@ -60,22 +60,22 @@ def all_of(check: Check, wanted: str, found: Counter[str], proof: str = "") -> D
     if good:
         reason = f"{total - good} of {total} answers differ"
         return Decision(Status.FLAKY, check.expected, observed, reason, worst, found)
-    alone = worst if len(found) == 1 else ""  # a known difference explains no other one beside it
+    alone = worst if len(found) == 1 else ""  # a known difference does not explain additional ones
     return Decision(Status.FAIL, check.expected, observed, "", alone, found)
 
 
 def doubled(decided: Decision, wanted: str, seen: str = TWICE) -> Decision:
-    """The same decision; where every answer was ``wanted``, a count of each pod's addresses, it says so."""
+    """The same decision; marked as ``seen`` if every answer was ``wanted``, which counts each pod several times."""
     only = decided.status is Status.FAIL and set(decided.tally) == {wanted}
     return replace(decided, seen=seen) if only else decided
 
 
 def our_own(check: Check, answers: Iterable[Answer]) -> Decision | None:
-    """The decision where a prober failed: its trouble is not the product's."""
+    """The decision if a prober failed, which is no fault of the product."""
     answers = list(answers)
     for answer in answers:
         if answer.outcome is Outcome.ERROR:
-            return ours_failed(check, say_observed(tally(answers, _words)), f"the prober: {answer.detail}")
+            return ours_failed(check, say_observed(tally(answers, _words)), f"the prober failed: {answer.detail}")
     return None
 
 
@@ -87,7 +87,7 @@ def decide_question(check: HealthAnswerCheck, seen: Seen) -> Decision:
         return undecided(check, seen.obstacles[question.key])
     answers = seen.answers.get(question.key, ())
     if not answers:
-        return ours_failed(check, "nothing", "the check was selected but its question was never asked")
+        return ours_failed(check, "nothing", "the check was selected, but its health check was never probed")
     ours = our_own(check, answers)
     if ours is not None:
         return ours
@@ -99,16 +99,14 @@ def decide_question(check: HealthAnswerCheck, seen: Seen) -> Decision:
         decided = all_of(check, check.expected, at_all)
         return _beyond_the_way(check, decided, seen.way(question.client.name, question.family))
     if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
-        return undecided(
-            check, "there was no HTTP answer that could be read; see the status check", say_observed(at_all)
-        )
+        return undecided(check, "there was no readable HTTP answer; see the status check", say_observed(at_all))
     if check.about is About.TRUTH:
         return _truth(check, seen, at_all)
     return _contract(check, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
 
 
 def _beyond_the_way(check: Check, decided: Decision, control: Counts) -> Decision:
-    """The same decision; undecided where answers are only missing, and the client's own way loses as many."""
+    """The same decision; undecided if answers are only missing, and the network itself loses as many."""
     missing = Counter({words: count for words, count in decided.tally.items() if words in SILENT_WORDS})
     others = set(decided.tally) - SILENT_WORDS
     if decided.status is not Status.FLAKY or len(others) != 1 or not missing:
@@ -122,7 +120,7 @@ def _words(answer: Answer) -> str:
 
 
 def document(answer: Answer) -> Mapping[str, Any]:
-    """The body as a JSON object; empty where it is none."""
+    """The body as a JSON object; empty if it is none."""
     try:
         read = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -131,14 +129,14 @@ def document(answer: Answer) -> Mapping[str, Any]:
 
 
 def say_count(answer: Answer) -> str:
-    """What an answer says of the number of endpoints: a JSON number, told from a text or a truth value."""
+    """The number of endpoints in an answer as text; distinguishes a JSON number from a string or a boolean."""
     if answer.outcome is not Outcome.ANSWERED:
         return answer.words
     return f"localEndpoints {json.dumps(document(answer).get('localEndpoints'))}"
 
 
 def _contract(check: HealthAnswerCheck, seen: Seen, answers: list[Answer]) -> Decision:
-    """What the answer says besides its status."""
+    """The decision on an answer's headers and body."""
     pods = check.question.local_pods
 
     def weight(answer: Answer) -> str:
@@ -155,7 +153,7 @@ def _contract(check: HealthAnswerCheck, seen: Seen, answers: list[Answer]) -> De
         kind = answer.headers.get("content-type", "no Content-Type").partition(";")[0].strip()
         service = document(answer).get("service")
         if not isinstance(service, dict):
-            return f"{kind}, no service in it"
+            return f"{kind}, no service"
         return f"{kind}, {service.get('namespace')}/{service.get('name')}"
 
     say, wanted = {
@@ -172,7 +170,7 @@ def _contract(check: HealthAnswerCheck, seen: Seen, answers: list[Answer]) -> De
 
 
 def _truth(check: HealthAnswerCheck, seen: Seen, answers: Counter[str]) -> Decision:
-    """Whether the health check and the data path of the same node say the same."""
+    """Whether the health check and the data path of the same node agree."""
     question = check.question
     dialled = seen.served.get(question.key, ())
     found: Counter[str] = Counter()
@@ -183,27 +181,28 @@ def _truth(check: HealthAnswerCheck, seen: Seen, answers: Counter[str]) -> Decis
         return ours_failed(check, observed, "the nodePort was never dialled")
     ours = next((each for each in dialled if each.outcome is Outcome.ERROR), None)
     if ours is not None:
-        return ours_failed(check, observed, f"the prober: {ours.detail}")
+        return ours_failed(check, observed, f"the prober failed: {ours.detail}")
     if set(answers) not in ({"200"}, {"503"}):
-        return undecided(check, "the health check says neither 200 nor 503 alone; see the status check", observed)
+        return undecided(check, "the health check gives neither only 200 nor only 503; see the status check", observed)
     quiet = sum(found[words] for words in _QUIET)
     if quiet and quiet != found.total():
-        reason = "the nodePort answers now and then"
-        return Decision(Status.FLAKY, check.expected, observed, reason, "now and then", found)
+        reason = "the nodePort answers only sometimes"
+        return Decision(Status.FLAKY, check.expected, observed, reason, "sometimes", found)
     if set(answers) == {"200"}:
         if set(found) == {"served"}:
             return Decision(Status.PASS, check.expected, observed, "", "", found, sees=say_bound(answers.total()))
         status = Status.FLAKY if found["served"] else Status.FAIL
-        lie = "it says 200 and hands on to another node" if found[_ELSEWHERE] else "it says 200 and does not serve"
+        lie = "the health check says 200, but "
+        lie += "the node forwards to another node" if found[_ELSEWHERE] else "the node does not serve"
         return Decision(status, check.expected, observed, lie, lie, found)
     if not quiet:
         serves = found["served"] or found[_ELSEWHERE]
-        lie = "it says 503 and serves" if serves else "it says 503 and accepts connections"
+        lie = f"the health check says 503, but the node {'serves' if serves else 'accepts connections'}"
         return Decision(Status.FAIL, check.expected, observed, lie, lie, found)
     if seen.unreached(question.client.name, question.place, question.family):
         return undecided(check, REACHES_NOTHING.format(question.client.name), observed)
     if not any(each.outcome is Outcome.ANSWERED for each in seen.served.get(question.control.key, ())):
-        why = "silence proves nothing: the same client is not answered where one pod is, either"
+        why = "silence proves nothing: the same client gets no answer from the node with one pod either"
         return undecided(check, why, observed)
     return Decision(Status.PASS, check.expected, observed, "", "", found, sees=say_bound(answers.total()))
 
@@ -215,7 +214,7 @@ _ELSEWHERE = "served by another node"
 
 
 def _say_dialled(each: Observation, node: str | None) -> str:
-    """What came of dialling; a connection that is accepted and then stays silent is an answer."""
+    """The result of dialling; a connection that is accepted and then silent counts as an answer."""
     if each.outcome is Outcome.ANSWERED:
         return "served" if None in (node, each.node) or each.node == node else _ELSEWHERE
     if each.outcome is Outcome.TIMEOUT:
@@ -225,7 +224,7 @@ def _say_dialled(each: Observation, node: str | None) -> str:
 
 # ---------------------------------------------------------------------------------------------------------- trials
 def decide_trial(check: HealthScenarioCheck, seen: Seen) -> Decision:
-    """A check about what a trial saw."""
+    """The decision on a check of a scenario."""
     cut_short = seen.cut_short(check)
     if cut_short:
         return cut_short
@@ -234,11 +233,11 @@ def decide_trial(check: HealthScenarioCheck, seen: Seen) -> Decision:
     if check.trial == "lifecycle":
         fact = seen.life.get(check.claim)
         if fact is None:
-            return undecided(check, "the trial did not come to this step")
+            return undecided(check, "the scenario ended before this step")
         if fact.trouble:
             return undecided(check, fact.trouble, fact.words)
         holds, observed = CLAIMS[check.claim](fact)
-        sees = "one service of its kind, once" if holds else ""
+        sees = "one Service of its kind, tried once" if holds else ""
         return Decision(Status.PASS if holds else Status.FAIL, check.expected, observed, "", observed, sees=sees)
     assert check.family is not None
     assert check.place is not None
@@ -260,28 +259,28 @@ def _stable(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
     answers = seen.stable.get(node, ())
     found = tally(answers, _words)
     if not found:
-        return ours_failed(check, "nothing", "the health check was never asked")
+        return ours_failed(check, "nothing", "the health check was never probed")
     ours = our_own(check, answers)
     if ours is not None:
         return ours
     if not seen.changes:
-        return undecided(check, "no pod of another service came or went meanwhile", say_observed(found))
+        return undecided(check, "no pod of another Service was added or removed meanwhile", say_observed(found))
     if set(found) <= SILENT_WORDS and seen.unreached(WATCHER, *node):
         return undecided(check, REACHES_NOTHING.format(WATCHER), say_observed(found))
     wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
-    proof = f"{found.total()} answers in a row, while pods of another service came and went {seen.changes} times"
+    proof = f"{found.total()} answers in a row during {seen.changes} changes of another Service's pods"
     decided = all_of(check, wanted, found, proof)
     return _beyond_the_way(check, decided, seen.vantage(node[1]).counts([(-inf, inf)]))
 
 
 Lag = tuple[str, float, float, float]
-"""What was followed, from when on, for how many seconds, and our own longest time between two looks."""
+"""A followed change: its text, its begin, its seconds, and our own longest time between two looks."""
 
 
 def _soon(check: HealthScenarioCheck, lags: Sequence[Lag], vantages: Sequence[Vantage]) -> Decision:
-    """Whether everything was followed promptly, as far as that was measured well enough."""
+    """Whether all changes were followed promptly, if that was measured well enough."""
     took = sorted(seconds for _, _, seconds, _ in lags)
-    observed = f"{len(lags)} changes, {took[len(took) // 2]:.2f} s in the middle, {took[-1]:.2f} s at most"
+    observed = f"{len(lags)} changes, median {took[len(took) // 2]:.2f} s, max {took[-1]:.2f} s"
     observed += f"; bound {PROMPT:.0f} s"
     unknown, worst = list[tuple[str, Blur]](), Blur()
     for words, began, seconds, gap in lags:
@@ -295,15 +294,15 @@ def _soon(check: HealthScenarioCheck, lags: Sequence[Lag], vantages: Sequence[Va
     if unknown:
         words, blur = max(unknown, key=lambda each: each[1].seconds)
         return undecided(check, f"{words}: {say_unknown(PROMPT, blur)}", observed)
-    sees = f"{len(lags)} changes; {worst.words}; a node that is late more seldom is not seen"
+    sees = f"{len(lags)} changes; {worst.words}; a node that is late less often is missed"
     return Decision(Status.PASS, check.expected, observed, sees=sees)
 
 
 def _ports_prompt(check: HealthScenarioCheck, seen: Seen) -> Decision:
-    """How soon every node opened or closed the ports of the steps that came to an end."""
+    """How soon every node opened or closed the ports in the completed steps."""
     made = [(fact.words, fact.began, fact.seconds, fact.gap) for fact in seen.life.values() if fact.seconds is not None]
     if not made:
-        return undecided(check, "no change of a port was followed by every node; see the checks about that")
+        return undecided(check, "no port change was followed by every node; see the checks for that")
     return _soon(check, made, [seen.vantage(family) for family in Family])
 
 
@@ -315,7 +314,7 @@ def _placement_prompt(check: HealthScenarioCheck, seen: Seen, node: Node) -> Dec
         if (told := each.status.get(node)) is not None and told.seconds is not None
     ]
     if not made:
-        return undecided(check, "no round was followed; see the check about that")
+        return undecided(check, "no round was followed; see the check for that")
     return _soon(check, made, [seen.vantage(node[1])])
 
 
@@ -323,17 +322,17 @@ def _placement(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
     rounds = [(each, (each.status if check.claim == "status" else each.count).get(node)) for each in seen.rounds]
     asked = [(each, followed) for each, followed in rounds if followed is not None]
     if not asked:
-        return undecided(check, "no round was played")
+        return undecided(check, "no round took place")
     late = [f"round {each.number} ({each.done}): {_say(followed)}" for each, followed in asked if not _right(followed)]
     took = sorted(followed.seconds for _, followed in asked if followed.seconds is not None)
-    figures = f"after {took[len(took) // 2]:.2f} s in the middle, {took[-1]:.2f} s at most" if took else "never"
+    figures = f"after {took[len(took) // 2]:.2f} s (median), {took[-1]:.2f} s (max)" if took else "never"
     observed = f"{len(asked) - len(late)} of {len(asked)} rounds right, {figures}"
     if not late:
-        sees = f"{len(asked)} changes by one seed, each looked at for a second after it was followed"
+        sees = f"{len(asked)} changes by one seed, each observed for one more second"
         return Decision(Status.PASS, check.expected, observed, sees=sees)
     said = {words for _, followed in asked for words in (followed.last, *followed.after)}
     if Outcome.ERROR.value in said:
-        return ours_failed(check, observed, f"a prober failed: {late[0]}")
+        return ours_failed(check, observed, f"the prober failed: {late[0]}")
     if not took and said <= {"", *SILENT_WORDS} and seen.unreached(WATCHER, *node):
         return undecided(check, REACHES_NOTHING.format(WATCHER), observed)
     status = Status.FAIL if len(took) < len(asked) else Status.FLAKY
@@ -344,9 +343,9 @@ def _placement(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
 
 
 def _is_twice(followed: Followed, pods: int) -> bool:
-    """Whether a node came to twice the true count, and nothing else.
+    """Whether a node settled at twice the true count, and nothing else.
 
-    Before it did, it may have been taken for right: where one pod became two, the old count twice over is the new one.
+    Before that it may have looked right: if one pod became two, twice the old count is the new one.
     """
     said = {words for words in (followed.last, *followed.after) if words not in ("", "right")}
     return pods > 0 and said == {f"localEndpoints {2 * pods}"}
@@ -358,13 +357,13 @@ def _right(followed: Followed) -> bool:
 
 def _say(followed: Followed) -> str:
     if followed.seconds is None:
-        return f"still {followed.last} when the budget was used up"
+        return f"still {followed.last} at the time limit"
     return f"right after {followed.seconds:.2f} s, then {say_observed(followed.after)}"
 
 
 def _leaving(check: HealthScenarioCheck, window: Leaving | None, family: Family) -> Decision:
     if window is None:
-        return undecided(check, f"the trial was not played over {family.value}")
+        return undecided(check, f"the scenario did not run over {family.value}")
     if window.trouble:
         return undecided(check, window.trouble)
     ours = our_own(check, window.answers)
@@ -375,13 +374,13 @@ def _leaving(check: HealthScenarioCheck, window: Leaving | None, family: Family)
         return ours or all_of(check, "localEndpoints 0", tally(answered, say_count))
     dialled = Counter(dict(window.dialled))
     if dialled[Outcome.ERROR.value]:
-        return ours_failed(check, say_observed(dialled), "a prober failed")
+        return ours_failed(check, say_observed(dialled), "the prober failed")
     if check.claim == "serves":
         return all_of(check, "served by the leaving pod", dialled)
     served = dialled["served by the leaving pod"]
     if not served:
-        return undecided(check, "nothing was served; see the check that says so", say_observed(dialled))
+        return undecided(check, "no request was served; see the check for that", say_observed(dialled))
     if window.disbelieved:
         return undecided(check, window.disbelieved, say_observed(dialled))
-    sources = Counter({"the client's own": served - window.foreign, "another address": window.foreign})
-    return all_of(check, "the client's own", +sources)
+    sources = Counter({"the client's own address": served - window.foreign, "another address": window.foreign})
+    return all_of(check, "the client's own address", +sources)

@@ -1,4 +1,4 @@
-"""What must hold at each step of a health-check node port's life: pure, one function a claim.
+"""Port lifecycle: the requirements on each step of a health-check node port's life, one function for each claim. Pure.
 
 Rules: API text of ``spec.healthCheckNodePort``; pkg/apis/core/validation; upstream.md §2.9.
 """
@@ -28,9 +28,9 @@ def _unique(fact: Fact) -> tuple[bool, str]:
     ports = [port for port in fact.ports.values() if port is not None]
     twice = sorted(port for port, count in Counter(ports).items() if count > 1)
     taken = sorted(set(ports) & fact.others)
-    observed = f"{len(ports)} services, {len(set(ports))} ports"
+    observed = f"{len(ports)} Services, {len(set(ports))} ports"
     observed += f"; {twice[0]} twice" if twice else ""
-    observed += f"; {taken[0]} is somebody's nodePort" if taken else ""
+    observed += f"; {taken[0]} is also a nodePort" if taken else ""
     return len(ports) == len(fact.ports) >= 2 and not twice and not taken, observed
 
 
@@ -41,7 +41,7 @@ def _none(fact: Fact) -> tuple[bool, str]:
 
 def _refused_as_invalid(fact: Fact) -> tuple[bool, str]:
     if fact.refused is None:
-        return False, f"taken, port {_the_port(fact)}"
+        return False, f"accepted, port {_the_port(fact)}"
     status, reason, message = fact.refused
     named = "healthchecknodeport" in message.lower()
     observed = f"refused as {reason} ({status})"
@@ -50,9 +50,9 @@ def _refused_as_invalid(fact: Fact) -> tuple[bool, str]:
 
 def _refused(fact: Fact) -> tuple[bool, str]:
     if fact.refused is None:
-        return False, f"given to two services, port {_the_port(fact)}"
+        return False, f"two Services have port {_the_port(fact)}"
     status, reason, message = fact.refused
-    of_the_port = status in (409, 422, 500) and reason != "AlreadyExists"  # not of who asks, nor of the service's name
+    of_the_port = status in (409, 422, 500) and reason != "AlreadyExists"  # not about rights, nor the Service's name
     return of_the_port, f"refused as {reason} ({status}): {message}"
 
 
@@ -65,14 +65,14 @@ def _as_wanted(fact: Fact) -> tuple[bool, str]:
     if fact.refused is not None:
         return False, f"refused as {fact.refused[1]} ({fact.refused[0]}): {fact.refused[2]}"
     port = _the_port(fact)
-    return port is not None and port == fact.wanted, f"port {port}, it was {fact.wanted}"
+    return port is not None and port == fact.wanted, f"port {port}, expected {fact.wanted}"
 
 
 def _listened(fact: Fact, wanted: str) -> tuple[bool, str]:
-    """Whether every node said only that, at the port."""
+    """Whether every node gave only the expected answer at the port."""
     wrong = {node: said for node, said in fact.listeners.items() if set(said) != {wanted}}
     if not fact.listeners:
-        return False, "no node was asked"
+        return False, "no node was probed"
     if not wrong:
         return True, f"{wanted} on {len(fact.listeners)} node addresses"
     node, said = next(iter(wrong.items()))

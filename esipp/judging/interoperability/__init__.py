@@ -1,1 +1,1 @@
-"""Services beside each other, many at once, and by their names, judged."""
+"""Judges of interoperability: isolation between Services, scale, and DNS names."""

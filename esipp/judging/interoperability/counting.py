@@ -1,4 +1,4 @@
-"""How many were as required, in words: what the judges of all inter-operation trials share. Pure."""
+"""Counting of right and wrong results, shared by the judges of all interoperability scenarios. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,11 +17,11 @@ DROPPED = frozenset({AddressClass.DROPPED})
 
 
 def all_right(check: Check, right: Mapping[str, int], wrong: Mapping[str, int], proof: str = "") -> Decision:
-    """All as required: pass; none: fail; some: flaky. Both are counted in words."""
+    """Pass if all results are right, flaky if some are, fail if none is; both arguments count results by their text."""
     tally = Counter(right) + Counter(wrong)
     good, total = sum(right.values()), tally.total()
     if not total:
-        return undecided(check, "nothing was seen of it")
+        return undecided(check, "there is no result for it")
     observed = say_observed(tally)
     if good == total:
         return Decision(Status.PASS, check.expected, observed, proof, "", tally, sees=say_bound(total))
@@ -32,7 +32,7 @@ def all_right(check: Check, right: Mapping[str, int], wrong: Mapping[str, int], 
 
 
 def beyond_the_way(check: Check, decided: Decision, readings: Iterable[Reading], control: Counts) -> Decision:
-    """The same decision; undecided where answers are only missing, and the client's own way loses as many."""
+    """The same decision; undecided if answers are only missing, and the network itself loses as many."""
     made = list(readings)
     missing = sum(each.count for each in made if each.classes == DROPPED and not each.product_fault)
     wrong = sum(each.count for each in made if each.product_fault)
@@ -43,7 +43,7 @@ def beyond_the_way(check: Check, decided: Decision, readings: Iterable[Reading],
 
 
 def held_against(readings: Iterable[Reading], accept: frozenset[AddressClass]) -> tuple[Counter[str], Counter[str]]:
-    """Readings counted in words: those that are as required, and those that are not."""
+    """Readings counted by their text: the right ones, and the wrong ones."""
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for each in readings:
@@ -53,6 +53,6 @@ def held_against(readings: Iterable[Reading], accept: frozenset[AddressClass]) -
 
 
 def harness(check: Check, readings: Iterable[Reading]) -> Decision | None:
-    """The decision where a prober or our own echo server failed."""
+    """The decision if a prober or our own echo server failed."""
     fault = next((each.harness_fault for each in readings if each.harness_fault), "")
-    return ours_failed(check, "nothing that can be used", fault) if fault else None
+    return ours_failed(check, "nothing usable", fault) if fault else None

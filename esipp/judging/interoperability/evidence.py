@@ -1,4 +1,4 @@
-"""What was seen in the inter-operation trials: the evidence that the judge reads. Without any I/O."""
+"""The evidence of the interoperability scenarios, as their judge reads it. No I/O."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,17 +17,17 @@ Lookup = tuple[str, str, Family]
 """A claim, a client's name and a family."""
 
 WATCHER = "outside-1"
-"""The client that asks and dials in the trials."""
+"""The client that probes in the scenarios."""
 
 
 @dataclass(frozen=True)
 class Ways:
-    """What the client's way to each node is worth.
+    """The client's connectivity to each node without a Service.
 
     Args:
-        reached: whether its reference listener answered at all.
-        strange: what it saw instead of the client's own address, in words; empty where it saw just that.
-        counts: how many requests to it were lost.
+        reached: whether the node's control listener answered at all.
+        strange: the source it saw instead of the client's own address, as text; empty if it saw the client's own.
+        counts: the lost requests to it.
     """
 
     reached: Mapping[Node, bool] = field(default_factory=dict)
@@ -35,23 +35,23 @@ class Ways:
     counts: Mapping[Node, Counts] = field(default_factory=dict)
 
     def lost(self, family: Family | None) -> Counts:
-        """What the way to all nodes lost, over one family or any."""
+        """The losses at all nodes, over one family or any."""
         own = [counts for (_, of), counts in self.counts.items() if family in (None, of)]
         return Counts(sum(each.lost for each in own), sum(each.requests for each in own))
 
 
 @dataclass
 class Neighbours:
-    """What was seen of service A while its neighbour B was changed.
+    """The evidence about Service A while another Service B was changed.
 
     Args:
         name: namespace and name of A.
-        answers: of A's health check, by node.
-        dialled: what A's nodePort gave, by node.
-        other: what B's health check said meanwhile, in words, by node: that the changes reached the nodes.
-        changes: what was done to B, in order, and after how many seconds B's health check told so.
-        before, after: A's object, but for what the server keeps of its writers.
-        ways: what the client's way to each node is worth, in the same window.
+        answers: the answers of A's health check, by node.
+        dialled: the results at A's nodePort, by node.
+        other: the answers of B's health check meanwhile, as text by node: proof that the changes reached the nodes.
+        changes: the changes of B, in order, with the seconds until B's health check showed each.
+        before, after: A's object, without the server's record of its writers.
+        ways: the client's connectivity to each node, in the same window.
     """
 
     name: tuple[str, str] = ("", "")
@@ -66,17 +66,17 @@ class Neighbours:
 
 @dataclass
 class Many:
-    """What was seen of many services at once.
+    """The evidence about many Services at once.
 
     Args:
-        names: the services of each kind.
+        names: the Services of each kind.
         seconds: from the first creation until all were created, programmed, and so on.
-        late: how waiting for them ended, in words, where not all of them ever were programmed.
-        dialled: what each service's nodePort gave, by kind and node.
-        answers: what each health check said, by service and node.
-        ports: every nodePort and health-check node port, by service.
-        gone: after the deletion, what each node said at the ports that were health checks, in words.
-        ways: what the client's way to each node is worth, in the same window.
+        late: the state at the end of the wait, as text, if not all of them were programmed.
+        dialled: the results at each Service's nodePort, by kind and node.
+        answers: the answers of each health check, by Service and node.
+        ports: every nodePort and health-check node port, by Service.
+        gone: the answers at the former health-check node ports after the deletion, as text.
+        ways: the client's connectivity to each node, in the same window.
     """
 
     names: dict[Kind, list[str]] = field(default_factory=dict)
@@ -92,16 +92,16 @@ class Many:
 
 @dataclass
 class Names:
-    """What was resolved.
+    """The evidence about DNS names.
 
     Args:
-        domain: the cluster domain, as our pods' resolvers have it.
-        wanted: what each claim's name stands for, as the API server tells it, by claim and family.
-        told: what was resolved, in words, by claim, client and family.
-        dialled: what a client got at the address that it had resolved.
-        direct: what it got at the pod's own address meanwhile, with no Service in the way.
-        vips: the addresses that a name must not resolve to: the load balancer's.
-        trouble: why a prober could not ask, by claim, client and family.
+        domain: the cluster domain in the resolver configuration of our pods.
+        wanted: the expected addresses of each claim's name, from the API server, by claim and family.
+        told: the resolved addresses as text, by claim, client and family.
+        dialled: the results of a client at the address that it resolved.
+        direct: its results at the pod's own address meanwhile, without a Service.
+        vips: the addresses of the load balancer, to which a name must not resolve.
+        trouble: why a prober could not resolve, by claim, client and family.
     """
 
     domain: str = ""
@@ -115,7 +115,7 @@ class Names:
 
 @dataclass
 class Seen(Course):
-    """Everything that was seen."""
+    """The whole evidence of the suite."""
 
     neighbours: Neighbours | None = None
     many: Many | None = None

@@ -1,4 +1,4 @@
-"""(check, what was seen) -> verdict, for the inter-operation trials. Pure."""
+"""The judge of interoperability checks: from the evidence of the scenarios to a verdict. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -24,23 +24,23 @@ from esipp.judging.interoperability.counting import (
 from esipp.judging.interoperability.evidence import WATCHER, Many, Names, Neighbours, Seen
 from esipp.judging.paths import say_observed
 
-UNREACHED = f"{WATCHER} does not reach that node at all: its reference listener is silent, too"
-STRANGE = f"{WATCHER} must reach the node as itself, but its reference listener saw {{}}"
+UNREACHED = f"{WATCHER} does not reach that node at all: its control listener is silent as well"
+STRANGE = f"{WATCHER} must reach the node with its own address, but the node's control listener saw {{}}"
 LEAST = 20
-"""Answers of a node for the claim that they were steady while its neighbour was changed."""
+"""The fewest answers of a node that prove a steady Service while another one changed."""
 
 CHANGES = 5
-"""Changes of the neighbour that must have reached the nodes while its neighbour was watched."""
+"""The fewest changes of the other Service that must have reached the nodes."""
 
 
 def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-    """The verdict on a check of this suite's trials."""
+    """The verdict on a check of this suite's scenarios."""
     assert isinstance(check, InteroperabilityCheck)
     return give_verdict(check, features, facts, lambda: decide(check, seen), check.differences)
 
 
 def decide(check: InteroperabilityCheck, seen: Seen) -> Decision:
-    """What was seen of a check."""
+    """The decision on a check."""
     cut = seen.cut_short(check)
     if cut is not None:
         return cut
@@ -52,7 +52,7 @@ def decide(check: InteroperabilityCheck, seen: Seen) -> Decision:
 
 
 def _never(check: InteroperabilityCheck) -> Decision:
-    return ours_failed(check, "nothing", f"the trial {check.trial} was never performed")
+    return ours_failed(check, "nothing", f"the scenario {check.trial} never ran")
 
 
 def _node(check: InteroperabilityCheck) -> Node:
@@ -63,20 +63,20 @@ def _node(check: InteroperabilityCheck) -> Node:
 
 # ------------------------------------------------------------------------------------------------------- neighbours
 def _undisturbed(check: InteroperabilityCheck, seen: Neighbours) -> Decision | None:
-    """Why nothing can be said of the neighbour's neighbour; None where something can."""
+    """The decision if the evidence is insufficient; None if it is sufficient."""
     if len(seen.changes) < CHANGES:
-        return undecided(check, f"only {len(seen.changes)} changes of the neighbour reached the nodes")
+        return undecided(check, f"only {len(seen.changes)} changes of the other Service reached the nodes")
     if check.place is not None and not seen.ways.reached.get(_node(check), False):
         return undecided(check, UNREACHED)
     return None
 
 
 def _few(check: InteroperabilityCheck, number: int) -> Decision | None:
-    return undecided(check, f"only {number} answers came while the neighbour was changed") if number < LEAST else None
+    return undecided(check, f"only {number} answers came while the other Service changed") if number < LEAST else None
 
 
 def _steady(check: InteroperabilityCheck, seen: Neighbours, say: Callable[[Answer], str], wanted: str) -> Decision:
-    """Every answer of A's health check on a node, in words."""
+    """The decision on all answers of A's health check on a node."""
     answers = seen.answers.get(_node(check), [])
     doubt = _undisturbed(check, seen) or our_own(check, answers)
     if doubt is not None:
@@ -87,7 +87,7 @@ def _steady(check: InteroperabilityCheck, seen: Neighbours, say: Callable[[Answe
 
 def _meanwhile(seen: Neighbours) -> str:
     done = ", ".join(f"{words} ({seconds:.1f} s)" for words, seconds in seen.changes)
-    return f"meanwhile, of the other service: {done}"
+    return f"meanwhile, the other Service changed: {done}"
 
 
 def _status(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
@@ -109,15 +109,15 @@ def _document(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
 
 
 def say_document(answer: Answer) -> str:
-    """Whom a health check's document names, and how many endpoints it counts."""
+    """The Service that a health check's document names, and its endpoint count, as text."""
     told = document(answer)
     service = told.get("service")
-    named = f"{service.get('namespace')}/{service.get('name')}" if isinstance(service, dict) else "no service named"
+    named = f"{service.get('namespace')}/{service.get('name')}" if isinstance(service, dict) else "no Service"
     return f"{named}, localEndpoints {told.get('localEndpoints')}"
 
 
 def _served(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
-    """A's nodePort: on its endpoint's node every connection by its own pod, elsewhere none."""
+    """The decision on A's nodePort: its pod answers every connection on the endpoint node, and none elsewhere."""
     readings = seen.dialled.get(_node(check), [])
     doubt = _undisturbed(check, seen) or harness(check, readings)
     if doubt is not None:
@@ -134,7 +134,7 @@ def _served(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
         right, wrong = held_against(control, ANSWERED)
         if not right or wrong:
             return undecided(
-                check, "the endpoint's node did not answer all the time, so silence elsewhere says nothing"
+                check, "the endpoint node did not answer all the time, so silence elsewhere proves nothing"
             )
     right, wrong = held_against(readings, CLIENT_ONLY if home else NO_ANSWER)
     decided = all_right(check, right, wrong, _meanwhile(seen))
@@ -142,7 +142,7 @@ def _served(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
 
 
 def _kept(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
-    """A's object: nobody wrote it."""
+    """The decision on A's object: nothing changed it."""
     doubt = _undisturbed(check, seen)
     if doubt is not None:
         return doubt
@@ -151,7 +151,7 @@ def _kept(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
     changed = sorted(_differing(seen.before, seen.after))
     if changed:
         return Decision(Status.FAIL, check.expected, f"changed: {', '.join(changed)}", seen="changed")
-    sees = f"{len(seen.changes)} changes of one other service"
+    sees = f"{len(seen.changes)} changes of one other Service"
     return Decision(Status.PASS, check.expected, "unchanged", _meanwhile(seen), sees=sees)
 
 
@@ -177,7 +177,7 @@ NEIGHBOURS: dict[str, Callable[[InteroperabilityCheck, Neighbours], Decision]] =
 
 # ------------------------------------------------------------------------------------------------------------- many
 def _dialled(check: InteroperabilityCheck, seen: Many, accept: frozenset[AddressClass]) -> Decision:
-    """All services of a kind, dialled at one node: what is right and wrong is counted by service."""
+    """The decision on all Services of a kind, dialled at one node, counted by Service."""
     assert check.kind is not None
     assert check.place is not None
     by_service = seen.dialled.get((check.kind, Role(check.place.value)), {})
@@ -195,10 +195,10 @@ def _dialled(check: InteroperabilityCheck, seen: Many, accept: frozenset[Address
     failing, silent = [], False
     for name, readings in by_service.items():
         good, bad = held_against(readings, accept)
-        silent |= not good  # a service that is never right is no matter of single connections
+        silent |= not good  # a Service that is never right does not lose single connections
         right, wrong = right + good, wrong + bad
         failing += [name] if bad else []
-    decided = all_right(check, right, wrong, f"{len(by_service)} services; {_seconds(seen)}")
+    decided = all_right(check, right, wrong, f"{len(by_service)} Services; {_seconds(seen)}")
     if accept != NO_ANSWER and not silent:
         every = [each for readings in by_service.values() for each in readings]
         decided = beyond_the_way(check, decided, every, seen.ways.lost(None))
@@ -206,7 +206,7 @@ def _dialled(check: InteroperabilityCheck, seen: Many, accept: frozenset[Address
 
 
 def _way(check: InteroperabilityCheck, seen: Many, *, as_itself: bool) -> str:
-    """Why the client cannot be believed at these nodes, in whichever family it dials them; or nothing."""
+    """Why the client's results at these nodes prove nothing, in any family; or an empty string."""
     nodes = [node for node in seen.ways.reached if node[0] is check.place]
     if not nodes or not all(seen.ways.reached[node] for node in nodes):
         return UNREACHED
@@ -215,28 +215,28 @@ def _way(check: InteroperabilityCheck, seen: Many, *, as_itself: bool) -> str:
 
 
 def _naming(decided: Decision, failing: list[str], of: int) -> Decision:
-    """The same decision, with some of the services that went wrong."""
+    """The same decision, with some of the failing Services."""
     if not failing:
         return decided
     names = ", ".join(failing[:3]) + (", …" if len(failing) > 3 else "")
-    reason = f"{len(failing)} of {of} services: {names}"
+    reason = f"{len(failing)} of {of} Services fail: {names}"
     return replace(decided, reason=reason)
 
 
 def _seconds(seen: Many) -> str:
     total = sum(len(names) for names in seen.names.values())
     if seen.late:
-        return f"{total} services were never all programmed: {seen.late}"
-    return f"{total} services were programmed {seen.seconds['programmed']:.1f} s after the first was created"
+        return f"not all of {total} Services were programmed: {seen.late}"
+    return f"{total} Services were programmed {seen.seconds['programmed']:.1f} s after the first was created"
 
 
 def _siblings_answer(check: InteroperabilityCheck, seen: Many) -> str:
-    """Why silence proves nothing: of the same client, a Cluster service at this node and this kind where its pod is."""
+    """Why silence proves nothing, by two controls: a Cluster Service here, and this kind on its pod's node."""
     assert check.kind is not None
     assert check.place is not None
     for kind, role, words in (
-        (Kind.NODE_PORT_CLUSTER, Role(check.place.value), "that node does not answer for Cluster services"),
-        (check.kind, Role.ENDPOINT_NODE, "the endpoint's node does not answer for these services"),
+        (Kind.NODE_PORT_CLUSTER, Role(check.place.value), "that node does not answer for Cluster Services"),
+        (check.kind, Role.ENDPOINT_NODE, "the endpoint node does not answer for these Services"),
     ):
         for readings in seen.dialled.get((kind, role), {"": []}).values():
             right, wrong = held_against(readings, ANSWERED)
@@ -266,7 +266,7 @@ def _rewritten(check: InteroperabilityCheck, seen: Many) -> Decision:
 def _health(
     check: InteroperabilityCheck, seen: Many, say: Callable[[Answer], str], wanted: Callable[[str], str]
 ) -> Decision:
-    """The health checks of all services at the nodes of one kind."""
+    """The decision on the health checks of all Services at the nodes of one kind."""
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     failing = []
@@ -280,9 +280,9 @@ def _health(
         for answer in answers:
             said = say(answer)
             fits = said == wanted(name)
-            (right if fits else wrong)["as it must be" if fits else said] += answer.count
+            (right if fits else wrong)["as required" if fits else said] += answer.count
             failing += [name] if not fits and name not in failing else []
-    decided = all_right(check, right, wrong, f"{len(seen.answers)} services; {_seconds(seen)}")
+    decided = all_right(check, right, wrong, f"{len(seen.answers)} Services; {_seconds(seen)}")
     return _naming(decided, failing, len(seen.answers))
 
 
@@ -303,23 +303,23 @@ def _health_document(check: InteroperabilityCheck, seen: Many) -> Decision:
 
 
 def _distinct(check: InteroperabilityCheck, seen: Many) -> Decision:
-    """Every nodePort and health-check node port is there, once."""
+    """The decision on ports: each Service has its nodePort and health-check node port, and none is used twice."""
     if not seen.ports:
-        return undecided(check, "there were no services")
+        return undecided(check, "there were no Services")
     held = Counter(port for ports in seen.ports.values() for port in ports)
     twice = sorted(port for port, count in held.items() if count > 1)
     kinds = {name: kind for kind, names in seen.names.items() for name in names}
     short = [name for name, ports in seen.ports.items() if len(ports) < 1 + (kinds[name] is Kind.BALANCER_LOCAL)]
-    observed = f"{len(seen.ports)} services, {len(held)} ports"
+    observed = f"{len(seen.ports)} Services, {len(held)} ports"
     if twice or short:
         observed += f"; {twice[0]} twice" if twice else ""
         observed += f"; {short[0]} lacks one" if short else ""
         return Decision(Status.FAIL, check.expected, observed, seen="twice" if twice else "missing")
-    return Decision(Status.PASS, check.expected, observed, sees=f"{len(seen.ports)} services, made once")
+    return Decision(Status.PASS, check.expected, observed, sees=f"{len(seen.ports)} Services, created once")
 
 
 def _gone(check: InteroperabilityCheck, seen: Many) -> Decision:
-    """Once all are deleted, no node listens for their health checks any more."""
+    """The decision on deleted Services: no node listens for their health checks any more."""
     before = {name for name, nodes in seen.answers.items() if _listened(nodes)}
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
@@ -331,7 +331,7 @@ def _gone(check: InteroperabilityCheck, seen: Many) -> Decision:
     if Outcome.ERROR.value in wrong:
         return ours_failed(check, say_observed(wrong), "the prober failed")
     if not before:
-        return undecided(check, "no node listened before")
+        return undecided(check, "no node listened before the deletion")
     return _naming(
         all_right(check, right, wrong, f"{len(before)} ports were open before"), sorted(failing), len(before)
     )
@@ -361,19 +361,19 @@ MANY: dict[str, Callable[[InteroperabilityCheck, Many], Decision]] = {
 
 # ------------------------------------------------------------------------------------------------------- names
 def decide_name(check: InteroperabilityCheck, seen: Names) -> Decision:
-    """Whether every lookup gave exactly what the API server says, and who is seen at the address it gave."""
+    """The decision on a name: each lookup gives the API server's addresses, and the address works."""
     assert check.client is not None
     assert check.family is not None
     key = (check.claim, check.client.name, check.family)
     if key in seen.trouble:
-        return ours_failed(check, "nothing", f"the prober: {seen.trouble[key]}")
+        return ours_failed(check, "nothing", f"the prober failed: {seen.trouble[key]}")
     told, wanted = seen.told.get(key, Counter()), seen.wanted.get((check.claim, check.family), "")
     if not wanted:
-        return undecided(check, f"the API server tells no {check.family} address of it")
+        return undecided(check, f"the API server has no {check.family} address for it")
     if check.claim == "dialled":
         return _decide_dialled(check, seen, told, wanted)
     if check.claim == "balancer" and check.family not in seen.vips:
-        return undecided(check, "the load balancer has no VIP of that family, which the name could stand for")
+        return undecided(check, "the load balancer has no VIP of that family to confuse the name with")
     return _split(check, told, wanted, f"the API server says {wanted}")
 
 
@@ -386,7 +386,7 @@ def _decide_dialled(check: InteroperabilityCheck, seen: Names, told: Mapping[str
     assert check.client is not None
     assert check.family is not None
     if set(told) != {wanted}:
-        return undecided(check, f"its name was not resolved to {wanted}; see the check about that")
+        return undecided(check, f"its name did not resolve to {wanted}; see the check for that")
     readings = seen.dialled.get((check.client.name, check.family), [])
     direct = seen.direct.get((check.client.name, check.family), [])
     ours = harness(check, [*readings, *direct])
@@ -395,5 +395,5 @@ def _decide_dialled(check: InteroperabilityCheck, seen: Names, told: Mapping[str
     own, other = held_against(direct, CLIENT_ONLY)
     if other or not own:
         shown = say_observed(own + other) if direct else "nothing"
-        return undecided(check, f"on the direct path the pod must see the client's own address, but showed {shown}")
+        return undecided(check, f"without a Service the pod must see the client's own address, but saw {shown}")
     return all_right(check, *held_against(readings, CLIENT_ONLY))

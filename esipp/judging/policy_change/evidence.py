@@ -1,4 +1,4 @@
-"""What was seen while policies flipped, as the judge gets it."""
+"""The evidence of policy changes, as their judge reads it. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ from esipp.judging.paths import Evidence
 from esipp.judging.policy_change.timeline import GONE, Course, Flip, Ground, Shown
 
 LEAST_FLIPS = 8
-"""Flips of the neighbours that must have been made for the claim that they disturb nobody."""
+"""The fewest policy changes of other Services that prove that they disturb no other Service."""
 
 
 @dataclass
 class Neighbour:
-    """One neighbour: its flips, what its nodePort showed at the bare node, and its health-check ports.
+    """A Service that changes its policy: its changes, its nodePort at the node without local endpoints, its ports.
 
-    ``policy`` is what its spec said at the end. ``bare`` is None where no client stands outside, ``health`` is by the
-    flip that gave the port, at the endpoint node.
+    ``policy`` is that of its spec at the end. ``bare`` is None without a client outside. ``health`` are the
+    health-check node ports at the endpoint node, by the policy change that allocated each.
     """
 
     flips: list[Flip] = field(default_factory=list)
@@ -31,30 +31,33 @@ class Neighbour:
     health: dict[int, Stream] = field(default_factory=dict)
 
     def doubt(self, name: str) -> str:
-        """Why it cannot be said that the neighbour really flipped; or nothing."""
+        """Why it is unproven that the policy really changed; or an empty string."""
         refused = [flip for flip in self.flips if flip.policy != flip.to.value]
         if refused:
-            return f"flip {refused[0].number} of {name} to {refused[0].to} was not taken"
+            return f"the API server did not accept policy change {refused[0].number} of {name} to {refused[0].to}"
         if self.flips and self.policy != self.flips[-1].to.value:
-            return f"{name} was read back with {self.policy or 'no policy'} after its last flip"
+            return f"{name} has {self.policy or 'no policy'} after its last policy change"
         if self.bare is not None:
             answered = [sample.answered for sample in self.bare.samples]
             if all(answered) or not any(answered):
                 way = "always" if any(answered) else "never"
-                return f"the data plane did not follow {name}: the bare node {way} answered at its nodePort"
+                return (
+                    f"the data plane did not follow {name}: the node without local endpoints {way} answered at its "
+                    "nodePort"
+                )
         if self.health:
             told = [sample.outcome for stream in self.health.values() for sample in stream.samples]
             if not any(each == "200" for each in told) or not any(each in GONE for each in told):
-                return f"the health-check port of {name} did not come and go"
+                return f"the health-check node port of {name} did not open and close"
         return ""
 
 
 @dataclass
 class Window:
-    """The steady services' answers while neighbours flipped.
+    """The answers of unchanged Services while others changed their policy.
 
-    ``evidence`` is of ``paths``, ``clocks`` of the clients they were dialled from; ``health`` are answers by node and
-    family, with how many said so.
+    ``evidence`` is that of ``paths``, ``clocks`` are those of the clients that dialled them; ``health`` counts the
+    answers by node and family.
     """
 
     evidence: Evidence
@@ -65,7 +68,7 @@ class Window:
 
     @property
     def flips(self) -> list[tuple[str, Flip]]:
-        """All flips of neighbours, in their order."""
+        """All policy changes of the other Services, in their order."""
         made = [(name, flip) for name, each in self.neighbours.items() for flip in each.flips]
         return sorted(made, key=lambda pair: pair[1].cause)
 
@@ -76,26 +79,26 @@ class Window:
         return max((clock.ours(each.started) for clock, made in seen for each in made), default=0.0)
 
     def doubt(self) -> str:
-        """Why it cannot be said that neighbours flipped all the while; or nothing."""
+        """Why it is unproven that policies changed all the time; or an empty string."""
         made = sum(flip.cause < self.until for _, flip in self.flips)
         if made < LEAST_FLIPS:
-            return f"only {made} flips of neighbours were made meanwhile, {LEAST_FLIPS} are needed"
+            return f"other Services made only {made} policy changes meanwhile, {LEAST_FLIPS} are needed"
         return next((why for name, each in self.neighbours.items() if (why := each.doubt(name))), "")
 
     def after(self, at: float) -> str:
-        """Which flip of a neighbour was the last before a time, in words."""
+        """The last policy change of another Service before a time, as text."""
         before = [(name, flip) for name, flip in self.flips if flip.cause <= at]
         if not before:
-            return "before any neighbour's flip"
+            return "before any policy change"
         name, flip = before[-1]
-        return f"{at - flip.cause:.2f} s after {name} flipped to {flip.to}"
+        return f"{at - flip.cause:.2f} s after {name} changed to {flip.to}"
 
 
 @dataclass
 class Seen(Trials):
-    """Everything: the window of the steady services, and the course of each Service whose own policy flipped.
+    """The whole evidence: the window of unchanged Services, and the course of each Service that changed its policy.
 
-    ``controls`` are the reference listeners of both nodes, asked all the time by the same client.
+    ``controls`` are the control listeners of both nodes, probed all the time by the same client.
     """
 
     window: Window | None = None
@@ -104,22 +107,26 @@ class Seen(Trials):
     controls: Mapping[tuple[At, Family], Stream] = field(default_factory=dict)
 
     def doubt(self, family: Family) -> str:
-        """Why the client outside cannot be believed; or nothing: on the direct way both nodes see its own address."""
+        """Why the client outside proves nothing; empty if both nodes see its own address without a Service."""
         ground = self.ground
         assert ground is not None
         if not any(of is family for _, of in self.controls):
-            return f"no reference listener was asked over {family}"
+            return f"no control listener was probed over {family}"
         for (at, of), stream in self.controls.items():
             if of is not family:
                 continue
             shown = [ground.whose(sample) for sample in stream.samples]
             strange = next((s for s, said in zip(stream.samples, shown, strict=True) if said is Shown.OTHERWISE), None)
             if strange is not None:
-                return f"the client must reach the {at} as itself, but its reference listener saw {strange.source}"
+                return (
+                    f"the client must reach the {at} with its own address, but its control listener saw "
+                    f"{strange.source}"
+                )
             if 2 * shown.count(Shown.KEPT) <= len(shown):
-                return f"the reference listener of the {at} answered {shown.count(Shown.KEPT)} of {len(shown)} times"
+                answered = f"{shown.count(Shown.KEPT)} of {len(shown)}"
+                return f"the control listener of the {at} answered only {answered} requests"
         return ""
 
     def vantage(self, family: Family) -> Vantage:
-        """What the client's own way to the nodes was worth: their reference listeners."""
+        """The controls of the client: the nodes' control listeners."""
         return Vantage({at.value: stream for (at, of), stream in self.controls.items() if of is family})

@@ -1,4 +1,4 @@
-"""(check, what was seen of steady services while neighbours flipped) -> verdict. Pure."""
+"""The judge of isolation checks: unchanged Services while others change their policy. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from esipp.judging.paths import say_observed
 from esipp.judging.policy_change.evidence import Seen, Window
 
 BESIDE = "beside"
-"""The trial of the steady services."""
+"""The key of the isolation scenario."""
 
 
 def cut_short(check: PolicyChangeCheck, trial: str, seen: Seen) -> Decision | None:
-    """The decision on a check whose trial broke off."""
+    """The decision on a check whose scenario broke off; None if it did not."""
     if trial in seen.broken:
         return ours_failed(check, "nothing", f"esipp itself failed: {seen.broken[trial]}")
     if trial in seen.trouble:
@@ -29,7 +29,7 @@ def cut_short(check: PolicyChangeCheck, trial: str, seen: Seen) -> Decision | No
 def judge_steady(
     check: IsolationCheck, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]
 ) -> Verdict:
-    """The source IP judge's word on the path, if neighbours really flipped meanwhile."""
+    """The path judge's verdict, if other policies really changed meanwhile."""
     broken = cut_short(check, BESIDE, seen)
     window = seen.window
     if broken is None and window is not None and window.doubt():
@@ -41,13 +41,13 @@ def judge_steady(
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return verdict
     if why := surrounded(check, facts):
-        return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{why} (seen: {verdict.observed})")
+        return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{why} (observed: {verdict.observed})")
     when = _when(check, window)
     return replace(verdict, reason="; ".join(each for each in (verdict.reason, when) if each))
 
 
 def _when(check: IsolationCheck, window: Window) -> str:
-    """When the first answers that were not as they must be came, by the neighbours' flips."""
+    """When the first wrong answers came, relative to the policy changes, as text."""
     path, evidence = check.path_check.path, window.evidence
     clock = window.clocks.get(path.client.name)
     pairs = zip(evidence.observations[path.key], evidence.readings(path), strict=True)
@@ -55,15 +55,15 @@ def _when(check: IsolationCheck, window: Window) -> str:
     if clock is None or not wrong:
         return ""
     said = [window.after(clock.ours(each.started)) for each in sorted(wrong, key=lambda each: each.started)[:3]]
-    return f"the first of them {'; '.join(said)}"
+    return f"the first wrong results: {'; '.join(said)}"
 
 
 def decide_health(check: IsolationHealthCheck, seen: Seen) -> Decision:
-    """Every answer of one node's health check, while neighbours flipped."""
+    """The decision on all answers of one node's health check while other policies changed."""
     window = seen.window
     found = Counter(window.health.get((check.place, check.family), {})) if window else Counter[str]()
     if window is None or not found:
-        return undecided(check, "its health check was never asked")
+        return undecided(check, "its health check was never probed")
     if found["error"]:
         return ours_failed(check, say_observed(found), "the prober failed")
     if window.doubt():

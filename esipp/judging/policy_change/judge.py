@@ -1,4 +1,4 @@
-"""(check, what was seen while policies flipped) -> verdict. Pure."""
+"""The judge of policy change checks: from the evidence to a verdict. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ Facts = Mapping[str, str]
 
 
 def judge(check: PolicyChangeCheck, seen: Seen, features: Features, facts: Facts) -> Verdict:
-    """The verdict on a check about traffic while policies flip."""
+    """The verdict on a check about traffic during policy changes."""
     if isinstance(check, IsolationCheck) and not missing_features(check, features):
         return judge_steady(check, seen, features, facts)
     differences = check.differences if isinstance(check, FlippedCheck) else ()
@@ -60,22 +60,22 @@ def judge(check: PolicyChangeCheck, seen: Seen, features: Features, facts: Facts
 
 
 def _sees(check: FlippedCheck, course: Course) -> str:
-    """What a check can and cannot see."""
+    """What a check can and cannot detect."""
     flips = len(list(course.flips_made()))
     if check.at is None or (check.at, check.family) not in course.data:
-        return f"{flips} flips of one service; what happens to other services or more seldom is not seen"
+        return f"{flips} policy changes of one Service; faults of other Services, or rarer ones, are missed"
     stream = course.data[check.at, check.family]
     apart = f"at most {stream.longest_gap():.2f} s apart"
     return (
-        f"{len(stream.samples)} connections of one client over {flips} flips, {apart}; what lasts for less, or happens "
-        "to others, is not seen"
+        f"{len(stream.samples)} connections of one client over {flips} policy changes, {apart}; a shorter fault, or "
+        "one of other clients, is missed"
     )
 
 
 # ------------------------------------------------------------------------------------- a Service's own flips
 @dataclass(frozen=True)
 class _Case:
-    """A check, and what it is held against."""
+    """A check with the evidence for it."""
 
     check: FlippedCheck
     course: Course
@@ -86,14 +86,14 @@ class _Case:
 def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
     course, ground = seen.courses.get(check.service), seen.ground
     if course is None or ground is None:
-        return undecided(check, "its policy was never flipped")
+        return undecided(check, "its policy was never changed")
     if check.at is not None and (check.at, check.family) in course.obstacles:
         return undecided(check, course.obstacles[check.at, check.family])
     refused = next((flip for flip in course.flips if flip.policy != flip.to.value), None)
     if refused is not None:
-        return undecided(check, f"flip {refused.number} to {refused.to} was not taken by the API server")
+        return undecided(check, f"the API server did not accept policy change {refused.number} to {refused.to}")
     if len(course.flips) < 3:
-        return undecided(check, "the policy was not flipped both ways")
+        return undecided(check, "the policy was not changed in both directions")
     doubt = seen.doubt(check.family)
     if doubt:
         return undecided(check, doubt)
@@ -109,21 +109,21 @@ def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
 def followed(
     course: Course, ground: Ground, check: FlippedCheck, *, strictly: bool
 ) -> list[tuple[Phase, Lasting | None]]:
-    """Each flip at one entry, and the last uninterrupted run of answers that are as it says."""
+    """Each policy change at one entry, with the last uninterrupted run of answers that fit the new policy."""
     assert check.at is not None
     made = course.phases(check.at, check.family)[1:]
     return [(phase, phase.last_run(reads(ground, check.at, phase.flip.to, strictly=strictly))) for phase in made]
 
 
 def _followed(phase: Phase, lasting: Lasting | None) -> str:
-    """Why a flip was not followed as it must be; or nothing."""
-    who = f"flip {phase.flip.number} to {phase.flip.to}"
+    """Why a policy change was not followed as required; or an empty string."""
+    who = f"policy change {phase.flip.number} to {phase.flip.to}"
     if lasting is None:
         return f"{who}: never right within {phase.until - phase.flip.cause:.1f} s"
     if lasting.since - phase.flip.cause > BUDGET:
         return f"{who}: right only after {lasting.since - phase.flip.cause:.1f} s"
     if not lasting.stays:
-        return f"{who}: it did not stay so: right for the last {lasting.until - lasting.since:.2f} s only"
+        return f"{who}: not right for good, only for the last {lasting.until - lasting.since:.2f} s"
     return ""
 
 
@@ -136,7 +136,8 @@ def _settles(case: _Case) -> Decision:
     observed = say_times(made)
     wrong = [(phase, why) for phase, lasting in made if (why := _followed(phase, lasting))]
     if not wrong:
-        return Decision(Status.PASS, check.expected, observed, f"{len(made)} flips, each followed until the next one")
+        proof = f"{len(made)} policy changes, each followed until the next one"
+        return Decision(Status.PASS, check.expected, observed, proof)
     phase, first = wrong[0]
     last = [shown_words(ground, check.at, sample) for sample in phase.samples[-10:]]
     seen_last = Counter(last)
@@ -165,11 +166,11 @@ def _health_prompt(case: _Case) -> Decision:
 
 
 def _soon(case: _Case, made: Sequence[tuple[Flip, Lasting | None, Stream]], figures: str) -> Decision:
-    """Hold against the bound how long after each flip that was taken a stream showed what it must, and stayed so."""
+    """Compare with the bound how long after each accepted policy change a stream became right for good."""
     check, vantage = case.check, case.seen.vantage(case.check.family)
     observed, unknown, blurs = f"{figures}; bound {PROMPT:.0f} s", list[Blur](), list[Blur]()
     if not made:
-        return undecided(check, "nothing was asked there", observed)
+        return undecided(check, "no probe was made there", observed)
     for flip, lasting, stream in made:
         until = lasting.since if lasting else stream.samples[-1].started if stream.samples else flip.answered
         lag = max(0.0, until - flip.answered)
@@ -177,19 +178,19 @@ def _soon(case: _Case, made: Sequence[tuple[Flip, Lasting | None, Stream]], figu
         held = hold(lag, PROMPT, blur) if lasting or lag > PROMPT else Held.OVER
         blurs.append(blur)
         if held is Held.OVER:
-            when = f"right only {lag:.2f} s after it was taken" if lasting else f"never right in {lag:.1f} s"
-            reason = f"flip {flip.number} to {flip.to}, {stream.name}: {when}; {blur.words}"
+            when = f"right only {lag:.2f} s after it was accepted" if lasting else f"never right in {lag:.1f} s"
+            reason = f"policy change {flip.number} to {flip.to}, {stream.name}: {when}; {blur.words}"
             return Decision(Status.FAIL, check.expected, observed, reason)
         unknown += [blur] if held is Held.UNKNOWN else []
     if unknown:
         return undecided(check, say_unknown(PROMPT, max(unknown, key=lambda blur: blur.seconds)), observed)
     worst = max(blurs, key=lambda blur: blur.seconds)
-    sees = f"{len(made)} changes; {worst.words}; nodes that no client of ours dials may follow later"
+    sees = f"{len(made)} changes; {worst.words}; nodes that are not dialled may follow later"
     return Decision(Status.PASS, check.expected, observed, sees=sees)
 
 
 def _foremost(ground: Ground, at: At, wrong: list[tuple[Phase, str]]) -> str:
-    """The one word for what was seen instead, where it was the same every time; a known difference is told by it."""
+    """The key of the wrong result, if it was the same every time; known differences match it."""
     words: set[str] = set()
     for phase, _ in wrong:
         wanted = due(at, phase.flip.to, strictly=True)
@@ -204,13 +205,13 @@ ANOTHER_SOURCE = "another-source"
 
 
 def _kind(ground: Ground, sample: Sample) -> str:
-    """Of what is neither policy's: whether it is only another source, and one that is nobody's whom we know."""
+    """The key of a result that fits neither policy: only an unknown source, or something else."""
     found = {sample.source: 1} if sample.answered and sample.pod == ground.pod and sample.source else {}
     return ANOTHER_SOURCE if strangers(found, ground.held).foreign else "otherwise"
 
 
 def shown_words(ground: Ground, at: At, sample: Sample) -> str:
-    """What a probe shows, for people."""
+    """The result of a probe as text."""
     shown, words = ground.shown(at, sample)
     return words or shown.value
 
@@ -231,7 +232,7 @@ def _otherwise(case: _Case) -> Decision:
                 kinds.add(_kind(ground, sample))
                 strange[sample.source] += 1
             elif shown is Shown.KEPT and check.at is At.BARE_NODE:
-                words = "answered through a node without the pod, with the client's own address"
+                words = "answered through the node without local endpoints, with the client's own address"
                 stays = phase.flip.to is LOCAL and since is not None and sample.started > since
                 kinds.add("leaking" if stays else "unrewritten")
             elif sample in phase.under_way or check.at is At.VIP or not phase.flip.number:
@@ -246,23 +247,23 @@ def _otherwise(case: _Case) -> Decision:
     if not found:
         return Decision(Status.PASS, check.expected, observed, say_bound(tally.total()), tally=tally)
     at, phase, words = min(found, key=lambda each: each[0])
-    reason = f"{len(found)} of {tally.total()}; the first {at - phase.flip.cause:.2f} s after flip "
+    reason = f"{len(found)} of {tally.total()} results; the first {at - phase.flip.cause:.2f} s after policy change "
     reason += f"{phase.flip.number} to {phase.flip.to}: {words}"
     kind = kinds.pop() if len(kinds) == 1 else ""
     foreign, mixed = kind == ANOTHER_SOURCE, bool(tally[Shown.KEPT.value])
     if foreign and (mixed or not strangers(strange, ground.held).proxied):
-        kind = ""  # a proxy has few addresses, and the client's own is never seen beside them
+        kind = ""  # a proxy has few addresses, and never shows the client's own in between
     return Decision(Status.FAIL, check.expected, observed, reason, kind, tally, foreign=foreign)
 
 
 def _is_back(at: At, to: TrafficPolicy, shown: Shown) -> bool:
-    """Whether an answer is as the other policy says, and not as this one does; no answer is a loss, not a policy."""
+    """Whether an answer fits the other policy and not this one; no answer is a loss, and fits no policy."""
     old, new = due(at, CLUSTER if to is LOCAL else LOCAL, strictly=True), due(at, to, strictly=True)
     return shown in old.right and shown not in new.right | new.missing
 
 
 _BACK = {
-    (At.BARE_NODE, LOCAL): "answered through a node without the pod",
+    (At.BARE_NODE, LOCAL): "answered through the node without local endpoints",
     (At.ENDPOINT_NODE, LOCAL): "the source was rewritten again",
     (At.ENDPOINT_NODE, CLUSTER): "the source was the client's own again",
     (At.BARE_NODE, CLUSTER): "",
@@ -276,14 +277,14 @@ def _times(case: _Case) -> Decision:
 
 
 def times(made: list[tuple[Phase, Lasting | None]], to: TrafficPolicy) -> tuple[Distribution, int]:
-    """Seconds from the patch to the first of the last uninterrupted run of right answers; and how often never."""
+    """Seconds from the patch to the start of the final run of right answers, and the number of changes without one."""
     found = [lasting.since - phase.flip.cause for phase, lasting in made if phase.flip.to is to and lasting]
     never = sum(1 for phase, lasting in made if phase.flip.to is to and lasting is None)
     return Distribution.of(found), never
 
 
 def say_times(made: list[tuple[Phase, Lasting | None]]) -> str:
-    """The times of both directions, for people."""
+    """The times of both directions as text."""
     parts = []
     for to in (CLUSTER, LOCAL):
         of, never = times(made, to)
@@ -308,7 +309,7 @@ def _no_loss(case: _Case) -> Decision:
             lost += [(phase, sample)] if none else []
     observed = say_observed(tally)
     if not tally["answered"]:
-        return undecided(check, "nothing was ever answered there", observed)
+        return undecided(check, "no request was ever answered there", observed)
     if not lost:
         return Decision(Status.PASS, check.expected, observed, say_bound(tally.total()), tally=tally)
     vantage = case.seen.vantage(check.family)
@@ -321,7 +322,7 @@ def _no_loss(case: _Case) -> Decision:
         return undecided(check, why, observed)
     phase, sample = left[0]
     reason = f"{len(lost)} of {tally.total()} lost ({sample.outcome}); the first "
-    reason += f"{sample.started - phase.flip.cause:.2f} s after flip {phase.flip.number} to {phase.flip.to}"
+    reason += f"{sample.started - phase.flip.cause:.2f} s after policy change {phase.flip.number} to {phase.flip.to}"
     if cut := vantage.cut(sample.started, sample.started):
         reason += f"; {cut}"
     return Decision(Status.FAIL, check.expected, observed, reason, tally=tally)
@@ -329,43 +330,42 @@ def _no_loss(case: _Case) -> Decision:
 
 # ------------------------------------------------------------------------------------------ health-check ports
 def _health(case: _Case) -> Decision:
-    """After each flip to Cluster nobody answers at the port the Service had; after each to Local all do at a new one.
+    """The decision on health-check node ports: closed after each change to Cluster, a new one open after one to Local.
 
-    A port that was never open cannot be seen to be closed.
+    A port that was never open cannot be observed to close.
     """
     check, course = case.check, case.course
     again = check.claim is FlipClaim.HEALTH_AGAIN
     faults, seen = [], list(_ports(course, case.ground, check.family, check.claim))
     for flip in course.flips_made():
         if (flip.to is LOCAL) is again and bool(flip.health_port) is not again:
-            has = "has no health-check port" if again else f"keeps health-check port {flip.health_port}"
-            faults.append(f"flip {flip.number}: under {flip.to} the service {has}")
+            has = "has no health-check node port" if again else f"keeps health-check node port {flip.health_port}"
+            faults.append(f"policy change {flip.number}: under {flip.to} the Service {has}")
     if not again:
         opened = {each.flip.number for each in seen if each.was_open}
         never = [flip.number for flip in course.flips_made() if flip.to is CLUSTER and flip.number not in opened]
         if never:
-            return undecided(check, f"no node answered at the health-check port before flip {never[0]}")
+            return undecided(check, f"no node answered at the health-check node port before policy change {never[0]}")
         seen = [each for each in seen if each.was_open]  # elsewhere there is nothing that could be closed
     for each in seen:
         if not each.samples:
-            faults.append(f"the port of {each.node} was not asked after flip {each.flip.number}")
+            faults.append(f"the port on {each.node} was not probed after policy change {each.flip.number}")
         elif each.fault:
             told = say_observed(Counter(sample.outcome for sample in each.samples[-10:]))
             faults.append(f"{each.node}, {each.fault}; the last answers: {told}")
     if not seen and not faults:
-        return undecided(check, "its health-check port was never asked")
+        return undecided(check, "its health-check node port was never probed")
     figures = say_port_times(course, case.ground, check.family, check.claim) or "never"
     if faults:
         more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
         return Decision(Status.FAIL, check.expected, figures, faults[0] + more)
-    return Decision(
-        Status.PASS, check.expected, figures, f"{len({each.flip.number for each in seen})} flips, every node"
-    )
+    proof = f"{len({each.flip.number for each in seen})} policy changes, on every node"
+    return Decision(Status.PASS, check.expected, figures, proof)
 
 
 @dataclass(frozen=True)
 class _Port:
-    """What one node said at a health-check port after a flip, and before it where the port was left by it."""
+    """The answers of one node at a health-check node port after a policy change, and before one that closes it."""
 
     node: str
     flip: Flip
@@ -381,7 +381,7 @@ class _Port:
 
 
 def _ports(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> Iterator[_Port]:
-    """Every node after every flip of one direction."""
+    """Every node after every policy change of one direction."""
     again = claim is FlipClaim.HEALTH_AGAIN
     home = ground.topology.roles[Role.ENDPOINT_NODE]
     for flip in course.flips_made():
@@ -398,7 +398,7 @@ def _ports(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> 
 
 
 def say_port_times(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> str:
-    """How long health-check ports took; empty where there are none."""
+    """The times that health-check node ports took, as text; empty if there are none."""
     ports = list(_ports(course, ground, family, claim)) if course.health else []
     of = Distribution.of(each.lasting.since - each.flip.cause for each in ports if each.lasting)
     never = sum(each.lasting is None for each in ports)
@@ -408,27 +408,27 @@ def say_port_times(course: Course, ground: Ground, family: Family, claim: FlipCl
 
 # ----------------------------------------------------------------------------------- connections that were open
 def _kept(case: _Case) -> Decision:
-    """Each connection answered on, by the same pod for the same source, until the end."""
+    """The decision on established connections: each is answered by the same pod for the same source until the end."""
     check, course = case.check, case.course
     streams = [s for each in course.kept if (each.at, each.family) == (check.at, check.family) for s in each.streams]
     made = [stream for stream in streams if stream.samples and stream.samples[0].answered]
     if not made:
-        return undecided(check, f"none of {len(streams)} connections could be made")
+        return undecided(check, f"none of {len(streams)} connections could be established")
     faults = [fault for stream in made if (fault := end_of(stream, course))]
     sources = Counter(_whose(case.ground, stream.samples[0]) for stream in made)
     exchanges = sum(sample.answered for stream in made for sample in stream.samples)
-    observed = f"{len(made) - len(faults)} of {len(made)} connections kept; made with {say_observed(sources)}"
+    observed = f"{len(made) - len(faults)} of {len(made)} connections kept; source: {say_observed(sources)}"
     if faults:
         return Decision(Status.FAIL, check.expected, observed, faults[0])
     return Decision(Status.PASS, check.expected, observed, f"{exchanges} exchanges, none lost")
 
 
 LAST_SECOND = 1.0
-"""Seconds before the end in which every connection that was kept has been heard of."""
+"""Seconds before the end in which every established connection must have answered."""
 
 
 def end_of(stream: Stream, course: Course) -> str:
-    """How a connection ended that was to stay open, or what changed on it; nothing where it is as it was."""
+    """How an established connection ended, or what changed on it, as text; empty if nothing did."""
     first = stream.samples[0]
     for sample in stream.samples:
         if sample.started > course.end:
@@ -437,10 +437,11 @@ def end_of(stream: Stream, course: Course) -> str:
         if sample.answered and same:
             continue
         flip = [each for each in course.flips if each.cause <= sample.ended][-1]
-        what = f"shows {sample.source} by pod {sample.pod}, not {first.source}" if sample.answered else sample.outcome
-        return f"{stream.name}: {what} {sample.ended - flip.cause:.2f} s after flip {flip.number} to {flip.to}"
+        what = f"pod {sample.pod} saw {sample.source}, not {first.source}" if sample.answered else sample.outcome
+        when = f"{sample.ended - flip.cause:.2f} s after policy change {flip.number} to {flip.to}"
+        return f"{stream.name}: {what} {when}"
     if not any(sample.answered and sample.started >= course.end - LAST_SECOND for sample in stream.samples):
-        return f"{stream.name}: nothing was heard of it in the last second"
+        return f"{stream.name}: no answer in the last second"
     return ""
 
 

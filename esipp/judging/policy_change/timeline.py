@@ -1,4 +1,4 @@
-"""From streams of probes to what became of each flip: one clock, one phase from flip to flip. Pure."""
+"""Timelines of policy changes: what followed each one, from all streams on one clock. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,25 +14,25 @@ from esipp.judging.ingress import held
 from esipp.judging.topology import IPAddress, Topology, parse_address
 
 BUDGET = FIELD_LIMIT
-"""Seconds within which a flip must have been followed, for core checks. Upstream's own tests give a service update two
-minutes (KubeProxyLagTimeout). Checks of their own ask for ``PROMPT`` seconds."""
+"""Seconds within which a policy change must be followed, for core checks. Upstream's own tests give a Service update
+two minutes (KubeProxyLagTimeout). Separate checks require ``PROMPT`` seconds."""
 
 STAYS = 1.0
-"""Seconds that what is right must last, up to the next flip, to be believed."""
+"""Seconds for which right answers must last, up to the next policy change, to count."""
 
 STEADY = 0.5
-"""Seconds after which right answers count as settled for the claim that nothing falls back to the old policy."""
+"""Seconds after which right answers count as settled, for the claim that nothing falls back to the old policy."""
 
 SILENCE = 0.9
-"""Seconds without an answer that do not end what is steadily right: single connections that got lost are counted as
-losses, and not as another source."""
+"""Seconds without an answer that do not end a run of right answers: lost connections count as losses, not as another
+source."""
 
 LEAST = 5
-"""Probes in what must last; with fewer nothing is said."""
+"""The fewest probes in a run of right answers that count."""
 
 
 class Shown(StrEnum):
-    """What one new connection shows of the policy."""
+    """The policy that one new connection shows."""
 
     KEPT = "the client's own address"
     REWRITTEN = "rewritten by the node that took it"
@@ -43,9 +43,9 @@ class Shown(StrEnum):
 
 @dataclass(frozen=True)
 class Flip:
-    """One change of the policy: when we asked for it and when the API server had answered, what it then said.
+    """One policy change: the time of our request and of the API server's answer, and the answer's content.
 
-    Number 0 is how the Service was created. ``policy`` and ``health_port`` are what the answer's spec has.
+    Number 0 is the creation of the Service. ``policy`` and ``health_port`` are those of the answer's spec.
     """
 
     number: int
@@ -58,22 +58,22 @@ class Flip:
 
 @dataclass(frozen=True)
 class Ground:
-    """What probes are held against: who is who, and the one pod behind the Service, on the endpoint node."""
+    """The context for judging probes: the topology, the client, and the Service's only pod, on the endpoint node."""
 
     topology: Topology
     client: str
     pod: str
 
     def shown(self, at: At, sample: Sample) -> tuple[Shown, str]:
-        """What a probe shows, and in words where it is neither policy's."""
+        """The policy that a probe shows, and a text if it fits neither policy."""
         if sample.outcome in (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE, Outcome.RESET):
             return Shown.NONE, ""
         if sample.outcome == Outcome.ERROR:
             return Shown.OURS, "the prober failed"
         if not sample.answered or not sample.source:
-            return (Shown.NONE, "") if sample.outcome == "pending" else (Shown.OTHERWISE, "it was not our echo server")
+            return (Shown.NONE, "") if sample.outcome == "pending" else (Shown.OTHERWISE, "not the echo server")
         if sample.pod != self.pod:
-            return Shown.OTHERWISE, f"answered by pod {sample.pod or '?'}, which is not behind the service"
+            return Shown.OTHERWISE, f"answered by pod {sample.pod or '?'}, not a backend of the Service"
         source = parse_address(sample.source)
         if source in self._client:
             return Shown.KEPT, ""
@@ -82,17 +82,17 @@ class Ground:
         if owner is not None and dialled in (None, owner):
             return Shown.REWRITTEN, ""
         whose = f"node {owner}" if owner else self._whose(source)
-        return Shown.OTHERWISE, f"the source was {source}, of {whose}"
+        return Shown.OTHERWISE, f"the source was {source} = {whose}"
 
     def whose(self, sample: Sample) -> Shown:
-        """Whose address a probe shows that no Service was between; it is the client's own, or not."""
+        """The result of a probe without a Service: the client's own address, or another one."""
         if not sample.answered:
             return Shown.NONE
         return Shown.KEPT if sample.source and parse_address(sample.source) in self._client else Shown.OTHERWISE
 
     @cached_property
     def held(self) -> frozenset[IPAddress]:
-        """Every address that is known to be a node's, a pod's or a client's."""
+        """Every known address of a node, a pod or a client."""
         return held(self.topology)
 
     @property
@@ -106,24 +106,24 @@ class Ground:
         for name, own in self.topology.balancers.items():
             if address in own:
                 return f"load balancer {name}"
-        return "nobody we know"
+        return "unknown address"
 
 
 @dataclass(frozen=True)
 class Due:
-    """What must be seen under a policy at an entry, and what may be missing now and then."""
+    """The required results under a policy at an entry, and those that may occur sometimes."""
 
     right: frozenset[Shown]
     missing: frozenset[Shown] = frozenset()
 
 
 def due(at: At, policy: TrafficPolicy, *, strictly: bool) -> Due:
-    """What a policy says of new connections from outside.
+    """The results that a policy requires of new connections from outside.
 
     Args:
-        at: where they are made.
+        at: their entry.
         policy: the policy.
-        strictly: as kube-proxy does it; the API says of Cluster only that every node answers.
+        strictly: require kube-proxy's behaviour; for Cluster, the API only requires that every node answers.
     """
     if policy is TrafficPolicy.LOCAL:
         return Due(frozenset({Shown.NONE})) if at is At.BARE_NODE else Due(_KEPT, _NONE)
@@ -135,7 +135,7 @@ _KEPT, _REWRITTEN, _NONE = frozenset({Shown.KEPT}), frozenset({Shown.REWRITTEN})
 
 @dataclass(frozen=True)
 class Lasting:
-    """The last uninterrupted run of right answers in a phase: since when, until when, how many probes."""
+    """The last uninterrupted run of right answers in a phase: its begin, its end, and its number of probes."""
 
     since: float
     until: float
@@ -143,15 +143,15 @@ class Lasting:
 
     @property
     def stays(self) -> bool:
-        """Whether it lasted long enough to be believed."""
+        """Whether it lasted long enough to count."""
         return self.until - self.since >= STAYS and self.probes >= LEAST
 
 
 @dataclass(frozen=True)
 class Phase:
-    """From one flip to the next, at one place: the probes that started in it.
+    """The time from one policy change to the next at one entry: the probes that started in it.
 
-    One that was under way when the policy flipped, and answered then, may be answered as either policy says.
+    A probe in flight during the next policy change may be answered according to either policy (``under_way``).
     """
 
     flip: Flip
@@ -160,9 +160,9 @@ class Phase:
     under_way: Sequence[Sample] = ()
 
     def last_run(self, good: Callable[[Sample], bool | None]) -> Lasting | None:
-        """The last uninterrupted run of probes that are good; None if the phase does not end with one.
+        """The last uninterrupted run of good probes; None if the phase does not end with one.
 
-        ``good`` says None of a probe that neither begins nor breaks it, if that is not for long.
+        ``good`` returns None for a probe that neither begins nor ends a run, unless such probes last for too long.
         """
         since, probes, last = 0.0, 0, self.until
         for sample in reversed(self.samples):
@@ -191,7 +191,7 @@ class Phase:
 
 
 def phases(flips: Sequence[Flip], end: float, stream: Stream) -> list[Phase]:
-    """A stream, cut at the flips; ``end`` is when it was stopped."""
+    """A stream, cut at the policy changes; ``end`` is when it was stopped."""
     made = []
     for flip, until in zip(flips, [*(flip.cause for flip in flips[1:]), end], strict=True):
         here = stream.view(flip.cause, until)
@@ -207,7 +207,7 @@ def phases(flips: Sequence[Flip], end: float, stream: Stream) -> list[Phase]:
 
 
 def reads(ground: Ground, at: At, policy: TrafficPolicy, *, strictly: bool) -> Callable[[Sample], bool | None]:
-    """Whether a probe is as a policy says; None of one that got lost."""
+    """A test whether a probe fits a policy; it returns None for a lost one."""
     wanted = due(at, policy, strictly=strictly)
 
     def good(sample: Sample) -> bool | None:
@@ -218,32 +218,32 @@ def reads(ground: Ground, at: At, policy: TrafficPolicy, *, strictly: bool) -> C
 
 
 GONE = ("refused", "timeout", "unreachable", "foreign", "pending")
-"""What a health-check port that is closed shows: no answer, or that of another Service that has the port now."""
+"""The results at a closed health-check node port: no answer, or that of another Service that has the port now."""
 
 LOST = ("timeout", "unreachable", "pending")
 
 
 def says(status: str) -> Callable[[Sample], bool | None]:
-    """Whether a health check says so; None of a question that got lost."""
+    """A test whether a health check gives this status; it returns None for a lost request."""
     return lambda sample: True if sample.outcome == status else None if sample.outcome in LOST else False
 
 
 def closed(sample: Sample) -> bool | None:
-    """Whether nobody answers for the Service at its old health-check port."""
+    """Whether nothing answers for the Service at its old health-check node port."""
     return sample.outcome in GONE
 
 
 HealthKey = tuple[int, str, Family]
-"""The flip that gave the port, the node, the family."""
+"""The policy change that allocated the port, the node, and the family."""
 
 
 REOPENED = "reopened"
-"""The outcome of an exchange for which a new connection had to be made: the one that was watched is gone."""
+"""The outcome of an exchange that needed a new connection, as the established one was gone."""
 
 
 @dataclass
 class Kept:
-    """Connections that were to stay open: where they were made, after which flip, and each one's exchanges."""
+    """Established connections: their entry, the policy change before them, and the exchanges of each."""
 
     at: At
     family: Family
@@ -253,10 +253,10 @@ class Kept:
 
 @dataclass
 class Course:
-    """What was seen of one Service whose policy flipped.
+    """The evidence about one Service that changed its policy.
 
-    ``data`` are new connections by entry and family, ``health`` questions to its health-check ports, ``obstacles``
-    say why an entry could not be dialled. ``planned`` is the number of flips that were to be made.
+    ``data`` are new connections by entry and family, ``health`` requests to its health-check node ports, ``obstacles``
+    say why an entry could not be dialled. ``planned`` is the number of planned policy changes.
     """
 
     flips: list[Flip] = field(default_factory=list)
@@ -268,11 +268,11 @@ class Course:
     kept: list[Kept] = field(default_factory=list)
 
     def phases(self, at: At, family: Family) -> list[Phase]:
-        """What new connections at one entry showed, from flip to flip."""
+        """The new connections at one entry, from policy change to policy change."""
         return phases(self.flips, self.end, self.data[at, family])
 
     def health_phases(self, number: int, node: str, family: Family) -> dict[int, Phase]:
-        """What one node said at the health-check port of a flip to Local: then, and once it was left again."""
+        """The answers of one node at the health-check node port of a change to Local: open, and after its release."""
         stream = self.health.get((number, node, family))
         if stream is None:
             return {}
@@ -281,5 +281,5 @@ class Course:
         return {phase.flip.number: phase for phase in made[:2]}
 
     def flips_made(self) -> Iterable[Flip]:
-        """All but how it was created."""
+        """All policy changes without the creation."""
         return self.flips[1:]

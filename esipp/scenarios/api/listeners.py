@@ -1,4 +1,4 @@
-"""Asking every node at a port where nobody may listen, while all must at another."""
+"""Probes every node at a port where none may listen, and at a control port where all must."""
 
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.api import Json
@@ -6,8 +6,8 @@ from esipp.checks.health import Answer
 from esipp.judging.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 
-FOLLOWED = Budget("every node listening for a Service that came later", 20.0, need=3, spacing=0.1)
-"""kube-proxy gets Services in the order they were made: who listens for the last one has seen those before it."""
+FOLLOWED = Budget("every node to listen for a later Service", 20.0, need=3, spacing=0.1)
+"""kube-proxy gets Services in the order of their creation: a node that listens for the last one knows all before it."""
 
 
 def listen(asker: Asker, silent: int, control: int) -> Json:

@@ -1,4 +1,4 @@
-"""What the compatibility suite has on the testbed."""
+"""Testbed objects of the compatibility suite."""
 
 from esipp.checks.api import ApiCheck, Verb
 from esipp.checks.check import Check

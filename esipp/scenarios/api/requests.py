@@ -1,4 +1,4 @@
-"""Chains of requests, made: each on Services of its own, which are gone when it is over."""
+"""Runs chains of API requests: each on its own Services, which it deletes at the end."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from esipp.cluster.node_ports import taken
 from esipp.testbed.manifests import TCP
 
 Listen = Callable[[int, int], Json]
-"""What every node says at a port where nobody may listen, and at one where all must."""
+"""The answers of every node at a port where none may listen, and at a control port where all must."""
 
 
 class _NotMadeError(Exception):
@@ -22,12 +22,12 @@ class _NotMadeError(Exception):
 
 @dataclass
 class Performer:
-    """Makes the steps of a chain.
+    """Runs the steps of a chain.
 
     Args:
-        cluster, namespace, run: where, and whose.
+        cluster, namespace, run: the place and owner of the Services.
         stop: ends it.
-        listen: asks the nodes; None where no client can.
+        listen: probes the nodes; None without a client that can.
     """
 
     cluster: Cluster
@@ -56,7 +56,7 @@ class Performer:
                 refused = f"refused as {answer.refused[1]}: {answer.refused[2]}" if answer.refused else ""
                 why = answer.trouble or refused
                 if why and not step.alone:
-                    ended[step.of] = f"an earlier step, {step.name}, did not happen: {why}"
+                    ended[step.of] = f"the earlier step {step.name} failed: {why}"
         finally:
             for name in mine:
                 self.cluster.delete(f"{self._services}/{name}")
@@ -101,7 +101,7 @@ class Performer:
                 return send("PUT", path, _edited(read, body or {}, step.drop))
             except ApiError as refused:
                 if refused.status == 409 and send("GET", path)["metadata"]["resourceVersion"] != version:
-                    raise _NotMadeError("somebody else wrote to the service meanwhile") from None
+                    raise _NotMadeError("another client changed the Service meanwhile") from None
                 raise
         if verb is Verb.APPLY:
             whole = {"apiVersion": "v1", "kind": "Service", **body}
@@ -119,13 +119,13 @@ class Performer:
         if verb is Verb.DELETE:
             self.cluster.delete(path)
             if self.cluster.exists(path):
-                raise _NotMadeError("the service is not gone: somebody holds it by a finalizer")
+                raise _NotMadeError("the Service still exists: a finalizer holds it")
             return {}
         if verb is Verb.FREE:
             return {"port": self._free_port(chain)}
         if verb is Verb.LISTEN:
             if self.listen is None:
-                raise _NotMadeError("no client outside the cluster can ask the nodes")
+                raise _NotMadeError("there is no client outside the cluster to probe the nodes")
             return self.listen(int(body["silent"]), int(body["control"]))
         return send("GET", path)
 
@@ -155,7 +155,7 @@ def _resolved(body: Any, answers: dict[str, Answer]) -> Any:
     if isinstance(body, Ref):
         value = at(answers[body.step].object, body.path) if body.step in answers else None
         if is_absent(value):
-            raise _NotMadeError(f"step {body.step} gave no {body.path}")
+            raise _NotMadeError(f"step {body.step} returned no {body.path}")
         return str(value) if body.text else value
     if isinstance(body, dict):
         return {name: _resolved(each, answers) for name, each in body.items()}
@@ -171,7 +171,7 @@ def _numbers(body: Any) -> list[int]:
 
 
 def _edited(read: Json, values: Json, drop: tuple[str, ...]) -> Json:
-    """An object whose fields at some paths are set, and at others left out."""
+    """An object with the fields at some paths set, and at others removed."""
     for path, value in values.items():
         if path.startswith(ANNOTATION):
             read["metadata"].setdefault("annotations", {})[path.removeprefix(ANNOTATION)] = value

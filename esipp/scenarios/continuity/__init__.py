@@ -1,1 +1,1 @@
-"""Steady traffic while something is done to its pods, nodes or the cluster."""
+"""The continuity scenario: steady traffic during actions on its pods, nodes and the cluster."""

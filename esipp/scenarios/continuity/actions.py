@@ -1,4 +1,4 @@
-"""What is done while traffic flows: each act proves that it happened, and waits for events, not for clocks."""
+"""The actions of continuity: each proves that it happened, and waits for events instead of time."""
 
 import threading
 import time
@@ -27,17 +27,16 @@ from esipp.testbed.testbed import Testbed
 Json = dict[str, Any]
 
 LOOKS = 0.1
-WHOLE = Budget("all pods of the Deployment being ready again", 120.0, need=1, spacing=LOOKS)
-TOLD = Budget("a node's health check following", 30.0, need=1, spacing=LOOKS)
-GONE = Budget("pods that were evicted being gone", 60.0, need=1, spacing=LOOKS)
-BACK = Budget("VIPs being announced by the node that did before", 15.0, need=1, spacing=LOOKS)
+WHOLE = Budget("all pods of the Deployment to be ready again", 120.0, need=1, spacing=LOOKS)
+TOLD = Budget("a node's health check to follow", 30.0, need=1, spacing=LOOKS)
+GONE = Budget("evicted pods to be gone", 60.0, need=1, spacing=LOOKS)
+BACK = Budget("the previous node to announce the VIPs again", 15.0, need=1, spacing=LOOKS)
 """Then it goes on: a load balancer need not give them back."""
-STABLE = Budget("sources being the client's again", FIELD_LIMIT, need=1, spacing=LOOKS)
+STABLE = Budget("pods to see the client's source address again", FIELD_LIMIT, need=1, spacing=LOOKS)
 """After the policy is Local again either policy's source is right until then; a check of its own asks for less time."""
 
 MOST_HELD = 40.0
-"""Seconds for which a node is kept without a pod at most. A load balancer with a longer bound is not seen to exceed it.
-"""
+"""The most seconds for which a node is kept without a pod. A breach of a longer bound is not detected."""
 
 ALREADY = "already allocated"
 """What an API server says of a port that another Service has."""
@@ -49,7 +48,7 @@ HOLD = {Phase.CORDON: 3.0, Phase.EXCLUDE: 5.0, Phase.KUBE_PROXY: 2.0, Phase.SPEA
 
 @dataclass
 class Notes:
-    """What an act tells of itself."""
+    """The notes of an action on itself."""
 
     causes: list[float] = field(default_factory=list)
     either: list[tuple[float, float]] = field(default_factory=list)
@@ -67,19 +66,19 @@ class Notes:
 
 @dataclass
 class Acts:
-    """Everything that can be done.
+    """All actions.
 
     Args:
         stage: whose namespace and cluster it is.
-        gates: by which pods are made ready and unready.
-        asking: the traffic, by which some acts see that they have had their effect.
+        gates: makes pods ready and unready.
+        asking: the traffic, which shows the effect of some actions.
         watching: our watch of the pods.
-        places: which node is which.
-        ways: those that are asked.
-        bound: (N+1) x period of the load balancer, the longest of those that are asked.
-        own: the client's addresses; ``of_balancer``: those of the reference balancer.
+        places: the nodes by role.
+        ways: the probed ways.
+        bound: (N+1) x period of the load balancer, the longest of the probed ones.
+        own: the client's addresses; ``of_balancer``: those of the reference load balancer.
         stop: ends all waits.
-        disruptor: who disturbs; None where that is not allowed.
+        disruptor: makes disruptions; None if they are not allowed.
     """
 
     testbed: Testbed
@@ -117,7 +116,7 @@ class Acts:
             self._disrupt(phase, notes)
 
     def hold(self, seconds: float) -> None:
-        """Let traffic flow for a while: what is being asked is whether it does."""
+        """Let traffic flow for a while, without any other action."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.stop.check()
@@ -147,7 +146,7 @@ class Acts:
         self.testbed.cluster.delete(f"/api/v1/namespaces/{self.testbed.namespace}/pods/{pod}")
         notes.happened = time.monotonic()
         self._until(lambda: self._replaced({pod}), WHOLE)
-        notes.words = f"{pod} of node {self.places.endpoint} ended, and another one is ready there"
+        notes.words = f"{pod} on node {self.places.endpoint} was deleted, and its replacement is ready there"
 
     def _flap(self, notes: Notes) -> None:
         pod = self._pod_of(self.places.endpoint)
@@ -165,7 +164,7 @@ class Acts:
                 self.hold(CALM)
         finally:
             self.gates.closed.discard(pod)  # whatever broke it off: it is made ready like all others
-        notes.words = f"{pod} of node {self.places.endpoint} was unready {FLAPS} times, as its node's health check told"
+        notes.words = f"{pod} on node {self.places.endpoint} was unready {FLAPS} times, by its node's health check"
 
     def _flip(self, notes: Notes) -> None:
         services = [scene.service_name(way) for way in self.ways if way.local]
@@ -192,14 +191,14 @@ class Acts:
         # A prompt return is told by answers that are later than its bound.
         self.hold(max(self.bound, notes.returned + PROMPT + CALM - time.monotonic()))
         took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {FIELD_LIMIT:.0f} s after"
-        told = counted(len(services), "service was", "services were")
-        notes.words = f"{told} Cluster and then Local; sources stable {took} the health checks"
+        told = counted(len(services), "Service", "Services")
+        notes.words = f"{told} changed to Cluster and back to Local; sources stable {took} the health checks"
 
     # ----------------------------------------------------------------------------------------------------- with harm
     def _disrupt(self, phase: Phase, notes: Notes) -> None:
         what = phase.disruption
         if what is None or self.disruptor is None:
-            raise HarnessError(f"{phase} cannot be done.", "only with --allow-disruptive")
+            raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
         node = "" if phase is Phase.API_SERVER else self.places.endpoint
         if phase is Phase.SPEAKER:
             node = self._announcing()
@@ -224,11 +223,11 @@ class Acts:
             self.stop.converge(lambda: self._back(before), BACK)
 
     def _announcing(self) -> str:
-        """The node by which the cluster's own balancer reaches the pods; its speaker is the one that counts."""
+        """The node through which the cluster's own load balancer reaches the pods; its speaker announces the VIP."""
         return next(iter(self._answering().values()), self.places.endpoint)
 
     def _answering(self) -> dict[Asked, str]:
-        """The nodes by which the cluster's own balancer reaches the pods of a Local service now, by family."""
+        """The nodes through which the cluster's own load balancer now reaches pods of a Local Service, by family."""
         local = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
         last = {key: self.asking.latest(key) for key in self.asking.streams if key[0] == local}
         return {key: sample.node for key, sample in last.items() if sample}
@@ -239,22 +238,25 @@ class Acts:
 
     def _drained(self) -> Reading:
         left = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == self.places.endpoint]
-        return Reading(not left, f"left: {', '.join(left)}" if left else "none is left")
+        return Reading(not left, f"remaining: {', '.join(left)}" if left else "none remains")
 
     # ---------------------------------------------------------------------------------------------------- for both
     def _until(self, look: Callable[[], Reading], budget: Budget) -> None:
         waited = self.stop.converge(look, budget)
         if not waited.held:
-            raise HarnessError(f"Waited in vain for {budget.name}: {waited.state}.", "is the machine too busy?")
+            raise HarnessError(
+                f"Timed out after {budget.seconds:.0f} s waiting for {budget.name}: {waited.state}.",
+                "is the machine too busy?",
+            )
 
     def _replaced(self, before: set[str]) -> Reading:
         left = sorted(before & set(self.watching.pods))
-        return Reading(False, f"{left[0]} is still there") if left else self.whole()
+        return Reading(False, f"{left[0]} still exists") if left else self.whole()
 
     def _pod_of(self, node: str) -> str:
         found = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == node]
         if not found:
-            raise HarnessError(f"There is no pod of the Deployment on node {node}.", "kubectl get events -A")
+            raise HarnessError(f"Node {node} has no pod of the Deployment.", "kubectl get events -A")
         return found[0]
 
     def _gate(self, pod: str, is_open: bool) -> None:
@@ -273,7 +275,7 @@ class Acts:
         return self._health(lambda said: said == wanted, wanted, only=self.places.endpoint)
 
     def _health(self, right: Callable[[str], bool], wanted: str, only: str = "") -> Reading:
-        """What the nodes' health checks said last; nothing, where none is asked."""
+        """Whether the last answers of the nodes' health checks are right; they are if none is probed."""
         now = time.monotonic()
         said: dict[tuple[str, Family], str] = {}
         for family, nodes in self.asking.health.items():
@@ -297,13 +299,13 @@ class Acts:
                         return Reading(False, f"{stream.name} shows {sample.source}")
                     # a data plane that keeps the source under Cluster tells its policies by the node alone
                     if sample.answered and way.balancer is None and sample.node != self.places.endpoint:
-                        return Reading(False, f"{stream.name} is answered by node {sample.node}")
-        return Reading(True, "the client's own, and the proxy's")
+                        return Reading(False, f"node {sample.node} answers {stream.name}")
+        return Reading(True, "all sources are right")
 
     def _return(self, name: str, port: int | None) -> None:
-        """Make a Service Local again, with the health-check port that it had and that is asked all the time.
+        """Make a Service Local again, with its previous health-check node port, which is probed all the time.
 
-        Another Service may have that port by now: then with any other, which is asked from then on.
+        If another Service has that port by now, the Service gets any other one, which is probed from then on.
         """
         local = {"externalTrafficPolicy": TrafficPolicy.LOCAL.value}
         if port:

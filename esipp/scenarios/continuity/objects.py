@@ -1,4 +1,4 @@
-"""What stands on the testbed for continuity: a Service a way, and a Deployment whose pods are behind all of them."""
+"""Testbed objects of continuity: a Service for each way, and a Deployment with the pods behind all of them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -42,11 +42,11 @@ def service(way: Way, run: str) -> Json:
 
 
 def deployment(run: str, image: str, nodes: Iterable[str], serves: int) -> Json:
-    """A Deployment with one pod on each of these nodes, wherever it has to be made anew.
+    """A Deployment with one pod on each of these nodes.
 
-    It is updated a pod at a time, the old one going first: so its node has none until the new one is there. A pod is
-    ready while its gate is open. Its readiness probe goes on saying so while it ends: else it would not be *serving*
-    by the EndpointSlices, and nobody would have to send it anything (KEP-1672).
+    A rolling update replaces one pod at a time and deletes the old one first, so its node has none until the new one
+    exists. A pod is ready while its gate is open. Its readiness probe succeeds while it terminates: otherwise it would
+    not be *serving* in the EndpointSlices, and no proxy would have to use it (KEP-1672).
     """
     names = list(nodes)
     pod = manifests.echo_pod(DEPLOYMENT, run, "", image, raw=False, labels={MOVES_LABEL: DEPLOYMENT})
@@ -99,7 +99,7 @@ def families_of(checks: Iterable[Check]) -> list[Family]:
 
 
 def continuity_props(checks: list[Check], ground: Ground) -> Objects:
-    """The Services of every way that is asked; the pods are the suite's own matter, as they come and go."""
+    """The Services of every probed way; the scenario itself creates the pods, as they come and go."""
     ways = ways_of(checks)
     announced = frozenset(service_name(way) for way in ways if way.balancer is not None)
     return Objects((), tuple(service(way, ground.run) for way in ways), announced, frozenset({OUTSIDE}))

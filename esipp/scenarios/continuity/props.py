@@ -1,4 +1,4 @@
-"""What the continuity suite has on the testbed."""
+"""Testbed objects that the continuity checks need."""
 
 from esipp.checks.check import Check
 from esipp.scenarios.continuity.objects import continuity_props

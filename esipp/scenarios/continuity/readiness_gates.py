@@ -1,4 +1,4 @@
-"""Opens the readiness gate of every pod of the Deployment that appears, and closes that of one which is to flap."""
+"""Readiness gates of the Deployment's pods: opened as pods appear, closed for readiness flaps."""
 
 import threading
 from dataclasses import dataclass, field

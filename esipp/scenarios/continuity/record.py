@@ -1,4 +1,4 @@
-"""What the ledger keeps of continuity: windows, marks, numbers by phase and way, every request that went wrong."""
+"""Ledger records of continuity: windows, marks, numbers by phase and way, and every failed request."""
 
 from collections import Counter
 from typing import Any

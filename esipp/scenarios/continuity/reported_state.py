@@ -1,4 +1,4 @@
-"""The reference load balancer's word: how it checks nodes, and each change of the nodes it sends requests to."""
+"""The reference load balancer's reports for continuity: its settings, and each change of the nodes it uses."""
 
 import contextlib
 from collections.abc import Collection, Iterator
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Told:
-    """What it tells of the Services of one namespace; without one, nothing. Its clock is ours: one machine.
+    """The reports of the reference load balancer on one namespace's Services; it shares our machine's clock.
 
     ``steers`` is by Service, and grows while it is listened to.
     """
@@ -24,7 +24,7 @@ class Told:
     steers: dict[str, list[Steer]] = field(default_factory=dict)
 
     def checking(self) -> Checking:
-        """How it checks the nodes, as it tells itself.
+        """Its health-check settings, as it reports them.
 
         Raises:
             HarnessError: it does not answer.
@@ -39,7 +39,7 @@ class Told:
         return list(self.reference.addresses.values()) if self.reference else []
 
     def lacks(self, service: str, family: str, nodes: Collection[str]) -> list[str]:
-        """Those of these nodes to which it does not send requests now, as it tells; none, where it tells nothing."""
+        """The nodes to which it currently sends no requests, as it reports; empty without a report."""
         told = [steer for steer in self.steers.get(service, ()) if steer.family in ("", family)]
         return sorted(set(nodes) - set(told[-1].nodes)) if told else []
 

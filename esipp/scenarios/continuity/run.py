@@ -1,4 +1,4 @@
-"""One session of traffic: all ways asked at once, one thing done after the other, everything on one clock."""
+"""The run of continuity: steady requests on all ways, one phase after the other, on one clock."""
 
 import contextlib
 import time
@@ -28,7 +28,7 @@ from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
 
-SETTLED = Budget("every way answering every request", 30.0, need=3, spacing=0.1)
+SETTLED = Budget("every way to answer every request", 30.0, need=3, spacing=0.1)
 QUIET = 1.5
 """Seconds in which nothing is done, before, between and after: no less, as the last requests need time to be over."""
 
@@ -37,21 +37,21 @@ FIRST_QUIET = 4.0
 
 @dataclass
 class Gathering:
-    """What is needed to have traffic flow, and what came of it.
+    """Runs the traffic and all phases, and collects the evidence.
 
     Args:
-        stage: with the Services of all ways.
-        clients: with the client outside.
-        topology: whose address is which.
-        image: of the pods.
-        ways: those that are asked, in these ``families``.
-        phases: what is done, in this order.
-        told: the reference load balancer's word.
-        stop: ends it.
-        disruptor: makes who disturbs; called only if a phase needs it.
-        say: is told what is being done.
+        testbed: has the Services of all ways.
+        clients: have the client outside.
+        topology: the owners of addresses.
+        image: the image of the pods.
+        ways: the probed ways, in these ``families``.
+        phases: the phases, in this order.
+        told: the reports of the reference load balancer.
+        stop: ends the scenario.
+        disruptor: creates the disruptor; called only if a phase needs it.
+        say: receives progress messages.
         patience: seconds that a load balancer's first answer may take here.
-        bound: within what time the cluster's own load balancer must have left a node, where somebody promises that.
+        bound: the promised time within which the cluster's own load balancer must have left a node.
     """
 
     testbed: Testbed
@@ -80,7 +80,7 @@ class Gathering:
         obstacles = self._obstacles()
         keys = [(way, family) for way in self.ways for family in self.families if (way, family) not in obstacles]
         if not keys:
-            return Seen(obstacles=obstacles, trouble="no way could be asked")
+            return Seen(obstacles=obstacles, trouble="no way could be probed")
         testbed, roles = self.testbed, self.testbed.roles
         places = Places(roles[Role.ENDPOINT_NODE], roles[Role.OTHER_NODE], roles[Role.BARE_NODE])
         checking = self.told.checking()
@@ -117,7 +117,7 @@ class Gathering:
         )  # fmt: skip
 
     def _longest(self, told: float | None) -> float:
-        """For how long a node is kept without a pod, so that a load balancer that is too slow is seen to be."""
+        """The time for which a node is kept without a pod, so that a slow load balancer is detected."""
         own = self.bound if any(way.by == Balancer.DEFAULT.value and way.local for way in self.ways) else None
         return max(told or LEAST_BOUND, min(own.seconds, MOST_HELD) if own else 0.0)
 
@@ -132,7 +132,7 @@ class Gathering:
         acts.asking.start()
         settled = self._settle(acts, keys)
         if settled and all(stream.name in settled for stream in acts.asking.streams.values()):
-            return "nothing was answered on any way before anything was done"
+            return "no way answered any request at the start"
         return ""
 
     def _go_through(self, acts: Acts, stack: contextlib.ExitStack) -> None:
@@ -143,7 +143,7 @@ class Gathering:
         for phase in (each for each in self.phases if each is not Phase.QUIET):
             if not sound:
                 now = time.monotonic()
-                self._windows.append(Window(phase, now, now, trouble="what was done before did not come to an end"))
+                self._windows.append(Window(phase, now, now, trouble="an earlier phase did not end"))
                 continue
             if phase.disruption and acts.disruptor is None:
                 acts.disruptor = stack.enter_context(self.disruptor())
@@ -171,9 +171,9 @@ class Gathering:
         return held.held
 
     def _settle(self, acts: Acts, keys: Sequence[Asked]) -> list[str]:
-        """Wait until every way answers, and the balancer uses both nodes again; those of which that is not so in time.
+        """Wait until every way answers, and the load balancer uses both nodes again; the ways that do not in time.
 
-        Its changing its routes later would break connections while nothing is done.
+        A later change of its routes would break connections in the quiet phase.
         """
         nodes = (acts.places.endpoint, acts.places.other)
 
@@ -190,7 +190,7 @@ class Gathering:
 
     # ------------------------------------------------------------------------------------------------ where to ask
     def _obstacles(self) -> dict[Asked, str]:
-        """The ways that cannot be asked, and why."""
+        """The ways that cannot be probed, and why."""
         found: dict[Asked, str] = {}
         for way in self.ways:
             name = scene.service_name(way)
@@ -201,7 +201,7 @@ class Gathering:
 
     @contextlib.contextmanager
     def _asking(self, keys: Sequence[Asked], places: Places) -> Iterator[Asking]:
-        """A prober of its own where the client outside stands."""
+        """A separate prober in the place of the client outside."""
         prober = self.clients.another(OUTSIDE.name, "continuity")
         try:
             prober.hello()

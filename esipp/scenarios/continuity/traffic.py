@@ -1,4 +1,4 @@
-"""The traffic: new connections at a steady pace on every way, others that last, health checks, and a control."""
+"""The traffic of continuity: new connections at a steady pace, established ones, health checks, and controls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ SPACING = 0.1
 """Seconds between two new connections on a way, between two health checks, and between two of the control."""
 
 OTHERS_SPACING = 0.2
-"""Seconds between two requests to the reference listener of another node."""
+"""Seconds between two requests to the control listener of another node."""
 
 TIMEOUT = 3.0
 """Seconds until a request counts as lost: with two SYNs sent again meanwhile, no busy machine is that late."""
@@ -35,7 +35,7 @@ CALM = 1.2
 class Targets:
     """Where everything is: each way by family; health checks of nodes by family; the control by family.
 
-    ``others`` are the reference listeners of other nodes, by node and family.
+    ``others`` are the control listeners of other nodes, by node and family.
     """
 
     ways: Mapping[Asked, tuple[str, int]]
@@ -82,7 +82,7 @@ class Asking:
             self.others[node, family] = self._stream(f"control {node} {family.value}", "tcp", target, OTHERS_SPACING)
 
     def move_health(self, port: int, new: int) -> None:
-        """Ask the nodes' health checks at another port from now on, those that are asked at this one."""
+        """Probe the nodes' health checks at another port from now on, those that are probed at this one."""
         moved = [each for each in self._checks if each[2][1] == port]
         for running, stream, (host, _) in moved:
             running.cancel()
@@ -106,7 +106,7 @@ class Asking:
             kept.sort(key=lambda each: each.sample.started)
 
     def unsettled(self, now: float, asked: Sequence[Asked]) -> list[str]:
-        """The ways on which not every request of the last moment was answered in time, by word."""
+        """The names of the ways that did not answer every recent request in time."""
         found = []
         for key in asked:
             recent = self.streams[key].view(now - CALM - 0.25, now, now)

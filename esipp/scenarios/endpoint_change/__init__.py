@@ -1,1 +1,1 @@
-"""Pods that come and go behind a load balancer, under traffic."""
+"""The endpoint change scenario: pods are added and removed behind a load balancer, under traffic."""

@@ -1,4 +1,4 @@
-"""Makes the moves of one balancer's service, one after the other, each when the one before has been followed."""
+"""The driver of endpoint changes for one load balancer: it makes each change after the previous one was followed."""
 
 import random
 import threading
@@ -22,17 +22,18 @@ from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed import manifests
 
 LOOKS = 0.05
-SETTLED = Budget("traffic reaching the first pod", 30.0, need=10, spacing=0.1)
+SETTLED = Budget("traffic to reach the first pod", 30.0, need=10, spacing=0.1)
 LEAST_PROMISED, PERIODS = 12.0, 4.0
-"""A move is being followed for so many seconds, or so many times the balancer's bound, if that is more: from when
-a deleted pod serves no more, at the latest. It is only how long we look; what bounds a node's lag is lag.PROMPT."""
-BACK = Budget("a deleted pod being there again", 40.0, need=1, spacing=LOOKS)
-BOTH = Budget("traffic reaching both nodes", 15.0, need=3, spacing=0.1)
-AGAIN = Budget("the balancer's bound having passed", 5.0, need=1, spacing=0.1)  # and the bound itself
+"""The time limit for following an endpoint change: ``LEAST_PROMISED`` seconds or ``PERIODS`` bounds of the load
+balancer, whichever is longer, at the latest from when a deleted pod stops serving. It is only the observation time:
+``timing.PROMPT`` limits the lag of a node."""
+BACK = Budget("a deleted pod to exist again", 40.0, need=1, spacing=LOOKS)
+BOTH = Budget("traffic to reach both nodes", 15.0, need=3, spacing=0.1)
+AGAIN = Budget("the load balancer's bound to pass", 5.0, need=1, spacing=0.1)  # and the bound itself
 
 MOST_LATE, MOST_VERY_LATE = 5, 2
-"""Moves that were not followed, after which no more are made: it would only take long. Fewer of a load balancer for
-which ``patience`` is kept."""
+"""The number of changes that were not followed after which the scenario stops, as more would only take time. The second
+applies with ``patience``."""
 
 CONNECTIONS, CLOSE = 2600, 0.002
 """New connections for the balance, and the seconds between two. 2,463 and more tell a split of 55:45 from an equal one
@@ -86,11 +87,12 @@ class Driver:
         # Until then a balancer that goes by serving endpoints may rightly keep the node of a deleted pod (KEP-1669).
         self._least = self.serves + max(LEAST_PROMISED, PERIODS * (self.bound or 0.0))
         seconds = max(self._least, self.serves + self.patience)
-        self._promised = Budget("a move being followed", seconds, need=int(QUIET / LOOKS) + 1, spacing=LOOKS)
+        need = int(QUIET / LOOKS) + 1
+        self._promised = Budget("an endpoint change to be followed", seconds, need=need, spacing=LOOKS)
 
     @property
     def seen(self) -> Seen:
-        """What has been seen so far."""
+        """The evidence so far."""
         marks = self.watching.marks[scene.service_name(self.balancer)]
         observing = self.observing
         return Seen(
@@ -103,16 +105,16 @@ class Driver:
 
     @property
     def first_pod(self) -> str:
-        """The pod that is ready when the moves begin."""
+        """The pod that is ready before the first change."""
         return scene.pod_name(self.balancer, 0, 1)
 
     @property
     def open_nodes(self) -> set[str]:
-        """The nodes with a ready pod, once all moves are made and the balance was taken."""
+        """The nodes with a ready pod after all changes and the balance test."""
         return {self.nodes[slot] for slot in (last_open(self.steps), self._single())}
 
     def drive(self) -> None:
-        """All moves, then the balance.
+        """Make all changes, then test the balance.
 
         Raises:
             HarnessError: a pod of ours did not come back, or the API server refused something.
@@ -129,8 +131,8 @@ class Driver:
                 return
             if not settled.held and self.patience and not self._ever_answered():
                 self.obstacle = (
-                    f"its VIP did not answer once within {self.settled.seconds:.0f} s, and nothing says how long this "
-                    "load balancer takes: --provider NAME says it, --bound SECONDS makes waits longer"
+                    f"its VIP did not answer once within {self.settled.seconds:.0f} s, and it is unknown how long this "
+                    "load balancer takes: name it with --provider NAME, or wait longer with --bound SECONDS"
                 )
                 return
             for number, step in enumerate(self.steps):
@@ -141,8 +143,8 @@ class Driver:
                 self._weigh()
         except (ApiError, UnreachableError) as broken:
             raise HarnessError(
-                f"The API server did not do as asked while pods moved: {broken}.",
-                "is it overloaded, or was a right taken away meanwhile?",
+                f"The API server refused a request during the endpoint changes: {broken}.",
+                "is it overloaded, or was a permission revoked meanwhile?",
             ) from None
         finally:
             self._hands.shutdown()
@@ -197,12 +199,13 @@ class Driver:
             gone = self._leaving.get(slot) not in self.watching.pods
             pod = self.watching.pods.get(self.pods[slot])
             runs = pod is not None and is_ready(pod)
-            return Reading(gone and runs, "" if gone else "the last one still ends", hopeless=self.stopped.is_set())
+            said = "" if gone else "the previous pod is still terminating"
+            return Reading(gone and runs, said, hopeless=self.stopped.is_set())
 
         waited = converge(there, back)
         if not waited.held and not self.stopped.is_set():
             raise HarnessError(
-                f"The pod {self.pods[slot]} was not there again within {back.seconds:.0f} s.",
+                f"Timed out after {back.seconds:.0f} s waiting for pod {self.pods[slot]} to exist again.",
                 f"kubectl --context {self.cluster.context} get events -n {self.namespace}",
             )
 
@@ -229,7 +232,7 @@ class Driver:
         # ours that is late meanwhile, as on a busy machine, says nothing of the nodes.
         known = time.monotonic() + bound
         passed = converge(
-            lambda: Reading(time.monotonic() >= known, "both are served", hopeless=self.stopped.is_set()),
+            lambda: Reading(time.monotonic() >= known, "both nodes serve", hopeless=self.stopped.is_set()),
             replace(AGAIN, seconds=AGAIN.seconds + bound),
         )
         if not passed.held:

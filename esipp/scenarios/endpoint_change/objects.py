@@ -18,7 +18,7 @@ __all__ = ["service_name"]
 MOVES_LABEL = "esipp.dev/moves"
 
 LEAST_BOUND = 3.0
-"""(N+1) x period of a load balancer that does not tell its settings; a short one, as usual ones go."""
+"""(N+1) x period assumed for a load balancer that does not report its settings; a typical short one."""
 
 MORE_GRACE = 3
 """Seconds that Kubernetes gives a pod beyond the time for which it serves on."""
@@ -27,12 +27,12 @@ PORT = 80
 
 
 def serves_on(bound: float | None) -> int:
-    """For how many seconds a pod must serve on when it is told to end, if the balancer steers away within ``bound``."""
+    """Seconds for which a terminating pod must keep serving, if the load balancer leaves a node within ``bound``."""
     return math.ceil(max(bound or 0.0, LEAST_BOUND) + LAG)
 
 
 def slots_of(roles: Mapping[Role, str]) -> list[str]:
-    """The nodes among which pods move, each once; the first one's pod is ready when the moves begin."""
+    """The nodes with endpoint changes, each once; the pod of the first one is ready at the start."""
     return list(dict.fromkeys(roles[role] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE, Role.OTHER_NODE)))
 
 
@@ -47,7 +47,7 @@ def pod_name(balancer: Balancer, slot: int, generation: int) -> str:
 
 
 def pod(name: str, run: str, node: str, image: str, balancer: Balancer, serves: int) -> Json:
-    """A pod that moves: ready while its gate is open, and serving on for so many seconds when it is deleted."""
+    """A pod for endpoint changes: ready while its gate is open, serving for ``serves`` seconds after its deletion."""
     made = manifests.echo_pod(name, run, node, image, raw=False, labels={MOVES_LABEL: balancer.value})
     made = manifests.timed(manifests.gated(made))
     made["spec"]["terminationGracePeriodSeconds"] = serves + MORE_GRACE
@@ -76,7 +76,7 @@ def balancers_of(checks: Iterable[Check]) -> list[Balancer]:
 
 
 def move_props(checks: list[Check], ground: Ground) -> Objects:
-    """The Services and pods of every balancer that is asked."""
+    """The Services and pods of every probed load balancer."""
     asked = balancers_of(checks)
     of_cluster = (What.VIEW_CLUSTER, What.FREED)
     viewed = {check.balancer for check in checks if isinstance(check, EndpointChangeCheck) and check.what in of_cluster}

@@ -1,4 +1,4 @@
-"""The nodes of a large cluster that no pod moves to: their health checks must say 503 all the time, whoever moves.
+"""Health checks of nodes without endpoint changes in a large cluster, which must say 503 all the time.
 
 Asked by the agents (health/everywhere.py), for the client outside could not follow hundreds of nodes. What is found is
 told and kept; no verdict rests on it.
@@ -17,15 +17,15 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Bystanders:
-    """What they said.
+    """The answers of these nodes.
 
     Args:
-        service: whose health check it was.
-        agents: how many asked.
-        pace: seconds between two health checks of a node.
-        told: the answers of each node that was asked, in stretches.
-        asked: how many nodes were to be asked.
-        trouble: why they were not, or not to the end.
+        service: the Service of the health check.
+        agents: the number of probing agents.
+        pace: seconds between two probes of a node.
+        told: the answers of each probed node, in stretches.
+        asked: the number of nodes to probe.
+        trouble: why they were not probed, or not to the end.
     """
 
     service: str
@@ -37,39 +37,39 @@ class Bystanders:
 
     @classmethod
     def of(cls, service: str, polls: Everywhere) -> "Bystanders":
-        """What polls have found."""
-        trouble = polls.trouble or ("" if polls.agents else "there is no agent that could ask them")
+        """The results of polls."""
+        trouble = polls.trouble or ("" if polls.agents else "there is no agent to probe them")
         return cls(service, len(polls.agents), polls.pace, dict(polls.told), len(polls.nodes), trouble)
 
     @property
     def wrong(self) -> dict[str, list[Stretch]]:
-        """What else than 503 nodes said."""
+        """The nodes with other answers than 503, and these answers."""
         found = {node: [each for each in told if each.said != RIGHT] for node, told in sorted(self.told.items())}
         return {node: stretches for node, stretches in found.items() if stretches}
 
     @property
     def finding(self) -> str:
-        """What is wrong, in a sentence; empty where nothing is."""
+        """The fault as a sentence; empty if there is none."""
         named = [f"{node} ({_said(told)})" for node, told in list(self.wrong.items())[:MOST_NAMED]]
         more = f" and {len(self.wrong) - MOST_NAMED} more" if len(self.wrong) > MOST_NAMED else ""
         if not named:
             return ""
         return (
-            f"of {counted(len(self.told), 'node')} that no pod of {self.service} was ever on, {len(self.wrong)} said "
-            f"something else than {RIGHT} at its health check: {', '.join(named)}{more}"
+            f"of {counted(len(self.told), 'node')} that never had a pod of {self.service}, {len(self.wrong)} answered "
+            f"its health check with something other than {RIGHT}: {', '.join(named)}{more}"
         )
 
     def lines(self) -> list[str]:
-        """What a summary says of them; nothing where there are none."""
+        """The lines of the summary; empty without such nodes."""
         if not self.asked:
             return []
         answers = sum(each.count for told in self.told.values() for each in told)
-        said = f"{counted(self.asked, 'node')} that no pod moves to, asked by {counted(self.agents, 'agent')}"
+        said = f"{counted(self.asked, 'node')} without endpoint changes, probed by {counted(self.agents, 'agent')}"
         said += f" every {self.pace:.1f} s"
-        said += f": {counted(answers, 'answer')} of {counted(len(self.told), 'node')}"
-        said += f", {RIGHT} all of them" if self.told and not self.wrong else ""
+        said += f": {counted(answers, 'answer')} from {counted(len(self.told), 'node')}"
+        said += f", all {RIGHT}" if self.told and not self.wrong else ""
         lines = [said, *([f"  {self.finding}"] if self.wrong else [])]
-        return lines + ([f"  not to the end: {self.trouble}"] if self.trouble else [])
+        return lines + ([f"  incomplete: {self.trouble}"] if self.trouble else [])
 
     def as_json(self) -> dict[str, Any]:
         """As the ledger keeps it: nodes that said 503 all the time by their number of answers only."""
@@ -93,5 +93,5 @@ def _said(stretches: Sequence[Stretch]) -> str:
 
 
 def bystanders_of(fit: Collection[str], asked: Collection[str]) -> list[str]:
-    """The nodes that can be asked and that no client outside asks all the time, by name."""
+    """The nodes that agents can probe and no client outside probes all the time, by name."""
     return sorted(set(fit) - set(asked))

@@ -1,4 +1,4 @@
-"""The word of a load balancer that has to be asked: its health view, polled while pods move, each poll with its time.
+"""Polled health views: a load balancer's view of the nodes during endpoint changes, each poll with its time.
 
 As often as its provider tolerates, and no more. That it can't be asked is told, and hinders nothing.
 """
@@ -28,16 +28,16 @@ from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
 Json = dict[str, Any]
 
 MOST_SLOWER = 8.0
-"""So many times longer between two polls, at most, where it was too much for the provider."""
+"""The most by which polls slow down if the provider throttles them."""
 
 ENDING_SECONDS = 90.0
-"""For a question that is under way when the moves are over: longer than a command-line tool is given."""
+"""Seconds for a poll in progress at the end: longer than the timeout of a command-line tool."""
 
 
 def polled_word(
     provider: str, cluster: Cluster, namespace: str, services: Mapping[str, Json], nodes: Collection[Node]
 ) -> Word:
-    """The word of the cluster's own load balancer, of a provider by its name; nothing where nobody can be asked.
+    """The reported state of the cluster's own load balancer, by its provider's name; nothing without a health view.
 
     Args:
         provider: see ``view_for``.
@@ -83,11 +83,11 @@ def any_of_cluster(services: Mapping[str, Json]) -> str:
 
 @dataclass
 class PolledWord(Word):
-    """What the cluster's own load balancer says when it is asked.
+    """The polled state of the cluster's own load balancer.
 
-    ``view`` is who is asked, ``services`` reads a Service by its name, ``of_cluster`` is the name of one with policy
+    ``view`` is the health view, ``services`` reads a Service by its name, ``of_cluster`` is the name of one with policy
     Cluster (empty: there is none), ``cluster_nodes`` are those of the cluster.
-    ``absent`` says why nobody can be asked, once that is known.
+    ``absent`` says why the view is not available, once that is known.
     """
 
     view: HealthView
@@ -103,7 +103,7 @@ class PolledWord(Word):
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """While it is asked, in a thread."""
+        """Poll it in a thread, for the duration of the context."""
         named = f"health view ({self.view.provider})"
         self._thread = threading.Thread(target=self._go_on, name=named, daemon=True)
         self._thread.start()
@@ -113,11 +113,11 @@ class PolledWord(Word):
             self._end()
 
     def polls(self, balancer: Balancer) -> Sequence[Poll]:
-        """What was asked and answered of the Service whose pods move."""
+        """The polls of the Service with endpoint changes."""
         return self._polls.get(scene.service_name(balancer), []) if balancer is Balancer.DEFAULT else []
 
     def look(self, drivers: Mapping[Balancer, Driver]) -> None:
-        """Ask for the view after the moves, until it is as it should be, or what it tells can't be old any more."""
+        """Poll the view after the endpoint changes, until it is right or can no longer be outdated."""
         driver = drivers.get(Balancer.DEFAULT)
         if driver is None or not driver.counted:
             return
@@ -139,9 +139,9 @@ class PolledWord(Word):
         return {}
 
     def lines(self, judges: Mapping[Balancer, Judge]) -> list[str]:
-        """What a summary says of it."""
+        """The lines of the summary."""
         if self.absent:
-            return [f"the balancer's own view ({self.view.provider}) can't be had: {self.absent}"]
+            return [f"the load balancer's health view ({self.view.provider}) is not available: {self.absent}"]
         polls = self.polls(Balancer.DEFAULT)
         judge = judges.get(Balancer.DEFAULT)
         if judge is None or not polls:
@@ -170,7 +170,7 @@ class PolledWord(Word):
             self._stopped.wait(self.view.interval * self._slower)
 
     def poll(self, name: str) -> View | None:
-        """Ask once, and take it down; None where there was no answer."""
+        """Poll once and record it; None without an answer."""
         asked = time.monotonic()
         try:
             told = self.view.ask(Asked.of(self.services(name)))
@@ -206,6 +206,6 @@ class PolledWord(Word):
             return Reading(told.healthy == should, f"healthy: {', '.join(sorted(told.healthy)) or 'none'}")
 
         seconds = 2.0 * (self.view.lag + self.view.interval)
-        converge(look, Budget("the load balancer's own view", seconds, need=1, spacing=self.view.interval))
+        converge(look, Budget("the load balancer's health view", seconds, need=1, spacing=self.view.interval))
         if last:
             self._views[what] = Health(last[-1], should)

@@ -1,4 +1,4 @@
-"""The balancer's own health checks, as packets: a capture on every node of who asks the health-check node ports."""
+"""Capture of the load balancer's own health probes, on every node."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from esipp.packets.tap import Tap
 from esipp.testbed.clients import Clients
 
 STEPPED = 1.0
-"""Seconds by which the wall clock may drift from the monotonic one while pods move."""
+"""Seconds by which the wall clock may drift from the monotonic one during the scenario."""
 
 
 def _offset() -> float:
@@ -34,7 +34,7 @@ class StrangersScope(Scope):
 
 @dataclass
 class Hearing:
-    """Captures on all nodes with an agent; one that cannot be had is told in ``trouble`` and is no failure."""
+    """Captures on all nodes with an agent; ``trouble`` names a missing one, which is no failure."""
 
     clients: Clients
     ports: Mapping[int, str]
@@ -62,7 +62,7 @@ class Hearing:
             captures = list(pool.map(Tap.stop, self._taps))
         found: dict[str, list[Arrival]] = {service: [] for service in self.ports.values()}
         if abs(offset - self._offset) > STEPPED:
-            self.trouble = f"the clock was stepped by {offset - self._offset:+.0f} s while packets were captured"
+            self.trouble = f"the clock jumped by {offset - self._offset:+.0f} s during the packet capture"
             return found
         for capture in captures:
             for each in capture.sightings:

@@ -1,4 +1,4 @@
-"""The continuous probes of one balancer's service, from one client outside, by a prober process of its own."""
+"""The continuous probes of one load balancer's Service, from one client outside, by their own prober process."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -18,15 +18,15 @@ SPACING = 0.02
 """Seconds between two requests through the VIP, and between two health checks: no coarser than this."""
 
 PORT_SPACING = 0.04
-"""Seconds between two requests at a nodePort; these tell no response times of the balancer's."""
+"""Seconds between two requests at a nodePort; they do not measure the load balancer."""
 
 BESIDE_SPACING = 0.1
-"""Seconds between two requests at a nodePort in the second family: they tell which family's rules a node still has."""
+"""Seconds between two requests at a nodePort in the second family: they show which family's rules a node still has."""
 
 WEIGHT = "x-load-balancing-endpoint-weight"
 
 TIMEOUT = 0.9
-"""Seconds until a request counts as lost: below the second SYN, which would be answered by somebody else."""
+"""Seconds until a request counts as lost: less than until the second SYN, which another backend may answer."""
 
 ENDLESS = 1_000_000
 END_SECONDS = 10.0
@@ -35,7 +35,7 @@ CONNECT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Targets:
-    """Where one service is asked: VIPs by family; and the nodes' addresses by family, at two ports."""
+    """The targets of one Service: its VIPs by family, and the nodes' addresses by family, at two ports."""
 
     vips: Mapping[Family, str]
     nodes: Mapping[str, Mapping[Family, str]]
@@ -113,12 +113,12 @@ class Observing:
         except FutureTimeoutError:
             raise HarnessError(
                 f"{count} connections through the VIP of {self.name} did not end within {CONNECT_SECONDS:.0f} s.",
-                "is the machine too busy for the prober? --moves and --suite ask for less at once.",
+                "is the machine too busy for the prober? --moves and --suite reduce the load.",
             ) from None
         return lines, [line for each in controls for line in each]
 
     def weights(self, nodes: Iterable[str], family: Family) -> dict[str, int]:
-        """The weight that the health check of each node tells load balancers, of those that tell one."""
+        """The weight that each node's health check reports, for nodes that report one."""
         told, found = self.targets, {}
         for node in nodes:
             job = Job(

@@ -1,4 +1,4 @@
-"""What the ledger keeps of the moves: settings, moves, marks, stretches of equal probes, every distribution."""
+"""Ledger records of endpoint changes: settings, changes, marks, stretches of equal probes, all distributions."""
 
 from esipp.judging.endpoint_change.judge import Judge, distributions
 from esipp.judging.endpoint_change.polls import shown

@@ -1,4 +1,4 @@
-"""The reference load balancer's word: its settings, its decisions, its view of the nodes (images/loadbalancer/)."""
+"""The reference load balancer's reports: its settings, its decisions, and its health view of the nodes."""
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from esipp.scenarios.endpoint_change.reported_state import Word
 
 Json = dict[str, Any]
 
-LET_GO = Budget("the load balancer letting go of a deleted Service's VIPs", 30.0, need=1, spacing=0.2)
+LET_GO = Budget("the load balancer to release a deleted Service's VIPs", 30.0, need=1, spacing=0.2)
 
 EXCLUDED = "excluded-node"
 """The mark of a node that load balancers must leave out."""
@@ -31,7 +31,7 @@ EXCLUDED = "excluded-node"
 
 @dataclass
 class ReferenceWord(Word):
-    """What the reference load balancer tells of the services of one namespace. Its clock is ours: one machine.
+    """The reports of the reference load balancer on one namespace's Services; it shares our machine's clock.
 
     ``cluster_nodes`` are those of the cluster, as we know them ourselves.
     """
@@ -69,7 +69,7 @@ class ReferenceWord(Word):
             self._stream.check()
 
     def checking(self, balancer: Balancer) -> Checking:
-        """How it checks the nodes, as it tells itself."""
+        """Its health-check settings, as it reports them."""
         if not self._serves(balancer):
             return Checking()
         return Checking(float(self._settings["period"]), int(self._settings["unhealthy"]))
@@ -79,11 +79,11 @@ class ReferenceWord(Word):
         return self._settings
 
     def decisions(self, balancer: Balancer) -> Sequence[Decision]:
-        """What it decided of its service's nodes; grows while it is listened to."""
+        """Its decisions on its Service's nodes; the list grows during the scenario."""
         return self._decisions.setdefault(scene.service_name(balancer), [])
 
     def look(self, drivers: Mapping[Balancer, Driver]) -> None:
-        """Ask for the view of the nodes after the moves, until it is as it should be or its checks have had their time.
+        """Poll the health view after the endpoint changes, until it is right or its checks have had their time.
 
         Raises:
             HarnessError: it does not answer.
@@ -92,13 +92,13 @@ class ReferenceWord(Word):
         def ask() -> Reading:
             self._look(drivers)
             wrong = [each for of in self._views.values() for each in of.values() if each.healthy != each.should]
-            return Reading(not wrong, f"{len(wrong)} views are not as they should be")
+            return Reading(not wrong, f"{len(wrong)} health views are wrong")
 
         period, failures = float(self._settings.get("period", 0.0)), int(self._settings.get("unhealthy", 0))
-        converge(ask, Budget("the load balancer's own view", (failures + 1) * period, need=1, spacing=0.2))
+        converge(ask, Budget("the load balancer's health view", (failures + 1) * period, need=1, spacing=0.2))
 
     def _look(self, drivers: Mapping[Balancer, Driver]) -> None:
-        """Ask for the view of the nodes now."""
+        """Read the health view of the nodes now."""
         view = ReferenceView(Places(self.cluster_nodes), self.reference)
         for balancer, driver in drivers.items():
             if not self._serves(balancer) or not driver.counted:
@@ -115,7 +115,7 @@ class ReferenceWord(Word):
             self._views[balancer] = found
 
     def _healthy(self, view: ReferenceView, name: str) -> frozenset[str]:
-        """The nodes that it takes for healthy, strangers too; none of a Service that it does not know.
+        """The nodes that it reports as healthy, including unknown ones; none for an unknown Service.
 
         Raises:
             HarnessError: it does not answer.
@@ -130,7 +130,7 @@ class ReferenceWord(Word):
         return told.healthy.union(strangers)
 
     def look_again(self, balancers: Collection[Balancer]) -> None:
-        """Ask which VIPs are left of their Cluster services, until none is or the time is over.
+        """Poll the remaining VIPs of their deleted Cluster Services, until there is none or the time is over.
 
         Raises:
             HarnessError: it does not answer.
@@ -149,11 +149,11 @@ class ReferenceWord(Word):
             self._views[balancer] = {**self.views(balancer), What.FREED: Health(vips, frozenset())}
 
     def _serves(self, balancer: Balancer) -> bool:
-        """Whether it is this one; the cluster's own is another, unless it was told to be that."""
+        """Whether this load balancer reports on it; on the cluster's own only if it is configured as such."""
         return balancer is not Balancer.DEFAULT or DEFAULT in self._settings
 
     def _own(self) -> dict[str, Json]:
-        """What it knows of our own services, by name."""
+        """Its state of our own Services, by name."""
         return {each["name"]: each for each in self.reference.view()["services"] if each["namespace"] == self.namespace}
 
     def _targets(self, families: Collection[Family]) -> set[str]:
@@ -166,13 +166,13 @@ class ReferenceWord(Word):
         return self._views.get(balancer, {})
 
     def lines(self, judges: Mapping[Balancer, Judge]) -> list[str]:
-        """The share of nodes that it took for healthy after the moves, as the Azure portal shows it."""
+        """The share of nodes that it reported as healthy after the changes, as the Azure portal shows it."""
         del judges
         return [
             line
             for balancer, views in self._views.items()
             if (told := shares(views, self._targets(())))
-            for line in (f"the balancer's own view ({balancer.value}), by its own word:", *told)
+            for line in (f"the load balancer's health view ({balancer.value}):", *told)
         ]
 
     def addresses(self) -> dict[Family, frozenset[str]]:

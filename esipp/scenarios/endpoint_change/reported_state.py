@@ -1,4 +1,4 @@
-"""What a balancer tells of itself, where it tells anything: settings, decisions, its view of the nodes."""
+"""Reported state: the settings, decisions and health view that a load balancer reports, if it does."""
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from esipp.scenarios.endpoint_change.changes import Driver
 
 
 class Word:
-    """The word of balancers that tell nothing."""
+    """The reported state of load balancers without reports."""
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -30,7 +30,7 @@ class Word:
         return Checking()
 
     def settings(self) -> Mapping[str, Any]:
-        """What it was started with, as it tells; empty where it tells nothing."""
+        """Its settings, as it reports them; empty without a report."""
         return {}
 
     def decisions(self, balancer: Balancer) -> Sequence[Decision]:
@@ -39,7 +39,7 @@ class Word:
         return ()
 
     def look(self, drivers: Mapping[Balancer, Driver]) -> None:
-        """Ask for the view of the nodes now, after the moves."""
+        """Read the health view of the nodes after the endpoint changes."""
 
     def look_again(self, balancers: Collection[Balancer]) -> None:
         """Ask which VIPs are left of their Cluster services, which have been deleted."""
@@ -50,12 +50,12 @@ class Word:
         return {}
 
     def polls(self, balancer: Balancer) -> Sequence[Poll]:
-        """What it said when it was asked while pods moved, where it has to be asked."""
+        """Its polled views during the endpoint changes, if it must be polled."""
         del balancer
         return ()
 
     def lines(self, judges: Mapping[Balancer, Judge]) -> list[str]:
-        """What a summary says of its word."""
+        """The lines of the summary."""
         del judges
         return []
 

@@ -1,4 +1,4 @@
-"""One session of moves: all balancers side by side, each with its own service, pods, prober and moves."""
+"""The run of endpoint changes: all load balancers in parallel, each with its own Service, pods and prober."""
 
 import contextlib
 import threading
@@ -31,17 +31,17 @@ from esipp.testbed.refusals import hint_for
 from esipp.testbed.testbed import Testbed
 
 MOST_NODES = 6
-"""Nodes that are asked all the time: those among which pods move, and a few others."""
+"""The most nodes that are probed all the time: those with endpoint changes, and a few others."""
 
 
 @dataclass
 class Gathering:
-    """What is needed to make the moves, and what came of them.
+    """Makes the endpoint changes, and collects the evidence.
 
-    ``word`` is what balancers tell of themselves; ``promise`` is what the cluster's own has to keep, ``proxy``
-    whether somebody says that it is one, ``others`` is every address of a node, a pod or a client. ``bystanders`` is
-    what the nodes said that no pod moves to, of the first service; ``uncertainty`` is how well the prober's clock is
-    known, in seconds.
+    ``word`` is the reported state of load balancers; ``promise`` is that of the cluster's own one, ``proxy`` whether
+    ``--provider`` says that it is a proxy, ``others`` is every known address of a node, a pod or a client.
+    ``bystanders`` are the answers of nodes without endpoint changes, for the first Service; ``uncertainty`` is that of
+    the prober's clock, in seconds.
     """
 
     testbed: Testbed
@@ -56,13 +56,13 @@ class Gathering:
     others: frozenset[str] = frozenset()
     proxy: bool = False
     uncertainty: float = 0.0
-    heard: str = "packets were left out"
+    heard: str = "packets were not captured"
     bystanders: Bystanders | None = None
     judges: dict[Balancer, Judge] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Make all moves; one judge a balancer is there afterwards.
+        """Make all endpoint changes; creates one judge for each load balancer.
 
         Raises:
             HarnessError: something of ours failed.
@@ -120,7 +120,7 @@ class Gathering:
                 raise
 
     def _let_go(self, balancers: Collection[Balancer]) -> None:
-        """Delete the Cluster services, and see whether their VIPs go with them."""
+        """Delete the Cluster Services, and check that their VIPs are released."""
         names = {balancer: scene.cluster_service_name(balancer) for balancer in balancers}
         there = {balancer: name for balancer, name in names.items() if name in self.testbed.services}
         try:
@@ -128,14 +128,14 @@ class Gathering:
                 self.testbed.cluster.delete(f"/api/v1/namespaces/{self.testbed.namespace}/services/{name}")
         except (ApiError, UnreachableError) as broken:
             raise HarnessError(
-                f"The API server did not delete a Service after pods had moved: {broken}.",
+                f"The API server did not delete a Service after the endpoint changes: {broken}.",
                 hint_for(broken) if isinstance(broken, ApiError) else "run again.",
             ) from None
         if there:
             self.word.look_again(there)
 
     def _reachable(self) -> tuple[list[Balancer], dict[Balancer, str]]:
-        """The balancers whose Service has a VIP, and why the others have none."""
+        """The load balancers with a VIP, and why the others have none."""
         obstacles = {}
         for balancer in self.balancers:
             name = scene.service_name(balancer)
@@ -146,7 +146,7 @@ class Gathering:
 
     @contextlib.contextmanager
     def _asked(self, balancer: Balancer) -> Iterator[Observing]:
-        """A prober where the client outside stands, which asks one service all the time."""
+        """A prober in the place of the client outside, which probes one Service all the time."""
         name = scene.service_name(balancer)
         prober = self.clients.another(OUTSIDE.name, name)
         try:
@@ -168,7 +168,7 @@ class Gathering:
         return Targets(vips, addresses, spec["ports"][0]["nodePort"], spec["healthCheckNodePort"])
 
     def _polls(self, observing: Mapping[Balancer, Observing]) -> Everywhere:
-        """The health check of one service at the nodes that are not asked all the time, in its first family."""
+        """The health check of one Service at the nodes that are not probed all the time, in its first family."""
         if not observing:
             return Everywhere({}, {}, 0)
         targets = next(iter(observing.values())).targets
@@ -178,12 +178,12 @@ class Gathering:
         return Everywhere(self.clients.agents, addresses, targets.health_port)
 
     def _asking(self, polls: Everywhere) -> set[str]:
-        """The addresses by which agents ask health checks, where they do: no balancer's."""
+        """The addresses of agents that probe health checks; they are not a load balancer's."""
         asking = self.clients.agents if polls.nodes else ()
         return {address for node in asking for address in self.testbed.nodes[node].internal.values()}
 
     def _fit(self, families: Collection[Family]) -> list[str]:
-        """The nodes that can be asked in these families; those of the sample come first."""
+        """The nodes that can be probed in these families; those of the sample come first."""
         there = (node for node in self.testbed.nodes.values() if node.usable and node.chosen)
         fit = (node.name for node in there if set(families) <= node.internal.keys())
         return sorted(fit, key=lambda name: (name not in self.testbed.sampled, name))
@@ -231,7 +231,7 @@ class Gathering:
         return promise_of_reference(self.word.settings())
 
     def _sources(self, balancer: Balancer) -> dict[Family, frozenset[str]]:
-        """Whose address pods may see through the VIP: the client's, or a proxy's own."""
+        """The source addresses that pods may see through the VIP: the client's, or a proxy's own."""
         if balancer in PROXIES:
             return self.word.addresses()
         return own_addresses(self.clients)

@@ -1,4 +1,4 @@
-"""Our watches on Pods and EndpointSlices: what arrives is put down at once, on our clock."""
+"""Watches on Pods and EndpointSlices: each event is recorded at once, on our clock."""
 
 import math
 import threading
@@ -21,7 +21,7 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 class Watching:
     """Marks by service, from the moment of construction until ``stop``.
 
-    ``pods`` are the last states that were seen, by name; ``nodes`` tells where each pod was that was ever seen.
+    ``pods`` are the last states by name; ``nodes`` has the node of every pod that ever existed.
     """
 
     def __init__(
@@ -61,19 +61,20 @@ class Watching:
             each.start()
 
     def stop(self) -> None:
-        """Take nothing any more; the threads end with the next event, at the latest when the namespace goes."""
+        """Stop recording; the threads end with the next event, at the latest with the namespace."""
         self._stopped.set()
 
     def check(self) -> None:
-        """Make sure that both watches still run, and that nobody but us did anything to the pods.
+        """Make sure that both watches still run, and that only esipp changed the pods.
 
         Raises:
-            HarnessError: one broke, or somebody did.
+            HarnessError: a watch broke, or another client changed a pod.
         """
         if self.trouble:
-            raise HarnessError(f"A watch broke while pods moved: {self.trouble}.", "is the API server overloaded?")
+            sentence = f"A watch broke during the endpoint changes: {self.trouble}."
+            raise HarnessError(sentence, "is the API server overloaded?")
         if self.harmed:
-            raise HarnessError(f"{self.harmed}: what was seen while pods moved cannot be judged.", HARMED)
+            raise HarnessError(f"{self.harmed}: the endpoint changes cannot be judged.", HARMED)
 
     def _run(self, cluster: Cluster, collection: str, selector: str, take: Callable[[float, str, Json], None]) -> None:
         known: dict[str, Json] = {}

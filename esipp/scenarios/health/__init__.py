@@ -1,1 +1,1 @@
-"""Health checks of nodes: asked, in every situation and while pods come and go."""
+"""The health check scenarios: probes of the nodes' health checks in every situation and during pod changes."""

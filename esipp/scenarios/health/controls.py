@@ -1,4 +1,4 @@
-"""The reference listeners of all nodes, asked while the trials go on: they tell whose trouble a late answer is."""
+"""Controls of the health check scenarios: the nodes' control listeners, probed to explain late answers."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The health checks of nodes that are cordoned for a while."""
+"""Health checks of nodes that are cordoned for a while."""
 
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.health import Answer, Place, Situation
@@ -8,11 +8,11 @@ from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker, read_all
 
 COUNT, SPACING = 40, 0.05
-"""Two seconds of answers: the service proxy has been told of the change by then."""
+"""Two seconds of answers: by then the service proxy knows of the change."""
 
 
 def ask_cordoned(asker: Asker, disruptor: Disruptor) -> tuple[dict[Node, tuple[Answer, ...]], list[Proof]]:
-    """Cordon the endpoint node and the bare node, and ask their health checks meanwhile."""
+    """Cordon the endpoint node and the node without local endpoints, and probe their health checks meanwhile."""
     port = asker.testbed.services[service_name(Situation.ONE_POD)]["spec"]["healthCheckNodePort"]
     places = (Place.ENDPOINT_NODE, Place.BARE_NODE)
     endpoint_node, bare_node = (asker.places[place] for place in places)

@@ -1,4 +1,4 @@
-"""One health-check node port, asked at many nodes: by the agents, a slice of the nodes each, told in bulk.
+"""Distributed polling: one health-check node port, probed on many nodes by agents, results in bulk.
 
 Nothing is asked from this machine, which sends each agent an order a node and a round, and reads one line back for each
 answer that differed: where nothing changes, a node costs a line a round, however often it is asked.
@@ -20,17 +20,17 @@ from esipp.probing.orders import Stream as Running
 Json = dict[str, Any]
 
 SPACING = 1.0
-"""Seconds between two health checks of a node, no less: it is a bystander, whose answer should never change."""
+"""The least seconds between two probes of a node: its answer should never change."""
 
 MOST_A_SECOND = 50.0
-"""Requests of one agent; where its slice is larger, nodes are asked less often, and that is told."""
+"""The most requests of one agent; with a larger slice it probes nodes less often, and the summary says so."""
 
 PROBES = 5
-"""A round: so many health checks of each node, whose equal answers come as one line."""
+"""The probes of each node in a round; equal answers come as one line."""
 
 TIMEOUT = 2.0
 LATE = 30.0
-"""Seconds that a round may take beside its own time: agents are reached by way of the API server."""
+"""Extra seconds for a round: agents are reached through the API server."""
 
 
 class Agent(Protocol):
@@ -45,7 +45,7 @@ class Agent(Protocol):
 
 @dataclass(frozen=True)
 class Stretch:
-    """Equal answers in a row, on our clock: a status or how there was none; from when to when, how many.
+    """Equal answers in a row, on our clock: a status or a failure, the time span, and the number.
 
     Where two stretches of a node overlap, its answers took turns.
     """
@@ -84,14 +84,14 @@ def joined(stretches: Sequence[Stretch], more: Iterable[Stretch]) -> list[Stretc
 
 @dataclass
 class Everywhere:
-    """Asks from ``start`` to ``stop``; ``told`` is what each node said, ``trouble`` why it was not asked to the end.
+    """Polls from ``start`` to ``stop``; ``told`` are each node's answers, ``trouble`` is why the polls ended early.
 
     Args:
-        agents: probers by the node they stand on.
+        agents: probers by their node.
         nodes: addresses by node.
         port: the health-check node port.
-        spacing: seconds between two health checks of a node, no less.
-        probes: so many of them are a round.
+        spacing: the least seconds between two probes of a node.
+        probes: the number of probes in a round.
     """
 
     agents: Mapping[str, Agent]
@@ -119,7 +119,7 @@ class Everywhere:
         return max(self.spacing, most / MOST_A_SECOND)
 
     def start(self) -> None:
-        """Begin; nothing is asked where there is no node, or no agent to ask it."""
+        """Begin to poll, if there are nodes and agents."""
         if self.nodes and self.agents:
             self._thread = threading.Thread(target=self._go_on, name="health checks everywhere", daemon=True)
             self._thread.start()
@@ -141,7 +141,7 @@ class Everywhere:
             while not self._over.is_set():
                 self._round(clocks)
         except (HarnessError, FutureTimeoutError) as broken:
-            self.trouble = str(broken) or "an agent does not answer any more"
+            self.trouble = str(broken) or "an agent no longer answers"
 
     def _round(self, clocks: Mapping[str, Clock]) -> None:
         """Every node once more, all at the same time."""

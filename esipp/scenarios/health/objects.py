@@ -1,4 +1,4 @@
-"""What the health check suite has on the testbed: a Service for each situation, and pods that can be moved."""
+"""Testbed objects of the health check suite: a Service for each situation, and pods that can be moved."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,10 +17,10 @@ Json = dict[str, Any]
 
 HEALTH_LABEL = "esipp.dev/health"
 NOBODY = "esipp.dev/nobody"
-"""A load balancer class that nobody serves: health checks do not wait for a VIP."""
+"""A load balancer class without a controller: health checks do not wait for a VIP."""
 
 SLOTS = 2
-"""Pods a node can have in the placement trial."""
+"""The most pods on a node in the placement scenario."""
 
 SERVE_ON, GRACE = 30, 35
 """Seconds that a terminating pod serves on, and that Kubernetes gives it."""
@@ -86,17 +86,17 @@ def _situations(ground: Ground) -> dict[Situation, Json]:
 
 
 def at_vip(run: str) -> Json:
-    """The Service whose health check is asked at its VIP: the cluster's own load balancer announces it."""
+    """The Service whose health check is probed at its VIP, which the cluster's own load balancer announces."""
     return local_service("health-at-vip", run, {BACKEND_LABEL: Backends.POD.value}, balancer=None)
 
 
 def placed(ground: Ground) -> list[Place]:
-    """Where the placement trial puts its pods: every node of a kind once."""
+    """The nodes of the placement scenario: every kind of node once."""
     return [place for place in places_of(ground.nodes.values(), ground.roles) if place is not Place.EXCLUDED]
 
 
 def slot(ground: Ground, place: Place, number: int) -> Json:
-    """A pod of the placement trial: Ready only while its gate is open."""
+    """A pod of the placement scenario: Ready only while its gate is open."""
     node = places_of(ground.nodes.values(), ground.roles)[place]
     return manifests.gated(
         manifests.echo_pod(
@@ -111,7 +111,7 @@ def slot(ground: Ground, place: Place, number: int) -> Json:
 
 
 def leaving(ground: Ground, name: str, role: Role) -> Json:
-    """A pod that serves on after it was told to end."""
+    """A pod that keeps serving while it terminates."""
     pod = manifests.echo_pod(
         name, ground.run, ground.roles[role], ground.image, raw=False, labels={HEALTH_LABEL: "leaving"}
     )

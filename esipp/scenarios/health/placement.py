@@ -1,4 +1,4 @@
-"""Pods placed at random, round by round: after each change every node must come to the right answer and keep it."""
+"""The placement scenario: pods at random places, round by round, and every node must follow each change."""
 
 import random
 import threading
@@ -26,7 +26,7 @@ from esipp.testbed.objects import Ground
 Json = dict[str, Any]
 
 ROUNDS = 20
-FOLLOWS = Budget("every node's health check after a change", FIELD_LIMIT, need=3, spacing=0.05)
+FOLLOWS = Budget("every node's health check to follow a change", FIELD_LIMIT, need=3, spacing=0.05)
 """What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds."""
 
 COUNTED = 10.0
@@ -39,22 +39,22 @@ AFTER, AFTER_SPACING = 12, 0.1
 """Answers that are held against the truth once a node has settled, before the next change: over more than a second, as
 kube-proxy syncs that often."""
 
-DONE = Budget("our own pods being as the round wants them", 40.0, need=1, spacing=0.1)
+DONE = Budget("esipp's own pods to reach the state of the round", 40.0, need=1, spacing=0.1)
 SLICE = 1.0
 """Seconds that our own pods are watched without a look for an interrupt."""
 
 STABLE_COUNT, STABLE_SPACING = 500, 0.02
-"""The stability window: ten seconds, while this trial moves the pods of another service."""
+"""The stability window: ten seconds of changes to another Service's pods."""
 
 STABLE_TIMEOUT = 10.0
-"""Whether it is ever wrong is asked, not how soon it answers: that the questions of the one window ask, within 2 s."""
+"""Seconds for an answer: this window checks for wrong answers, not for late ones, which other checks limit to 2 s."""
 
 Slot = tuple[Place, int]
 
 
 @dataclass
 class Board:
-    """Which slots hold a pod, and which of those are ready. ``moves`` draws the next round's changes."""
+    """The slots with a pod, and the ready ones among them. ``moves`` draws the next round's changes."""
 
     slots: list[Slot]
     there: set[Slot]
@@ -96,7 +96,7 @@ class Board:
 
 @dataclass
 class Placement:
-    """Performs the trial, and the stability window beside it."""
+    """Runs the scenario, with the stability window in parallel."""
 
     asker: Asker
     ground: Ground
@@ -173,7 +173,7 @@ class Placement:
             return Reading(True, "created")
 
         if not self.asker.stop.converge(look, DONE).held:
-            raise HarnessError(f"The pod {_name(each)} cannot be created again.", "is its node well?")
+            raise HarnessError(f"The pod {_name(each)} cannot be created again.", "is its node healthy?")
 
     def _await(self, pods: str, wanted: Mapping[str, bool], *, gated: bool) -> None:
         """Wait for our own pods: containers that run, or readiness as the gates say."""
@@ -191,11 +191,14 @@ class Placement:
             last = self.asker.testbed.cluster.wait_for(pods, done, names, budget=SLICE, labelSelector=selector)
             late = sorted(name for name in names if name not in last or not done(last[name]))
         if late:
-            raise HarnessError(f"{DONE.name}: {late[0]} is not, after {DONE.seconds:.0f} s.", "is its node well?")
+            raise HarnessError(
+                f"Timed out after {DONE.seconds:.0f} s waiting for {DONE.name}: {late[0]} is late.",
+                "is its node healthy?",
+            )
 
     # ---------------------------------------------------------------------------------------------- the answers
     def _follow(self, truth: Mapping[Place, int]) -> tuple[dict[Node, Followed], dict[Node, Followed]]:
-        """Ask until every node says the truth three times in a row, then some more."""
+        """Probe until every node answers right three times in a row, then some more."""
         port = self.asker.testbed.services["health-placement"]["spec"]["healthCheckNodePort"]
         began = asked = time.monotonic()
         marks: dict[str, dict[Node, _Mark]] = {"status": {}, "count": {}}
@@ -226,7 +229,7 @@ class Placement:
         return status, count
 
     def _stable(self, seen: Seen) -> None:
-        """Watch the stability window; what breaks it off is told of its own checks."""
+        """Run the stability window; a failure only affects its own checks."""
         try:
             self._ask_another(seen)
         except StoppedError as stopped:
@@ -237,7 +240,7 @@ class Placement:
             seen.broken["stable"] = f"{type(broken).__name__}: {broken}"
 
     def _ask_another(self, seen: Seen) -> None:
-        """Ask one service's health check for ten seconds, while pods of another are moved."""
+        """Probe one Service's health check for ten seconds, while another Service's pods change."""
         service = self.asker.testbed.services.get(service_name(Situation.ONE_POD))
         if service is None:
             return

@@ -1,4 +1,4 @@
-"""The life of a health-check node port, step by step, on the API server and on every node."""
+"""The port lifecycle scenario: a health-check node port's life, step by step, in the API and on every node."""
 
 import re
 import time
@@ -22,12 +22,12 @@ from esipp.testbed.manifests import BACKEND_LABEL, TCP
 
 Json = dict[str, Any]
 
-FOLLOWED = Budget("every node following a change of a health-check node port", FIELD_LIMIT, need=3, spacing=0.1)
+FOLLOWED = Budget("every node to follow a change of a health-check node port", FIELD_LIMIT, need=3, spacing=0.1)
 """What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds. kube-proxy needs a sync to open or
 close a listener."""
 
 TRIES = 8
-"""Free ports that are tried, where others on the cluster take them first: another run of ours, say."""
+"""The most free ports to try if other clients of the cluster take them first."""
 
 ALREADY = "already allocated"
 """What an API server says of a port that another Service has."""
@@ -39,10 +39,10 @@ class _CutShortError(Exception):
 
 @dataclass
 class LifeCycle:
-    """Performs the trial. ``facts`` are what each step showed, by claim.
+    """Runs the scenario. ``facts`` are the results of the steps, by claim.
 
     Args:
-        listen: whether a client outside is there to ask the nodes; without one only the API's side is seen.
+        listen: whether a client outside can probe the nodes; without one only the API is checked.
     """
 
     asker: Asker
@@ -55,7 +55,7 @@ class LifeCycle:
         return f"/api/v1/namespaces/{self.asker.testbed.namespace}/services"
 
     def perform(self) -> dict[str, Fact]:
-        """All steps, in order; of one that breaks off what was not seen is told so, and the others go on."""
+        """Run all steps in order; a failed one is recorded as such, and the others continue."""
         steps: tuple[tuple[Callable[[], None], str], ...] = (
             (self._allocation, "allocated unique"),
             (self._elsewhere, "not-with-cluster not-for-nodeport refused-with-cluster refused-for-nodeport"),
@@ -80,7 +80,7 @@ class LifeCycle:
         self._first = health_port(one)
         bounds = self._range()
         known = bounds or health_port(one) is None  # without a port there is nothing to compare
-        trouble = "" if known else "the API server does not tell its node port range"
+        trouble = "" if known else "the API server does not report its node port range"
         self.facts["allocated"] = Fact(
             "created with Local", {"life-1": health_port(one)}, bounds=bounds, trouble=trouble
         )
@@ -166,9 +166,9 @@ class LifeCycle:
         )
 
     def _staying(self) -> None:
-        """What was edited, and then left alone for as long as the other steps took."""
+        """The Service that was edited, and then left alone during the other steps."""
         if self._first is None:
-            raise _CutShortError("the service life-1 never had a health-check node port")
+            raise _CutShortError("the Service life-1 never had a health-check node port")
         now = Fact("after all other steps", {"life-1": health_port(self._read("life-1"))}, wanted=self._first)
         self.facts["kept"] = self._heard(now, "life-1")
 
@@ -186,14 +186,14 @@ class LifeCycle:
         """The port that a service has now."""
         port = health_port(self._read(name))
         if port is None:
-            raise _CutShortError(f"the service {name} has no health-check node port")
+            raise _CutShortError(f"the Service {name} has no health-check node port")
         return port
 
     def _patch(self, name: str, body: Json) -> Json:
         return self.asker.testbed.cluster.patch(f"{self._services}/{name}", body, "merge-patch")
 
     def _try(self, words: str, do: Callable[[], Json]) -> Fact:
-        """What the API server makes of it: the port that the service then has, or the refusal."""
+        """The result of a request: the port that the Service then has, or the refusal."""
         try:
             made = do()
         except ApiError as refused:
@@ -201,7 +201,7 @@ class LifeCycle:
         return Fact(words, {made["metadata"]["name"]: health_port(made)})
 
     def _claim(self, name: str, port: int) -> Fact:
-        """Create a service with a port that is free, unless somebody else on the cluster was quicker."""
+        """Create a Service with a free port, unless another client of the cluster took it first."""
         made = self._try(f"created with port {port}", lambda: self._create(name, healthCheckNodePort=port))
         fact = replace(made, wanted=port)
         if fact.refused is None or ALREADY not in fact.refused[2]:
@@ -209,13 +209,13 @@ class LifeCycle:
         return replace(fact, trouble=self._taken_by_another(port))
 
     def _taken_by_another(self, port: int) -> str:
-        """Which service that is not ours has a port by now; empty where none has."""
+        """The foreign Service that has a port by now; empty if none has."""
         everything = self.asker.testbed.cluster.list("/api/v1/services")
         others = (item for item in everything if item["metadata"]["namespace"] != self.asker.testbed.namespace)
         return taken(others, {port}, but=())
 
     def _try_in_vain(self, words: str, name: str, port: int, **spec: Any) -> Fact:
-        """Create a service that is to be refused; one that is taken goes again, before it disturbs the next steps."""
+        """Create a Service that must be refused; if it is accepted, delete it before it disturbs the next steps."""
         fact = self._try(words, lambda: self._create(name, healthCheckNodePort=port, **spec))
         if fact.refused is None:
             self._remove(name)
@@ -277,7 +277,7 @@ class LifeCycle:
 
     def _listened(self, fact: Fact, port: int, wanted: str, say: Callable[[Answer], str]) -> Fact:
         if not self.listen:
-            return replace(fact, trouble="no client outside the cluster can ask the nodes")
+            return replace(fact, trouble="there is no client outside the cluster to probe the nodes")
         last: dict[str, Counter[str]] = {}
         wrong: dict[str, Counter[str]] = {}
         began = asked = time.monotonic()
@@ -299,7 +299,7 @@ class LifeCycle:
         ).held  # one right look at the end of a budget is not what was waited for
         last = last if held else wrong
         if any(Outcome.ERROR.value in said for said in last.values()):
-            return replace(fact, listeners=last, trouble="a prober failed")
+            return replace(fact, listeners=last, trouble="the prober failed")
         seconds = round(since - began, 3) if held and since is not None else None
         return replace(fact, listeners=last, began=began, seconds=seconds, gap=round(gap, 3))
 

@@ -1,4 +1,4 @@
-"""Asking health checks: where they are, all questions in one window, and what the nodePort of the same node gives."""
+"""Health check probes: all questions in one window, and the nodePort of the same node for comparison."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,11 +25,11 @@ Json = dict[str, Any]
 
 SAMPLES = 20
 SPACING = 0.05
-"""Twenty answers over a second; how they behave over a longer time is the stability trial's."""
+"""Twenty answers over a second; the stability window covers a longer time."""
 
 TIMEOUT = 2.0
-"""Seconds within which a health check must answer at least once while all settle: nobody's balancer waits for longer
-ones. What did so has as long as any path later: then only what never answers counts, and not that a machine is busy."""
+"""Seconds within which a health check must answer once while all settle: no load balancer waits for longer. Those that
+did have as long as any path later, so that a busy machine does not count."""
 
 SETTLED = Budget("every health check", 15.0, need=3, spacing=0.2)
 """Our pods are ready by then; kube-proxy syncs within a second, by default, and the rest is for a busy machine."""
@@ -51,9 +51,9 @@ MOST_AT_ONCE = 16
 
 @dataclass
 class Asker:
-    """Asks the health check of a Service on a node, from where a client stands; ``stop`` ends what waits for it.
+    """Probes the health check of a Service on a node from a client; ``stop`` ends all waits.
 
-    ``prompt`` are the questions, by key, that were answered in time at least once while all settled.
+    ``prompt`` are the keys of questions that were answered in time at least once while all settled.
     """
 
     testbed: Testbed
@@ -122,7 +122,7 @@ class Asker:
         return {node: Answer.read(self.stop.result(each, BOUND)[0]) for node, each in self.on_nodes(port).items()}
 
     def listeners(self, client: Client) -> dict[tuple[str, Place, Family], bool]:
-        """Whether a client reaches each node at all: its reference listener, with no Service in the way."""
+        """Whether a client reaches each node at all: its control listener, without a Service."""
         return {
             key: any(each.outcome is Outcome.ANSWERED for each in future.result(timeout=BOUND))
             for key, future in self.listening(client, 3, 0.0, TIMEOUT).items()
@@ -131,7 +131,7 @@ class Asker:
     def listening(
         self, client: Client, count: int, spacing: float, timeout: float
     ) -> dict[tuple[str, Place, Family], Future[list[Observation]]]:
-        """So many requests of a client to the reference listener of each node, under way."""
+        """Start requests of a client to the control listener of each node."""
         prober = self.clients.probers[client.name]
         flying: dict[tuple[str, Place, Family], Future[list[Observation]]] = {}
         for place, node in self.places.items():
@@ -145,14 +145,14 @@ class Asker:
 
     # --------------------------------------------------------------------------------------------- the window
     def target(self, question: Question) -> tuple[str, int] | str:
-        """Where a question is asked: address and port; a sentence where it cannot be."""
+        """The address and port of a question, or a sentence if it cannot be asked."""
         name = "health-at-vip" if question.place is Place.VIP else service_name(question.situation)
         port = self.testbed.services[name]["spec"].get("healthCheckNodePort")
         if not port:
-            return f"the service {name} has no healthCheckNodePort"
+            return f"the Service {name} has no healthCheckNodePort"
         if question.place is Place.VIP:
             vip = self.testbed.vips.get(name, {}).get(question.family)
-            return (vip, port) if vip else f"the service {name} has no {question.family} VIP"
+            return (vip, port) if vip else f"the Service {name} has no {question.family} VIP"
         address = self.address(question.place, question.family, second=question.second_address)
         return (address, port) if address else f"there is no {question.place} with an {question.family} address"
 
@@ -174,9 +174,9 @@ class Asker:
             self.prompt |= {key for key, given in answers.items() if given[0].outcome is Outcome.ANSWERED}
             wrong = [q for q, wanted in waiting.items() if q.key in answers and answers[q.key][0].words != wanted]
             if not wrong:
-                return Reading(True, f"{len(waiting)} health checks say what they must")
+                return Reading(True, f"{len(waiting)} health checks are right")
             first = wrong[0]
-            state = f"{len(wrong)} of {len(waiting)} do not say what they must, among them {first.key}"
+            state = f"{len(wrong)} of {len(waiting)} health checks are wrong, among them {first.key}"
             return Reading(False, f"{state}: {answers[first.key][0].words}")
 
         return converge(look, SETTLED)

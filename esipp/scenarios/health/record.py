@@ -1,4 +1,4 @@
-"""What a run says of health checks on a terminal: each node's answer by situation, and how the rounds were followed."""
+"""Summary lines for health checks: each node's answer by situation, and how nodes followed the rounds."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_P
 
 
 def section(seen: Seen, seed: int) -> list[str]:
-    """The lines; none where nothing was seen."""
+    """The lines; empty without evidence."""
     lines = _table(seen)
     rounds = _rounds(seen, seed)
     return lines + ([""] if lines and rounds else []) + rounds
@@ -26,7 +26,7 @@ def _table(seen: Seen) -> list[str]:
                 rows.setdefault((situation.value, *said), []).append(family.value)
     if not rows:
         return []
-    head = ("health check, asked outside", *(place.value for place in NODES), "")
+    head = ("health check, from outside", *(place.value for place in NODES), "")
     table = [head, *((*key, "" if len(families) > 1 else families[0]) for key, families in rows.items())]
     widths = [max(len(line[column]) for line in table) for column in range(len(head))]
     return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in table]
@@ -44,7 +44,7 @@ def _say(seen: Seen, situation: Situation, place: Place, family: Family) -> str:
 
 
 def _rounds(seen: Seen, seed: int) -> list[str]:
-    """How long every node took to follow a change of its own, and the changes of others."""
+    """The times that nodes took to follow changes."""
     if not seen.rounds:
         return []
     followed: list[Followed] = [each for played in seen.rounds for each in played.status.values()]
@@ -53,6 +53,6 @@ def _rounds(seen: Seen, seed: int) -> list[str]:
     lines = [f"placement: {len(seen.rounds)} rounds of pods placed at random (seed {seed}), {len(followed)} answers"]
     if took:
         middle, late = took[len(took) // 2], took[min(len(took) - 1, int(0.95 * len(took)))]
-        figures = f"half {middle:.2f} s, 95 % {late:.2f} s, all {took[-1]:.2f} s; never: {never}"
-        lines.append(f"  right after the API server had it: {figures}")
+        figures = f"p50 {middle:.2f} s, p95 {late:.2f} s, max {took[-1]:.2f} s; never: {never}"
+        lines.append(f"  time until the status was right: {figures}")
     return lines

@@ -1,4 +1,4 @@
-"""The terminating window: a node's only pod was told to end and serves on; the node says 503 and must still serve."""
+"""The terminating scenario: a node's only pod terminates and still serves, while the node says 503."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from esipp.scenarios.health.probes import Asker
 
 Json = dict[str, Any]
 
-SERVING = Budget("the node serving before its pod leaves", 20.0, need=3, spacing=0.1)
-LEFT = Budget("the node saying 503 after its pod was told to end", 15.0, need=3, spacing=0.1)
+SERVING = Budget("the node to serve before its pod terminates", 20.0, need=3, spacing=0.1)
+LEFT = Budget("the node to answer 503 after its pod began to terminate", 15.0, need=3, spacing=0.1)
 WINDOW = 60
 SPACING = 0.05
 """Three seconds of answers, both of the health check and of the nodePort, once the node has said 503."""
@@ -25,12 +25,12 @@ SPACING = 0.05
 
 @dataclass
 class Terminating:
-    """Performs the trial on the endpoint node, for each family at the same time."""
+    """Runs the scenario on the endpoint node, for each family at the same time."""
 
     asker: Asker
 
     def perform(self) -> dict[Family, Leaving]:
-        """Tell the pod to end, wait for 503, and watch a while."""
+        """Delete the pod, wait for 503, and probe for a while."""
         testbed, stop = self.asker.testbed, self.asker.stop
         spec = testbed.services["health-terminating"]["spec"]
         health, port = spec["healthCheckNodePort"], spec["ports"][0]["nodePort"]
@@ -44,7 +44,7 @@ class Terminating:
 
         before = stop.converge(lambda: all_say("200"), SERVING)
         if not before.held:
-            return {family: Leaving((), {}, 0, f"the node never said 200: {before.state}") for family in families}
+            return {family: Leaving((), {}, 0, f"the node never answered 200: {before.state}") for family in families}
         pod = f"/api/v1/namespaces/{testbed.namespace}/pods/leaving"
         testbed.cluster.delete(pod, grace=GRACE)
         stop.converge(lambda: all_say("503"), LEFT)  # what comes after it is judged, also if 503 never came
@@ -70,16 +70,16 @@ class Terminating:
         return windows
 
     def _disbelieved(self, host: str) -> str:
-        """Why the client's address proves nothing: the node's reference listener does not see it, either."""
+        """Why the client's address proves nothing: the node's control listener does not see it either."""
         node = self.asker.places[Place.ENDPOINT_NODE]
         port = self.asker.testbed.listeners.get(node, {}).get(Protocol.TCP)
         if not port:
-            return f"there is no reference listener on node {node}"
+            return f"there is no control listener on node {node}"
         job = Job(f"listener of {node}", "tcp", host, port, 3, 2.0)
         made = self.asker.stop.result(self.asker.clients.probers[OUTSIDE.name].submit(job), 30)
         if all(each.outcome is Outcome.ANSWERED and self._keeps_source(each) for each in made):
             return ""
-        return f"the reference listener of node {node} does not see {OUTSIDE.name} by its own address, either"
+        return f"the control listener of node {node} does not see {OUTSIDE.name} with its own address either"
 
     def _still_there(self, pod: str) -> bool:
         """Whether the pod was still terminating when the window ended: else it proves nothing."""
@@ -90,4 +90,4 @@ class Terminating:
         return each.seen is not None and parse_address(each.seen[0]) in self.asker.clients.addresses(OUTSIDE.name)
 
 
-_ENDED = "the pod had ended before the window did"
+_ENDED = "the pod ended before the window did"

@@ -1,1 +1,1 @@
-"""Services beside each other, many at once, and by their names."""
+"""The interoperability scenarios: isolation between Services, scale, and DNS names."""

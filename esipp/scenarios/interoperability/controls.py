@@ -1,4 +1,4 @@
-"""Whether the client reaches the nodes at all, and as itself: their reference listeners, with no Service in the way."""
+"""Controls of interoperability: whether the client reaches the nodes' control listeners with its own address."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ ROLES: Mapping[Place, Role] = {Place(role.value): role for role in Role}
 
 
 def listen(asker: Asker, topology: Topology) -> Ways:
-    """Dial every node's reference listener.
+    """Dial every node's control listener.
 
     Raises:
         StoppedError: the session ends.

@@ -1,4 +1,4 @@
-"""Names of services, where the cluster has DNS: what pods on every kind of node resolve, and what they then reach."""
+"""The DNS scenario: Service names as pods on every kind of node resolve them, and what they then reach."""
 
 import re
 import subprocess
@@ -27,8 +27,8 @@ TIMEOUT = 11.0
 
 BOUND = 60.0
 READ_SECONDS = 20.0
-RESOLVED = Budget("every name being known", 45.0, need=2, spacing=0.5)
-"""A name that was asked too early is remembered as unknown, by default for up to half a minute."""
+RESOLVED = Budget("every name to resolve", 45.0, need=2, spacing=0.5)
+"""DNS caches a name that was resolved too early as unknown, by default for up to half a minute."""
 
 PLAIN = Service(ServiceType.CLUSTER_IP)
 CLUSTER_DOMAIN = re.compile(r"^search\b.*?\ssvc\.(\S+)", re.MULTILINE)
@@ -53,7 +53,7 @@ class Trial:
         def look() -> Reading:
             told = self._resolve(seen, asked, 1)
             wrong = [key for key, made in told.items() if set(map(say, made)) != {seen.wanted[key[0], key[2]]}]
-            return Reading(not wrong, f"{len(wrong)} of {len(told)} are not resolved as they must be, {wrong[:1]}")
+            return Reading(not wrong, f"{len(wrong)} of {len(told)} names do not resolve as required, {wrong[:1]}")
 
         self.asker.stop.converge(look, RESOLVED)  # what never is right is judged as it is
         for key, made in self._resolve(seen, asked, COUNT).items():
@@ -72,13 +72,14 @@ class Trial:
             done = subprocess.run(command, capture_output=True, text=True, timeout=READ_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             raise HarnessError(
-                f"The resolver's configuration of {client.name} did not come within {READ_SECONDS:.0f} s.",
+                f"Timed out after {READ_SECONDS:.0f} s reading the resolver configuration of {client.name}.",
                 "is the machine busy?",
             ) from None
         found = CLUSTER_DOMAIN.search(done.stdout)
         if found is None:
             said = " ".join((done.stdout or done.stderr).split())
-            raise HarnessError(f"The resolver of {client.name} names no cluster domain: {said[:200]}.", "see its pod.")
+            sentence = f"The resolver configuration of {client.name} has no cluster domain: {said[:200]}."
+            raise HarnessError(sentence, "check the pod's /etc/resolv.conf.")
         return found[1].rstrip(".")
 
     def _wanted(self) -> dict[tuple[str, Family], str]:

@@ -1,4 +1,4 @@
-"""Service A is asked and dialled on every node, steadily, while its neighbour B is changed in every way there is.
+"""The isolation scenario: Service A is probed on every node while another Service B changes in every way.
 
 B's pods stand on A's node and on a node where A has none. Each change of B is waited for on the nodes, at B's own
 health check, before the next one: so that what A was asked meanwhile was asked while the nodes took it in.
@@ -37,17 +37,17 @@ SILENT = 1.0
 """Seconds of silence that count as no answer, where there must be none."""
 
 PATIENT = ANSWER_TIMEOUT
-"""Seconds an answer may take: what is late on a busy machine, whose service proxy stood still, is not lost."""
+"""Seconds for an answer: a late answer of a busy machine is not lost."""
 
 MOST = 2400
 """Questions a node at most: two minutes, where the changes take that long; usually they end it after seconds."""
 
-TOLD = Budget("every node telling a change of the neighbour", 30.0, need=1, spacing=0.05)
+TOLD = Budget("every node to follow a change of the other Service", 30.0, need=1, spacing=0.05)
 """kube-proxy syncs within a second of a change, by default; the rest is for a busy machine, and for a controller of
 EndpointSlices that has those of other services to make first."""
 
 TRIES = 8
-"""Ports that are asked for at most, where others already have them."""
+"""The most ports to try if other Services have them."""
 
 UNPROCESSABLE, ALREADY = 422, "already allocated"
 """How an API server refuses a port that another Service has."""
@@ -61,24 +61,24 @@ FIRST = 0
 WAY_OUT = 10.0
 
 WATCHED = Service(ServiceType.LOAD_BALANCER, TrafficPolicy.LOCAL)
-"""Service A, as far as whoever reads an answer of it must know."""
+"""Service A, with what is needed to read its answers."""
 
 VOLATILE = ("managedFields", "resourceVersion")
 
 
 Came = dict[int, float]
-"""The questions of a stream that have an answer, or had none in time: when each was asked, on the prober's clock."""
+"""The finished requests of a stream, answered or timed out: when each began, on the prober's clock."""
 
 
 def is_whole(came: Came, until: float) -> bool:
-    """Whether everything that was asked until then has its answer: one that was asked later has, and all before it."""
+    """Whether all requests up to a time are finished: a later one is, and all before it."""
     later = [seq for seq, started in list(came.items()) if started > until]
     return bool(later) and all(seq in came for seq in range(FIRST, min(later)))
 
 
 @dataclass
 class Trial:
-    """Performs the trial."""
+    """Runs the scenario."""
 
     asker: Asker
     topology: Topology
@@ -93,18 +93,16 @@ class Trial:
         testbed = self.asker.testbed
         seen = Neighbours((testbed.namespace, A), before=self._object(A))
         self._choose_port()
-        self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"), first=True)
+        self._change(seen, "its pods became ready", lambda: self._gate(True), self._serving("200"), first=True)
         with self._watched(seen) as came:
             seen.ways = listen(self.asker, self.topology)
             port = self._last_port
-            self._change(seen, "its pods become unready", lambda: self._gate(False), self._serving("503"))
-            self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"))
+            self._change(seen, "its pods became unready", lambda: self._gate(False), self._serving("503"))
+            self._change(seen, "its pods became ready", lambda: self._gate(True), self._serving("200"))
             flip = {"spec": {"externalTrafficPolicy": "Cluster"}}
-            self._change(seen, "it becomes Cluster", lambda: self._patch(flip), self._everywhere("refused"))
-            self._change(seen, "it is made again, with its old port", lambda: self._again(port), self._serving("200"))
-            self._change(
-                seen, "it is deleted", lambda: testbed.cluster.delete(self._path(B)), self._everywhere("refused")
-            )
+            self._change(seen, "policy changed to Cluster", lambda: self._patch(flip), self._everywhere("refused"))
+            self._change(seen, "recreated with its old port", lambda: self._again(port), self._serving("200"))
+            self._change(seen, "deleted", lambda: testbed.cluster.delete(self._path(B)), self._everywhere("refused"))
             self._last_answers(came)
         seen.after = self._object(A)
         return seen
@@ -129,9 +127,9 @@ class Trial:
         self._last_port = health_port(made) or self._last_port
 
     def _choose_port(self) -> None:
-        """Give B a port that nobody else is given once B has left it, while many services are made beside this trial.
+        """Give B a port that no other Service gets after B released it, while the scale scenario creates many.
 
-        Where the server's range is another one, B keeps a port of the server's choice.
+        With another range of the server, B keeps a port of the server's choice.
         """
         local = {"externalTrafficPolicy": "Local"}
         self._patch({"spec": {"externalTrafficPolicy": "Cluster"}})
@@ -164,7 +162,7 @@ class Trial:
     def _change(
         self, seen: Neighbours, words: str, do: Callable[[], object], wanted: Mapping[Node, str], *, first: bool = False
     ) -> None:
-        """Change B and wait until every node tells so at B's own health check; the ``first`` one is no change yet."""
+        """Change B and wait until B's health check shows it on every node; the ``first`` change does not count."""
         testbed = self.asker.testbed
         self.asker.stop.check()
         began = time.monotonic()
@@ -177,13 +175,16 @@ class Trial:
                 if not first:
                     seen.other.setdefault(node, Counter())[told] += 1
             wrong = {node: told for node, told in said.items() if told != wanted[node]}
-            return Reading(not wrong, f"{len(wrong)} of {len(said)} do not say so, among them {[*wrong.items()][:1]}")
+            return Reading(not wrong, f"{len(wrong)} of {len(said)} do not follow, among them {[*wrong.items()][:1]}")
 
         held = self.asker.stop.converge(look, TOLD)
         if not held.held:
             rival = taken(testbed.cluster.list("/api/v1/services"), {port}, {(testbed.namespace, B)})
             state = rival or held.state
-            raise HarnessError(f"{TOLD.name} ({words}): {state}, after {held.seconds:.0f} s.", "is it well?")
+            raise HarnessError(
+                f"Timed out after {held.seconds:.0f} s waiting for {TOLD.name} ({words}): {state}.",
+                "is the node's service proxy healthy?",
+            )
         if not first:
             seen.changes.append((words, round(time.monotonic() - began, 3)))
 
@@ -200,7 +201,7 @@ class Trial:
         return [place for place in self.asker.places if place is not Place.EXCLUDED]
 
     def _last_answers(self, came: Collection[Came]) -> None:
-        """Wait for what has been asked until now."""
+        """Wait until all requests so far are finished."""
         until = time.monotonic() + self.asker.clients.probers[OUTSIDE.name].clock().offset
 
         def look() -> Reading:
@@ -212,9 +213,9 @@ class Trial:
     # ------------------------------------------------------------------------------------------------- the watching
     @contextlib.contextmanager
     def _watched(self, seen: Neighbours) -> Iterator[Collection[Came]]:
-        """A's health check is asked and A's nodePort dialled on every node for as long as this lasts.
+        """Probe A's health check and dial A's nodePort on every node for the duration of the context.
 
-        Yields what of each stream has come.
+        Yields the finished requests of each stream.
         """
         spec = self.asker.testbed.services[A]["spec"]
         prober = self.asker.clients.probers[OUTSIDE.name]

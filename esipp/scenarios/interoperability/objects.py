@@ -1,4 +1,4 @@
-"""What the interoperability suite has on the testbed."""
+"""Testbed objects of the interoperability suite."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,14 +17,13 @@ Json = dict[str, Any]
 
 NEIGHBOUR_LABEL = "esipp.dev/neighbour"
 A, B = "neighbour-a", "neighbour-b"
-"""Service A is watched, B is changed; B's pods stand on the endpoint node, beside A's, and on the bare node."""
+"""Service A is probed, B is changed; B's pods run on A's endpoint node and on the node without local endpoints."""
 
 NEIGHBOUR_ROLES = (Role.ENDPOINT_NODE, Role.BARE_NODE)
 
 NAMED_LABEL = "esipp.dev/named"
 NAMED, HEADLESS, PUBLISHED, BALANCED = "named", "named-headless", "named-published", "named-balanced"
-"""Services whose names are resolved: a ClusterIP, two headless ones of which one publishes unready pods, and a Local
-LoadBalancer with a VIP."""
+"""Services for DNS: a ClusterIP, two headless ones (one publishes unready pods), a Local LoadBalancer with a VIP."""
 
 NAMED_PODS = ("named-ready", "named-unready")
 
@@ -71,7 +70,7 @@ def props(checks: list[Check], ground: Ground) -> Objects:
 
 
 def _named(run: str) -> Iterator[Json]:
-    """The services whose names are resolved, but for the one with a VIP."""
+    """The Services for DNS, without the one with a VIP."""
     plain = {"type": "ClusterIP", "ipFamilyPolicy": "PreferDualStack"}
     ports = [{"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": manifests.TCP}]
     labelled = {RUN_LABEL: run, NAMED_LABEL: "yes"}

@@ -1,4 +1,4 @@
-"""What the inter-operation trials saw, as the ledger keeps it: equal things come as one, with their count."""
+"""Ledger records of the interoperability scenarios: equal results are grouped, with their count."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Many services at once: made, dialled, asked, and deleted again, all of them over one and the same pod."""
+"""The scale scenario: many Services over one pod, created, dialled, probed and deleted at once."""
 
 import time
 from collections import Counter
@@ -36,16 +36,16 @@ AT_A_TIME = 50
 
 BOUND = 60.0
 
-PROGRAMMED = Budget("every node knowing all services", 60.0, need=1, spacing=0.2)
+PROGRAMMED = Budget("every node to serve all Services", 60.0, need=1, spacing=0.2)
 """The controller that makes EndpointSlices may be allowed twenty requests a second, then kube-proxy syncs."""
 
-CLOSED = Budget("every node closing the health checks of deleted services", 30.0, need=1, spacing=0.2)
+CLOSED = Budget("every node to close the health checks of deleted Services", 30.0, need=1, spacing=0.2)
 """As long as upstream's own tests wait for kube-proxy to follow endpoints (KubeProxyEndpointLagTimeout)."""
 
 
 @dataclass
 class Trial:
-    """Performs the trial: ``prepare`` beside other trials, then ``perform`` with nothing beside it."""
+    """Runs the scenario: ``prepare`` in parallel with other scenarios, then ``perform`` alone."""
 
     asker: Asker
     topology: Topology
@@ -76,7 +76,7 @@ class Trial:
         self.seen.late = "" if held.held else held.state
 
     def perform(self) -> Many:
-        """Look at them, all in one window, and delete them: nobody waits for those without a health check."""
+        """Probe all Services in one window, and delete them; only those with a health check are waited for."""
         self._window()
         self._done("asked")
         balancers = [name for name, item in self.crowd.made.items() if health_port(item)]
@@ -91,7 +91,7 @@ class Trial:
 
     # -------------------------------------------------------------------------------------------------- the window
     def _look(self) -> Callable[[], Reading]:
-        """Whether all are known everywhere; each entry and each health check is asked until it is right once."""
+        """Whether all nodes serve all Services; each entry and each health check is probed until it is right once."""
         dials = self._dials(answering=True)
         asks = {(name, node) for name in self.crowd.made for node in self._health_nodes(name)}
 
@@ -111,7 +111,7 @@ class Trial:
         return look
 
     def _window(self) -> None:
-        """Every nodePort of the endpoint node and of the bare node, every health check of every node."""
+        """Probe every nodePort of the endpoint node and of the node without local endpoints, and all health checks."""
         answering, seen = self._dials(answering=True), self.seen
         silent = {
             key: self._dialling(*key, COUNT, JUDGED_TIMEOUT)() for key in self._dials() if key not in set(answering)
@@ -146,7 +146,7 @@ class Trial:
             for (name, _), told in self._in_turn(asking).items():
                 gone.setdefault(name, Counter()).update(each.words for each in read_all(told))
             still = [name for name, said in gone.items() if set(said) != refused]
-            return Reading(not still, f"{len(still)} of {len(ports)} are answered")
+            return Reading(not still, f"{len(still)} of {len(ports)} ports still answer")
 
         self.asker.stop.converge(look, CLOSED)
         still = {name: ports[name] for name, said in gone.items() if set(said) != refused}
@@ -155,7 +155,7 @@ class Trial:
 
     # ------------------------------------------------------------------------------------------------------ asking
     def _in_turn(self, asks: "Asks[K, V]") -> dict[K, V]:
-        """What all gave, of which only some fly at a time."""
+        """The results of all jobs, with a limited number in flight."""
         found: dict[K, V] = {}
         keys = list(asks)
         for first in range(0, len(keys), AT_A_TIME):
@@ -164,7 +164,7 @@ class Trial:
         return found
 
     def _dials(self, *, answering: bool = False) -> list[tuple[str, Role]]:
-        """Services and the nodes whose nodePorts are dialled; or only where somebody must answer."""
+        """Services and the nodes whose nodePorts are dialled; or only those that must answer."""
         return [
             (name, role)
             for name in self.crowd.made
@@ -179,7 +179,7 @@ class Trial:
         return lambda: self.asker.clients.probers[OUTSIDE.name].submit(job)
 
     def _health_nodes(self, name: str) -> list[Node]:
-        """The nodes that are asked for the health check of a service, if it has one, in the family of the service."""
+        """The nodes on which a Service's health check is probed, if it has one, in its family."""
         item = self.crowd.made[name]
         family = _family(item)
         places = self.asker.places if health_port(item) else ()
@@ -206,6 +206,6 @@ def _family(item: Json) -> Family:
 
 
 def _taken(services: Iterable[Json], ports: Mapping[str, int]) -> list[str]:
-    """Whose port another service has by now."""
+    """The Services whose port another Service has by now."""
     held = {port for item in services for port in all_ports(item)}
     return [name for name, port in ports.items() if port in held]

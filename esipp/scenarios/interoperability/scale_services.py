@@ -1,4 +1,4 @@
-"""Many services over one and the same pod: made in the background of other trials, and deleted in that of what follows.
+"""The Services of the scale scenario: created and deleted in the background of other scenarios.
 
 An API server takes its time: all nodePorts are kept in one object, which every Service changes once or twice when it
 comes and again when it goes, one after the other.
@@ -32,7 +32,7 @@ BOUND = 180.0
 
 @dataclass
 class Crowd:
-    """The services, in the order in which they are made: the kinds in turn, each in every family.
+    """The Services in the order of creation: the kinds in turn, each in every family.
 
     ``made`` are the objects by name, ``began`` is when the first was asked for.
     """
@@ -109,7 +109,7 @@ class Crowd:
 
 
 def manifests_of(run: str, families: Sequence[Family], number: int = MANY_SERVICES) -> Iterator[tuple[Kind, Json]]:
-    """So many services in the order in which they are made, each with its kind."""
+    """The names of this number of Services in the order of creation, each with its kind."""
     kinds = list(Kind)
     for each in range(number):
         kind = kinds[each % len(kinds)]

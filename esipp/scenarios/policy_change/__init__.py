@@ -1,1 +1,1 @@
-"""Traffic policies that change under traffic."""
+"""The policy change scenario: traffic policies change under traffic."""

@@ -1,4 +1,4 @@
-"""The window of the steady services: every path is dialled all the time while neighbours flip their policies."""
+"""The isolation window: paths of unchanged Services are dialled while other Services change their policy."""
 
 import threading
 import time
@@ -38,8 +38,8 @@ PATIENCE = 4.0
 let TCP's own repetitions hide that a path was silent for seconds while its neighbours flipped."""
 
 FLIPS, EVERY, BEGIN = 10, 0.8, 0.6
-"""Flips of the neighbours in turn, the seconds between two, and from the first connections to the first flip; so each
-neighbour stays as it is for longer than kube-proxy waits between two syncs (minSyncPeriod, 1 s)."""
+"""The number of policy changes, made in turn, the seconds between two, and those before the first one; so each Service
+keeps its policy for longer than kube-proxy waits between two syncs (minSyncPeriod, 1 s)."""
 
 BARE_SPACING = 0.2
 BOUND = 60.0
@@ -59,7 +59,7 @@ def address_for(node: Node, service: Json) -> str:
 
 @dataclass
 class Beside:
-    """Dials what the cells and the health checks are about, and flips the neighbours meanwhile."""
+    """Dials the paths and health checks of the checks, while other Services change their policy."""
 
     testbed: Testbed
     clients: Clients
@@ -71,19 +71,19 @@ class Beside:
     stop: Stop
 
     def settle(self) -> tuple[Plan, Settling, str]:
-        """Wait until every path that must answer does, as before any judged window; in words how that ended."""
+        """Wait until every path that must answer does, as before any judged window; the end of the wait as text."""
         todo = plan(self.path_checks, self.testbed.address)
         settling = Settling(self.clients.probers, todo)
         settled = settling.wait(must_answer(self.path_checks, self.facts))
-        return todo, settling, "" if settled.held else f"{settled}; judged as it is"
+        return todo, settling, "" if settled.held else f"{settled}; judged in this state"
 
     def perform(self, todo: Plan, answering: Iterable[Path]) -> Window:
         """The window.
 
         Raises:
-            ApiError: the API server refused a flip.
+            ApiError: the API server refused a policy change.
             UnreachableError: it did not answer.
-            HarnessError: a prober is gone, or nobody can tell whether our own pods stayed as they were.
+            HarnessError: a prober is gone, or it is unknown whether our own pods stayed as they were.
             StoppedError: the session ends.
         """
         probers = self.clients.probers
@@ -107,7 +107,7 @@ class Beside:
         seen = {path.key: made for path, made in observations.items()}
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
         self.facts |= found
-        blind = "no packets are captured while policies flip"
+        blind = "no packets are captured during policy changes"
         ahead = {name: clock.offset for name, clock in clocks.items()}
         evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, obstacles, blind=blind, clocks=ahead)
         health = {place: self._told(lines) for place, lines in answers.items()}
@@ -163,7 +163,7 @@ class Beside:
             made.health[number] = asking.health(told, host, port, name, self.testbed.namespace)
 
     def _flip(self, neighbours: Mapping[str, Neighbour], asking: Asking, begin: float) -> None:
-        """All flips at their times, in turn."""
+        """Make all policy changes at their times, in turn."""
         pause, names = threading.Event(), list(neighbours)
         for number in range(FLIPS):
             pause.wait(max(0.0, begin + number * EVERY - time.monotonic()))

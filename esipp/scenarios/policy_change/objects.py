@@ -1,4 +1,4 @@
-"""What stands on the testbed for flips: Services whose policies flip, over the same pod as everybody else's."""
+"""Testbed objects of policy changes: Services that change their policy, over the pod that all others use."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ from esipp.testbed.objects import Ground, Objects
 Json = dict[str, Any]
 
 INSIDE = Client("host-on-other-node", Vantage.NODE, Role.OTHER_NODE)
-"""Who looks after the neighbours where there is no client outside."""
+"""The clients that probe the changing Services if there is no client outside."""
 
 NEIGHBOURS = {"neighbour-loadbalancer": ServiceType.LOAD_BALANCER, "neighbour-nodeport": ServiceType.NODE_PORT}
-"""Services beside the steady ones; their policies flip. Without the feature ``load-balancer`` the first is one that
-nobody serves: nodes have its rules and its health check all the same, and no load balancer is made for it."""
+"""Services that change their policy next to the unchanged ones. Without the feature ``load-balancer``, no load balancer
+serves the first one; nodes still have its rules and its health check."""
 
 PORT = 80
 

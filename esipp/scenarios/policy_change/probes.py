@@ -1,4 +1,4 @@
-"""Continuous probes from one client on one clock: new connections, and questions to health-check ports."""
+"""Continuous probes from one client on one clock: new connections, and probes of health-check node ports."""
 
 import json
 from collections.abc import Callable
@@ -31,10 +31,10 @@ END_SECONDS = 10.0
 
 
 def read_port(service: str, namespace: str) -> Callable[[dict[str, Any], Callable[[float], float]], Sample]:
-    """How an answer at a health-check port is read.
+    """Reads an answer at a health-check node port.
 
     The outcome is the HTTP status; ``foreign`` where it is that of another Service, which may have the port once it is
-    free; ``accepted`` where somebody took the connection and said nothing.
+    free; ``accepted`` if a connection was accepted without any data.
     """
 
     def read(result: dict[str, Any], ours: Callable[[float], float]) -> Sample:

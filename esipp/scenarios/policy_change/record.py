@@ -1,4 +1,4 @@
-"""What the ledger keeps of flips: when each was, and what every probe showed, run-length encoded."""
+"""Ledger records of policy changes: the time of each, and the result of every probe, run-length encoded."""
 
 from esipp.checks.model import Path
 from esipp.judging.endpoint_change.samples import Stream

@@ -1,4 +1,4 @@
-"""Flips the policy of one Service, each time when the flip before has been followed, while it is asked all the time."""
+"""The run of policy changes: one Service's policy changes after each previous change was followed."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,31 +20,31 @@ from esipp.testbed.testbed import Testbed
 Json = dict[str, Any]
 
 ROUNDS = 3
-"""Local, Cluster, Local, so many times."""
+"""The number of cycles Local, Cluster, Local."""
 
 LOOKS = 0.1
-FOLLOWED = Budget("a flip being followed", BUDGET, need=1, spacing=LOOKS)
+FOLLOWED = Budget("a policy change to be followed", BUDGET, need=1, spacing=LOOKS)
 
 LASTS = STAYS + 0.3
-"""Seconds that what is right must have lasted before the next flip."""
+"""Seconds for which right answers must last before the next policy change."""
 
 LOOSE = 8.0
-"""Seconds after which a flip counts as followed although the source is not rewritten, where everything answers."""
+"""Seconds after which a policy change counts as followed without rewriting, if everything answers."""
 
 MOST_LATE = 2
-"""Flips that were not followed, after which no more are made: each takes its whole budget, and one a direction tells
-what there is to tell."""
+"""The number of policy changes that were not followed after which the scenario stops: each takes its whole budget, and
+one for each direction is enough."""
 
 LAST = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
 """After the end: what stays silent is known to have done so only once its time is up."""
 
 CONTROL_SPACING = 0.2
-"""Seconds between two requests to a node's reference listener: losses and lateness are held against those."""
+"""Seconds between two requests to a node's control listener: losses and delays are compared with those."""
 
 CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""
 
-MADE = Budget("connections that are to stay open being made", 5.0, need=1, spacing=LOOKS)
+MADE = Budget("connections to be established", 5.0, need=1, spacing=LOOKS)
 
 
 def policy_path(namespace: str, service: str) -> str:
@@ -67,7 +67,7 @@ def flip(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> Flip
 
 
 def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> Flip:
-    """A flip, from what the API server made of the Service."""
+    """A policy change, from the API server's answer."""
     spec = service["spec"]
     port = int(spec.get("healthCheckNodePort") or 0)
     return Flip(number, to, cause, time.monotonic(), str(spec.get("externalTrafficPolicy")), port)
@@ -75,9 +75,9 @@ def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> Flip
 
 @dataclass
 class Driver:
-    """One Service, its flips, and who follows them; ``course`` is what came of it.
+    """One Service, its policy changes, and its probes; ``course`` has the evidence.
 
-    ``keeps`` says whether connections are made that stay open.
+    ``keeps`` says whether there are established connections.
     """
 
     testbed: Testbed
@@ -89,7 +89,7 @@ class Driver:
     course: Course = field(default_factory=Course)
 
     def perform(self) -> None:
-        """All flips.
+        """Make all policy changes.
 
         Raises:
             ApiError: the API server refused one.
@@ -130,7 +130,7 @@ class Driver:
             port = int(self.testbed.services[name]["spec"]["ports"][0]["nodePort"])
             return self.testbed.nodes[self.testbed.roles[at.role]].internal[family], port
         vip = self.testbed.vips.get(name, {}).get(family)
-        why = self.testbed.obstacles.get((name, family), f"the service has no {family} VIP")
+        why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
         return (vip, PORT) if vip else why
 
     @property
@@ -152,7 +152,7 @@ class Driver:
                 self.course.data[at, family] = stream
 
     def _ask_health(self, flipped: Flip) -> None:
-        """With a new port, ask there; what was asked until now is no longer."""
+        """Probe the health checks at a new port from now on, instead of the previous one."""
         if not flipped.health_port or flipped.to is not TrafficPolicy.LOCAL:
             return
         self.asking.end(*self.course.health.values())
@@ -210,7 +210,7 @@ def _lasts(stream: Stream, last: Flip, now: float, good: Callable[[Sample], bool
 
 
 def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Stream]:
-    """The reference listeners of both nodes, with no Service in the way: they show that the client is not masqueraded.
+    """The control listeners of both nodes, with no Service in the way: they show that the client is not masqueraded.
 
     Raises:
         HarnessError: there is no agent on a node.
@@ -220,7 +220,7 @@ def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Str
         node = testbed.nodes[testbed.roles[Role(at.value)]]
         port = testbed.listeners.get(node.name, {}).get(Protocol.TCP)
         if not port:
-            raise HarnessError(f"There is no agent on node {node.name}.", "run again.")
+            raise HarnessError(f"Node {node.name} has no agent.", "run again.")
         for family, host in node.internal.items():
             name = f"listener of {node.name} {family}"
             made[at, family] = asking.connect(name, host, port, spacing=CONTROL_SPACING, timeout=PATIENT)

@@ -29,7 +29,7 @@ BREAK = Break(
     Asked(("continuity",), WAYS, own=OWN, options=PROFILE),
     fault("old-health-port"),
     notices,
-    names="no node was left to it",
+    names="had no node left",
     unsure=may_be_silent,
     at_once=False,  # nothing settles before such a run's first moment
 )

@@ -11,6 +11,6 @@ BREAK = Break(
     HEADERS,
     fault("forge-xff"),
     told_in(Claim.FORWARDED_FOR),
-    names="tells something else",
+    names="reports another one",
     fixed=True,
 )

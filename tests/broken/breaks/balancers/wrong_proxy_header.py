@@ -11,5 +11,5 @@ BREAK = Break(
     HEADERS,
     fault("wrong-proxy-header"),
     told_in(Claim.PROXY_V1, Claim.PROXY_V2),
-    names="tells something else",
+    names="reports another one",
 )

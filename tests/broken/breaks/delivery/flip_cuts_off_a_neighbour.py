@@ -30,7 +30,7 @@ BREAK = Break(
     OF_FLIPS,
     refusing_for_a_moment,
     lambda check: steady_at(check, Role.ENDPOINT_NODE),
-    names=r"after neighbour-\S+ flipped",
+    names=r"after neighbour-\S+ changed",
     opens=lambda check: steady_at(check, Role.BARE_NODE),  # the same service must answer at the endpoint's node
     at_once=False,
     scoped=True,

@@ -35,7 +35,7 @@ BREAK = Break(
     OF_FLIPS,
     masquerading_for_a_moment,
     notices,
-    names=r"after neighbour-\S+ flipped",
+    names=r"after neighbour-\S+ changed",
     at_once=False,
     scoped=True,
 )

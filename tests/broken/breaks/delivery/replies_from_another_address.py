@@ -75,7 +75,7 @@ BREAK = Break(
     Asked(("source_ip",)),
     replying,
     path_checks(lambda path_check: spoiled(path_check.path)),
-    names="from another address|another way back",
+    names="from another address|another route",
     opens=rests_on(spoiled),
     scoped=True,
 )

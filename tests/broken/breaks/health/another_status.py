@@ -12,6 +12,6 @@ BREAK = Break(
     lying("500"),
     lambda check: asks(check, About.STATUS),
     opens=lambda check: asks(check, About.TRUTH),
-    names="something else answers",
+    names="another process answers",
     scoped=True,
 )

@@ -20,6 +20,6 @@ BREAK = Break(
     refusing(Family.IPV6),
     lambda check: in_ipv6(check, About.STATUS),
     opens=lambda check: in_ipv6(check, *READ),
-    names="in this family",
+    names="in this IP family",
     scoped=True,
 )

@@ -13,6 +13,6 @@ BREAK = Break(
     refusing(*Family),
     lambda check: asks(check, About.STATUS),
     opens=reads,
-    names="nobody listens",
+    names="nothing listens",
     scoped=True,
 )

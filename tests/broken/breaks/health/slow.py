@@ -12,6 +12,6 @@ BREAK = Break(
     lying("slow"),
     lambda check: asks(check, About.STATUS),
     opens=reads,
-    names="not answered in time",
+    names="does not answer in time",
     scoped=True,
 )

@@ -30,7 +30,7 @@ BREAK = Break(
     Asked(("source_ip",)),
     leaving_hairpins,
     path_checks(lambda path_check: path_check.accept == HAIRPIN),
-    names="cannot reach itself|masqueraded that",
+    names="cannot reach itself|did not masquerade",
     scoped=True,
     fixed=True,
 )
