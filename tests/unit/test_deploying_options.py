@@ -269,10 +269,10 @@ def test_load_balancers_are_made_internal_by_the_profiles_annotation(provider: s
         "but for the context, which is there twice"
     )
     assert found.customisation.facts()[INTERNAL] == f"yes, by {key}={value}"
-    assert found.customisation.dressed("services", BALANCED)["metadata"]["annotations"] == {key: value}
+    assert found.customisation.customised("services", BALANCED)["metadata"]["annotations"] == {key: value}
     of_nobody = {**BALANCED, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
     for other in (of_nobody, {**BALANCED, "spec": {"type": "NodePort"}}):
-        assert "annotations" not in found.customisation.dressed("services", other)["metadata"]
+        assert "annotations" not in found.customisation.customised("services", other)["metadata"]
     (annotation,) = internal_of(named(provider))
     assert {source.grade for source in annotation.sources} == {Grade.DOCUMENTED}
 
@@ -301,7 +301,7 @@ def test_what_cannot_be_made_internal_is_refused(words: list[str], said: str, hi
 
 def test_the_same_annotation_twice_is_fine() -> None:
     found = settings("--internal", "--provider", "aks", "--annotation", f"{AZURE}=true").customisation
-    assert found.dressed("services", BALANCED)["metadata"]["annotations"] == {AZURE: "true"}
+    assert found.customised("services", BALANCED)["metadata"]["annotations"] == {AZURE: "true"}
 
 
 def test_a_plan_says_by_what_they_are_internal_and_who_says_so() -> None:
@@ -333,7 +333,7 @@ def test_what_a_cloud_makes_is_tagged_with_the_run(provider: str, key: str, tag:
     wished = found.customisation
     made = cast(dict[str, Any], wished.on("POST", "/api/v1/namespaces/x/services", OURS))
     assert made["metadata"]["annotations"] == {key: f"{tag}=0101-000000-abcd"}
-    assert wished.dressed("services", made) == made, "a replaced object gets it once"
+    assert wished.customised("services", made) == made, "a replaced object gets it once"
     assert wished.facts() == {"created.cloud-tags": f"{key}={tag}=RUN"}
     assert key not in found.repeat, "the provider says it again"
     sources = [each.sources for each in named(provider).annotations if each.purpose == TAGS]
@@ -342,7 +342,7 @@ def test_what_a_cloud_makes_is_tagged_with_the_run(provider: str, key: str, tag:
 
 def test_a_users_own_tags_stay() -> None:
     wished = customisation("--provider", "aws-clb", "--annotation", f"{RESOURCE_TAGS}=purpose=esipp,team=net")
-    (value,) = wished.dressed("services", OURS)["metadata"]["annotations"].values()
+    (value,) = wished.customised("services", OURS)["metadata"]["annotations"].values()
     assert value == "purpose=esipp,team=net,esipp.dev/run=0101-000000-abcd"
 
 
@@ -356,4 +356,4 @@ def test_what_no_cloud_serves_is_not_tagged() -> None:
     wished = customisation("--provider", "aws-clb")
     of_nobody = {**OURS, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
     for other in (of_nobody, {**OURS, "spec": {"type": "ClusterIP"}}, BALANCED):
-        assert wished.dressed("services", other) == other
+        assert wished.customised("services", other) == other

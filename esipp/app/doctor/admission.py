@@ -11,6 +11,7 @@ from esipp.checks.check import Feature
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.namespaces import of_runs
 from esipp.testbed.manifests import agent_pod
+from esipp.testbed.pod_security import ASSUMED
 from esipp.testbed.refusals import EACH
 
 Json = dict[str, Any]
@@ -35,7 +36,7 @@ def of_namespace(hosted: Feature) -> DoctorCheck:
             "namespace", hosted.why, "without agents on the host network few checks can run: see docs/rights.md, "
             + "or relax the policy that refuses them.",
         )  # fmt: skip
-    if hosted.why.startswith("taken for"):
+    if hosted.why.startswith(ASSUMED):
         return warn("namespace", hosted.why, "a run shows whether it is when it creates its namespace.")
     return ok("namespace", hosted.why)
 

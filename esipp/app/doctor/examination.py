@@ -81,7 +81,7 @@ def _machine(report: Report, settings: Settings, version: str) -> None:
         checks.append(ok("image", f"{settings.image} is a valid image reference"))
     path = report.must("kubectl", check_kubectl)
     if path:
-        checks.append(here.of_kubectl(path, machine.kubectl_version(path), version))
+        checks.append(machine.of_kubectl(path, machine.kubectl_version(path), version))
     disk = report.must("disk", lambda: check_disk(settings))
     if disk:
         checks.append(ok("disk", f"{disk[1] / 2**30:.1f} GiB are free in {disk[0]}"))

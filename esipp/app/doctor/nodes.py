@@ -107,7 +107,10 @@ def of_image(reference: str, raw: Sequence[Json], nodes: Mapping[str, Node], sec
     said = f"{len(lacking)} of {counted(len(ours), 'node')} do not report {reference} ({some})"
     said += f"; nodes report only their {MOST_IMAGES} largest images" if cut else ""
     if registry_of(reference).partition(":")[0] == NOT_PULLED:
-        hint = "nodes cannot pull from localhost: load it onto the nodes ('esipp images' explains how), or use --image-registry."
+        hint = (
+            "nodes cannot pull from localhost: load the image onto the nodes ('esipp images' explains how), or use "
+            "--image-registry."
+        )
         return warn("image", said, hint)
     return warn(
         "image",

@@ -12,7 +12,7 @@ RUNNER, KEEPER = "esipp", "report"
 
 
 class JobStage(StrEnum):
-    """The stage of the report: ``waiting`` (it may still come), ``ready`` (to fetch) or ``over`` (there will be none)."""
+    """The stage of the report: ``waiting`` (it may come), ``ready`` (to fetch), ``over`` (there will be none)."""
 
     WAITING = "waiting"
     READY = "ready"
