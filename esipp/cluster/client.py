@@ -247,13 +247,13 @@ class Cluster:
     ) -> Iterator[tuple[str, Json]]:
         """Watch a collection for at most ``budget`` seconds (``math.inf``: no limit).
 
-        Yields ``(event type, object)``: first the existing objects as ``ADDED``, then changes. ``EMPTY`` with a nameless
-        object means that the snapshot had none. The watch ends silently when the time is over; the caller knows what is
-        still missing. A watch that the server closes continues where it ended. A broken watch is reopened with a new
-        snapshot, also after a time without a server. An object that is missing in the new snapshot, or was replaced by
-        one of the same name, is then ``DELETED`` in its last known state. A caller that uses the arrival times of events
-        sets ``waits`` to False, and the watch then ends when the server is unavailable. ``known`` keeps the last states
-        for a caller that watches again after a refusal.
+        Yields ``(event type, object)``: first the existing objects as ``ADDED``, then changes. ``EMPTY`` with a
+        nameless object means that the snapshot had none. The watch ends silently when the time is over; the caller
+        knows what is still missing. A watch that the server closes continues where it ended. A broken watch is reopened
+        with a new snapshot, also after a time without a server. An object that is missing in the new snapshot, or was
+        replaced by one of the same name, is then ``DELETED`` in its last known state. A caller that uses the arrival
+        times of events sets ``waits`` to False, and the watch then ends when the server is unavailable. ``known`` keeps
+        the last states for a caller that watches again after a refusal.
 
         Raises:
             ApiError: the server refused.
@@ -378,7 +378,7 @@ class Cluster:
         except UnreachableError as silent:
             raise PreflightError(
                 f"The API server {self.server} of context '{self.context}' does not answer: {silent}.",
-                "check that the cluster is up and that this machine can reach it (a cluster of ci/conformance: ./ci/enter)."
+                "check that the cluster is up and that this machine can reach it (one of ci/conformance: ./ci/enter)."
                 + proxy_hint(os.environ),
             ) from None
         except ApiError as refused:

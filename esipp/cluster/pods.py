@@ -32,7 +32,8 @@ def is_ready(pod: Json) -> bool:
             ended = _ends(pod) or [str(waiting.get("message", ""))[:200]]
             raise HarnessError(
                 f"Pod {name} cannot start ({reason}): {'; '.join(ended)}.",
-                f"check that {container['image']} is the echo image of this version; 'docker run --rm' shows its output.",
+                f"check that {container['image']} is the echo image of this version; 'docker run --rm' shows its "
+                "output.",
             )
     if status.get("phase") == "Failed":
         raise HarnessError(f"Pod {pod['metadata']['name']} failed: {status.get('reason')} {status.get('message')}")

@@ -1,8 +1,8 @@
 """Selection of the proxy for the API server, by kubectl's rules, so that esipp and kubectl use the same one.
 
 The client library differs in details: it obeys ALL_PROXY, uses proxies for loopback addresses, and lets NO_PROXY
-override a kubeconfig's proxy-url. kubectl's rules are those of golang.org/x/net/http/httpproxy. Only requests to the API
-server use a proxy.
+override a kubeconfig's proxy-url. kubectl's rules are those of golang.org/x/net/http/httpproxy. Only requests to the
+API server use a proxy.
 """
 
 import ipaddress

@@ -26,8 +26,8 @@ LAND_SECONDS = 45.0
 LOADER = (
     'import base64,zlib;r=open(0,"rb",0,closefd=False).readline;exec(zlib.decompress(base64.b64decode(r())));land(r)'
 )
-"""Python code that reads exactly two lines, because the rest of its input is for the prober. It contains no newline, quote
-or exclamation mark that a shell would interpret."""
+"""Python code that reads exactly two lines, because the rest of its input is for the prober. It contains no newline,
+quote or exclamation mark that a shell would interpret."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ class Job:
 
     Args:
         key: the subject of the observations, such as a path's key.
-        protocol: ``tcp``, ``http``, ``udp`` or ``sctp``: a request to an echo server. ``get``: one plain HTTP request to
-            any server; the results contain the whole answer as ``response``. ``lasting``: exchanges with the raw TCP
+        protocol: ``tcp``, ``http``, ``udp`` or ``sctp``: a request to an echo server. ``get``: one plain HTTP request
+            to any server; the results contain the whole answer as ``response``. ``lasting``: exchanges with the raw TCP
             port of an echo server over one connection, or a new one if it is lost. ``resolve``: a DNS lookup.
         host: a literal address; for ``resolve`` the name.
         port: 0 for ``resolve``.

@@ -54,7 +54,7 @@ def check_network(network: str) -> None:
         known = _docker("network", "ls", "--format", "{{.Name}}").stdout.split()
         raise PreflightError(
             f"There is no docker network '{network}'.",
-            f"available networks: {', '.join(sorted(known)) or 'none'}; check that DOCKER_HOST is the engine of the nodes.",
+            f"available networks: {', '.join(sorted(known)) or 'none'}; check that DOCKER_HOST is the nodes' engine.",
         )
 
 

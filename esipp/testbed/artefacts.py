@@ -1,7 +1,7 @@
 """Artefacts for failed checks: collected before teardown, limited in size and time, redacted; errors become notes.
 
-Artefacts of the whole cluster are collected once per run, in ``artefacts/``. The evidence of a check is in ``rows/ID/``,
-which refers to that folder.
+Artefacts of the whole cluster are collected once per run, in ``artefacts/``. The evidence of a check is in
+``rows/ID/``, which refers to that folder.
 """
 
 import json

@@ -19,7 +19,7 @@ DOCKER_HUB, OFFICIAL = "docker.io", "library"
 
 HINT = "use HOST[:PORT][/PATH], such as registry.example.com/mirror, without https:// and without a tag."
 
-ABOUT = """how to get an image onto nodes that reach no other registry (REFERENCE: first line of an image; REGISTRY: yours):
+ABOUT = """how to get an image onto nodes that reach no other registry (REFERENCE: the image's name; REGISTRY: yours):
   build    docker build --tag REFERENCE FOLDER            (--build-arg BASE=… for a mirror of the base image)
   copy     docker save REFERENCE --output image.tar       docker load --input image.tar
   push     docker tag REFERENCE AT-REGISTRY && docker push AT-REGISTRY

@@ -1,7 +1,7 @@
 """Integrity of esipp's pods and of the nodes since set-up, and the paths that a change affects.
 
-An evicted pod, or a node that an autoscaler removed, is not a defect of the product. Only the paths that need the pod or
-node cannot be judged.
+An evicted pod, or a node that an autoscaler removed, is not a defect of the product. Only the paths that need the pod
+or node cannot be judged.
 """
 
 from collections.abc import Iterable, Mapping

@@ -28,7 +28,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Objects:
-    """The pods, Services and clients that a scenario needs. Set-up waits for the pods, except for their readiness gates.
+    """The pods, Services and clients that a scenario needs. Set-up waits for the pods, but not for readiness gates.
 
     ``announced`` names the Services that must have their VIPs before the run begins. ``passing`` are temporary Services
     that a scenario creates itself; the testbed only counts them.

@@ -1,7 +1,7 @@
 """The image pull secret: a Secret in the run's namespace, copied or created from a docker config file.
 
-esipp stores and logs only its source. The Secret is deleted with the namespace. Kubernetes documentation, "Pull an Image
-from a Private Registry"; the file has the format of docker's config.json.
+esipp stores and logs only its source. The Secret is deleted with the namespace. Kubernetes documentation, "Pull an
+Image from a Private Registry"; the file has the format of docker's config.json.
 """
 
 import base64

@@ -10,8 +10,8 @@ PODS, SERVICES, BALANCERS = 50, 110, 70
 """The maximum numbers of objects of a run of all checks; ``BALANCERS`` of the Services have type LoadBalancer."""
 
 EACH = (
-    f"{CPU} of CPU ({TIMED_CPU} for timed answers) and {MEMORY} of memory each, with a limit of {MOST_MEMORY} of memory "
-    "and none of CPU"
+    f"{CPU} of CPU ({TIMED_CPU} for timed answers) and {MEMORY} of memory each, with a limit of {MOST_MEMORY} of "
+    "memory and none of CPU"
 )
 ASKS_FOR = (
     f"up to {PODS} pods ({EACH}) and {SERVICES} Services, {BALANCERS} of them of type LoadBalancer, "

@@ -58,8 +58,8 @@ class Sample:
         if not self.partial:
             return ""
         return (
-            f"{len(self.nodes)} of {self.fit} nodes run an agent ({self.decided}); checks of every node's addresses and "
-            f"packets cover only these: {', '.join(self.nodes)}"
+            f"{len(self.nodes)} of {self.fit} nodes run an agent ({self.decided}); checks of every node's addresses "
+            f"and packets cover only these: {', '.join(self.nodes)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Detection of injected containers in esipp's pods, such as a service mesh's proxy, which answers and dials for them."""
+"""Detection of injected containers in esipp's pods, such as a service mesh's proxy, which dials in their place."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

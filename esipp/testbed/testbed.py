@@ -554,8 +554,8 @@ class Testbed:
         known = guess(self.balancer.profiles, protocols_of(service), family) if own else ""
         warned = self._last_warning(str((service.get("metadata") or {}).get("name") or ""))
         return (
-            f"timed out after {self.patience.assigned:.0f} s waiting for a VIP: check that a load balancer is installed "
-            f"and that its pool has free {family} addresses; --without load-balancer leaves out these checks"
+            f"timed out after {self.patience.assigned:.0f} s waiting for a VIP: check that a load balancer is "
+            f"installed and that its pool has free {family} addresses; --without load-balancer leaves out these checks"
             f"{known}{warned}"
         )
 
