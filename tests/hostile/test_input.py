@@ -40,7 +40,7 @@ def test_check_is_unknown(place: Place, tried: Tried) -> None:
     ended = place.start(checks=["nodeport.lokal"]).end()
     tried.keep(ended, what="no check is called so", how="a misspelt part of an id", left=place.left(ended))
     assert ended.code == 4
-    assert "No check's id is or contains 'nodeport.lokal'." in ended.message
+    assert "No check matches 'nodeport.lokal'." in ended.message
 
 
 @pytest.mark.parametrize("how", ["refused", "silent"])
@@ -217,7 +217,7 @@ def test_own_namespace_gets_stuck(place: Place, cluster: Cluster, tried: Tried) 
         then="`esipp clean` removes it once it can go",
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, left) == (3, [], ["its namespace"])
-    assert "is still there after" in ended.message
+    assert "still exists after" in ended.message
     assert "example.com/stays" in ended.message
     place.clean()
     assert place.left(ended) == []

@@ -197,7 +197,7 @@ def test_the_nodes_own_come_first() -> None:
     there = Undo(Disruption.API_SERVER.value, "a", "host/1", ("docker", "exec", "a"))
     assert in_order([CORDON, there, CORDON]) == [there, CORDON, CORDON]
     assert Undo.from_json(json.loads(json.dumps(there.as_json()))) == there
-    assert (CORDON.done, there.done) == ("uncordoned node a", "made the API server go on, on node a")
+    assert (CORDON.done, there.done) == ("uncordoned node a", "resumed the API server on node a")
 
 
 def test_one_that_fails_leaves_no_other_undone(fake: FakeNodes, cluster: Cluster) -> None:
@@ -205,7 +205,7 @@ def test_one_that_fails_leaves_no_other_undone(fake: FakeNodes, cluster: Cluster
     lost = Undo(Disruption.KUBELET.value, "b", "host/1", ("no-such-docker",))
     left, waited = undo_all([lost, CORDON], cluster, Budget("a test", 0.5, need=1, spacing=0.2))
     assert left == [lost]
-    assert "b, kubelet: The node cannot be reached" in waited.state
+    assert "b, kubelet: Cannot reach the node" in waited.state
     assert fake.marked() == {}
 
 

@@ -29,7 +29,7 @@ BUSY = Standing(
     seconds=72,
     done=[],
     now=Phase("observe", "1414 paths, 200 connections each", 12, 121),
-    waits=[Wait("load balancers getting their VIPs", 12, 180, "3 of 12 are left")],
+    waits=[Wait("load balancers to get their VIPs", 12, 180, "3 of 12 are left")],
     connections=(56_000, 282_800),
     left=660,
 )
@@ -52,7 +52,7 @@ def test_a_frame_says_what_goes_on_and_how_far_it_is() -> None:
     said = words(drawn(BUSY, 100))
     assert "> observe 12 s of about 2 min 1414 paths, 200 connections each" in said
     assert "56,000 of 282,800 connections are back" in said
-    assert "waiting 12 s of 180 s for load balancers getting their VIPs: 3 of 12 are left" in said
+    assert "waiting 12 s of 180 s for load balancers to get their VIPs: 3 of 12 are left" in said
     assert "3,491 checks: 3,475 arranged, 1,204 observed, 1,019 judged, 16 not possible here" in said
     assert "1,000 pass, 16 unsupported, 3 fail" in said
     assert "1 min 12 s, about 11 min left" in said

@@ -76,7 +76,9 @@ def test_as_many_load_balancers_as_a_run_makes() -> None:
 def test_the_many_services_are_counted_where_their_checks_are_asked() -> None:
     made = of("metallb-l2", families=BOTH).made
     assert (made.passing, made.passing_unserved, made.passing_ports) == (200, 50, 200)
-    assert "for a while 200 more Services, 50 of a class that nobody serves (200 node ports)" in text(of("metallb-l2"))
+    assert "for a while 200 more Services, 50 of a class without a controller (200 node ports)" in text(
+        of("metallb-l2")
+    )
     for less in (
         of("metallb-l2", suite("source_ip")),
         of("metallb-l2", without=("vantage.outside",)),
@@ -191,7 +193,7 @@ def test_octavia_without_its_monitor_does_not_steer() -> None:
     steers = predicted(without, Outcome.FAILS)[why]
     assert {check.id for check in steers} == {"convergence.default.ipv4.steers", "convergence.default.ipv6.steers"}
     assert why not in predicted(with_it, Outcome.FAILS)
-    assert "nothing bounds it (none; with a monitor 20 s)" in text(without)
+    assert "unbounded (none; with a monitor 20 s)" in text(without)
     assert "at most 20 s after a node's 503: (N+1) x period" in text(with_it)
 
 
@@ -199,7 +201,7 @@ def test_ovn_never_asks_the_health_check_node_port() -> None:
     made = of("octavia-ovn", suite("convergence"))
     (checks,) = predicted(made, Outcome.DIFFERS).values()
     assert {check.what.value for check in checks if isinstance(check, EndpointChangeCheck)} == {"black-hole"}
-    assert "of Local TCP at the nodePort (off unless asked for)" in text(made)
+    assert "with Local TCP at the nodePort (off unless asked for)" in text(made)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,7 @@ def test_the_time_follows_from_what_is_told() -> None:
 
 def test_what_stays_if_it_is_killed_and_what_removes_it() -> None:
     said = text(of("gke-legacy"))
-    assert "if killed namespace esipp-RUN with all that is in it; so" in said
+    assert "if killed namespace esipp-RUN and everything in it remain; so" in said
     assert "go on to cost: esipp clean --context NAME removes it" in said
     assert "watchdog" not in said
     assert "watchdog" in text(of("gke-legacy", disruptive=True))
@@ -303,7 +305,7 @@ def test_of_a_large_cluster_the_agents_are_told_and_bounded() -> None:
     assert (large.made.agents, large.made.nodes) == (DEFAULT_NODES, 301)
     assert large.made.pods - small.made.pods == DEFAULT_NODES - 4
     assert "of them agents" not in text(small)
-    assert "agents 4, each of which takes a kubectl here" in text(small)
+    assert "agents 4; each needs one kubectl process here" in text(small)
     assert "every node that may carry pods has one" in text(small)
     assert f"{large.made.pods} pods (10 of them agents, for 301 nodes)" in text(large)
     assert "6 of the 297 others at random by a new --seed that the report tells (--sample-nodes 10)" in text(large)
@@ -314,7 +316,7 @@ def test_the_sample_that_is_asked_for_is_the_plans(capsys: pytest.CaptureFixture
     assert (more.made.agents, more.made.pods - usual.made.pods) == (40, 40 - DEFAULT_NODES)
     assert more.sample.nodes != of("metallb-l2", nodes=300, sample_nodes=40, seed=8).sample.nodes
     assert "others at random by --seed 7 (--sample-nodes 40)" in text(more)
-    assert "as with 10 agents: how much longer more of them take was not measured" in text(more)
+    assert "as with 10 agents; nobody measured how much longer more agents take" in text(more)
     assert "was not measured" not in text(usual)
     words = ["plan", "--provider", "metallb-l2", "--nodes", "300", "--sample-nodes", "40", "--seed", "7"]
     assert main(words) == 0
@@ -334,6 +336,6 @@ def test_a_bound_of_the_users_is_planned_with() -> None:
     profile = named("metallb-l2")
     made = plan(Asked(profile, [check for check in all_checks() if check.suite == "convergence"], bound=20.0))
     usual = plan(Asked(profile, [check for check in all_checks() if check.suite == "convergence"]))
-    assert "at most 20 s after a node's 503, as --bound says" in " ".join("\n".join(as_text(made)).split())
+    assert "at most 20 s after a node's 503 (--bound)" in " ".join("\n".join(as_text(made)).split())
     assert made.patience.answering > usual.patience.answering
     assert made.seconds > usual.seconds
