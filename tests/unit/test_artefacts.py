@@ -241,7 +241,7 @@ def test_a_node_without_a_way_and_nodes_too_many_are_noted(tmp_path: Path) -> No
     many = [f"n{i}" for i in range(MOST_NODES + 2)]
     notes = collect(tmp_path, node_collectors(many, lambda node, command: None, ports=[]))
     assert "nodes/n0: esipp cannot run commands on node n0" in notes
-    assert notes[-1] == "nodes: only 10 nodes; left out: n10, n11"
+    assert notes[-1] == "nodes: limited to 10 nodes; left out: n10, n11"
 
 
 def test_containers_log() -> None:

@@ -166,7 +166,7 @@ def test_missing_fields_are_told_and_stop_nothing() -> None:
         in found["service-proxy", "kube-proxy"].decided
     )
     assert found["control-plane", "kube-apiserver"].version == "v1.30.1"
-    assert found["network-add-on", "unknown"].decided.startswith("no pod by a known name")
+    assert found["network-add-on", "unknown"].decided.startswith("no pod with a known name")
 
 
 def test_an_empty_cluster_says_what_is_not_seen() -> None:

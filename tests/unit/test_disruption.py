@@ -385,7 +385,7 @@ def follow(fake: FakeNodes, node: FakeNode) -> Callable[[], None]:
 def test_the_api_server_is_away_meanwhile(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
     proof = make().perform(Disruption.API_SERVER, "", follow(fake, control_plane))
     assert (control_plane.says("api"), control_plane.marked, control_plane.says("switch")) == ("S", {}, "")
-    assert "all processes on awere stopped, and a request got no answer" in proof.words
+    assert "all processes on a were stopped, and a request got no answer" in proof.words
     assert "requests was answered meanwhile; it answers" in proof.words
 
 

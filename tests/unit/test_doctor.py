@@ -264,7 +264,7 @@ def test_what_earlier_runs_left_is_told_with_the_command(monkeypatch: pytest.Mon
     assert "esipp clean --context home --run 0101-000000-aaaa" in said
     check = the(report, "leftovers")
     assert check.grade is Grade.WARN
-    assert check.sentence.startswith("1 of earlier runs")
+    assert check.sentence.startswith("1 from earlier runs")
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_of_many_nodes_it_says_how_many_would_carry_an_agent(monkeypatch: pytest
     assert "20 of 300 would run an agent, --sample-nodes 20: nodes with a role" in the(report, "nodes").sentence
     assert "at random by --seed 7" in the(report, "nodes").sentence
     assert "(20 of them agents, for 300 nodes)" in text(report)
-    assert "as with 10 agents; nobody measured how much longer more agents take" in text(report)
+    assert "estimated for 10 agents; the effect of more agents was not measured" in text(report)
     assert "--sample-nodes 20" in report.command
     few = examined(monkeypatch, Asked())
     assert "agent" not in the(few, "nodes").sentence

@@ -142,7 +142,7 @@ def test_what_nodes_do_not_tell_of_may_be_there() -> None:
     whole = with_images(node("a", 1), IMAGE)
     many = with_images(node("b", 2), *(f"other:{number}" for number in range(nodes.MOST_IMAGES)))
     check = of_image(IMAGE, [whole, many])
-    assert "not told of by 1 of 2 nodes (b); nodes report only their 50 largest" in check.sentence
+    assert "1 of 2 nodes do not report example.com/echo:1 (b); nodes report only their 50 largest" in check.sentence
     assert "50 largest" not in of_image(IMAGE, [whole, node("b", 2)]).sentence
     assert "nobody can pull from localhost" in of_image("localhost/esipp/echo:1", [whole]).hint
 
@@ -166,7 +166,7 @@ def test_rights_that_a_run_does_without_cost_checks_or_facts() -> None:
     (status,) = [right for right in surroundings.OPTIONAL if right.resource == "services/status"]
     count = sum("rights.services-status" in check.features for check in CHECKS)
     assert f"{count} checks are unsupported" in surroundings.of_welcome([status], CHECKS).sentence
-    assert "less explains a failure" in surroundings.of_welcome(WELCOME[:1], CHECKS).sentence
+    assert "explain failures in less detail" in surroundings.of_welcome(WELCOME[:1], CHECKS).sentence
     assert surroundings.of_welcome([], CHECKS).grade is Grade.OK
 
 

@@ -49,7 +49,7 @@ def test_profiles_count_every_check_once(tmp_path: Path) -> None:
 def test_what_the_suites_measured_is_told_in_numbers(tmp_path: Path) -> None:
     found = told(render(made(tmp_path, more=measured)))
     other, default = found["convergence"]["balancers"]
-    assert (other["name"], other["obstacle"]) == ("other", "it does not exist")
+    assert (other["name"], other["obstacle"]) == ("other", "it is not there")
     assert default["bound"] == {"seconds": 3.0, "rests_on": "as the balancer tells"}
     assert default["moves"] == {"up": 2, "down": 1}
     assert default["losses"]["IPv4"]["reset"] == 4  # a pod that goes elsewhere is two changes over one window

@@ -76,7 +76,7 @@ def test_as_many_load_balancers_as_a_run_makes() -> None:
 def test_the_many_services_are_counted_where_their_checks_are_asked() -> None:
     made = of("metallb-l2", families=BOTH).made
     assert (made.passing, made.passing_unserved, made.passing_ports) == (200, 50, 200)
-    assert "for a while 200 more Services, 50 of a class without a controller (200 node ports)" in text(
+    assert "temporarily 200 more Services, 50 of a class without a controller (200 node ports)" in text(
         of("metallb-l2")
     )
     for less in (
@@ -237,7 +237,7 @@ def test_the_time_follows_from_what_is_told() -> None:
 
 def test_what_stays_if_it_is_killed_and_what_removes_it() -> None:
     said = text(of("gke-legacy"))
-    assert "if killed namespace esipp-RUN and everything in it remain; so" in said
+    assert "if killed namespace esipp-RUN and everything in it remain, so that" in said
     assert "go on to cost: esipp clean --context NAME removes it" in said
     assert "watchdog" not in said
     assert "watchdog" in text(of("gke-legacy", disruptive=True))
@@ -306,7 +306,7 @@ def test_of_a_large_cluster_the_agents_are_told_and_bounded() -> None:
     assert large.made.pods - small.made.pods == DEFAULT_NODES - 4
     assert "of them agents" not in text(small)
     assert "agents 4; each needs one kubectl process here" in text(small)
-    assert "every node that may carry pods has one" in text(small)
+    assert "on every node that can run pods" in text(small)
     assert f"{large.made.pods} pods (10 of them agents, for 301 nodes)" in text(large)
     assert "6 of the 297 others at random by a new --seed that the report tells (--sample-nodes 10)" in text(large)
 

@@ -258,7 +258,7 @@ def test_that_an_external_ip_is_dialled_is_told() -> None:
     assert found["family.ipv4"].present
     assert (
         found["family.ipv4"].why
-        == f"node {NODES[0]} has no InternalIP; esipp dials its ExternalIP 192.0.2.1 is dialled"
+        == f"node {NODES[0]} has no InternalIP; esipp dials its ExternalIP 192.0.2.1"
     )
     assert "has no IPv6 InternalIP" in found["family.ipv6"].why
 
@@ -266,5 +266,5 @@ def test_that_an_external_ip_is_dialled_is_told() -> None:
 def test_what_is_missing_is_told_in_a_sentence() -> None:
     two = dict.fromkeys(ROLES, NODES[0]) | {Role.BARE_NODE: NODES[1]}
     found = _features(topology().nodes, two, {"IPv4"})
-    assert found["nodes.three"].why.startswith("only two nodes can run pods: these checks need a third one")
+    assert found["nodes.three"].why.startswith("only two nodes can run pods; these checks need a third node")
     assert found["nodes.excluded"].why.startswith("there is no such node besides those that play another part")

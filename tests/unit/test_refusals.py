@@ -57,7 +57,7 @@ def test_what_each_pod_asks_for_is_what_it_is_given() -> None:
         for container in pod["spec"]["containers"]:
             asked, most = container["resources"]["requests"], container["resources"]["limits"]
             assert asked["cpu"] == (TIMED_CPU if MOVES_LABEL in pod["metadata"]["labels"] else CPU)
-            assert EACH.startswith(f"{CPU} of CPU ({TIMED_CPU} for timed answers) and {asked['memory']} each")
+            assert EACH.startswith(f"{CPU} of CPU ({TIMED_CPU} for timed answers) and {asked['memory']} of memory each")
             assert EACH.endswith(f"{most['memory']} of memory and none of CPU")
             assert set(most) == {"memory"}
             given.add(asked["cpu"])

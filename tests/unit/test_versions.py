@@ -181,7 +181,7 @@ def test_a_server_without_any_form_is_refused() -> None:
 def test_no_version_is_left_out_by_hand() -> None:
     with pytest.raises(PreflightError, match="cannot leave out a Kubernetes version") as refused:
         left_out(["kubernetes.1.28"], {})
-    assert refused.value.hint.startswith("esipp list --kubernetes 1.28 ")
+    assert refused.value.hint.startswith("'esipp list --kubernetes 1.28' ")
     with pytest.raises(PreflightError, match="no such feature"):
         left_out(["sctp"], {})
     assert left_out(["sctp"], {"sctp": Feature(True, "")})["sctp"].ours
