@@ -99,7 +99,7 @@ WELCOME = (
     *(right for kind in OF_CALICO for right in _rights("list", kind, "crd.projectcalico.org")),
 )
 """Optional rights. Without them, some facts are unknown, DNS checks do not run, and failures have fewer artefacts.
-Other NetworkPolicies in the run's namespace stay in force. Cluster-wide ones explain nothing. The run has no Lease."""
+Other NetworkPolicies stay in force in the run's namespace; cluster-wide ones explain nothing; the run has no Lease."""
 
 
 def of_pull_secret(namespace: str = "", name: str = "") -> tuple[Right, ...]:

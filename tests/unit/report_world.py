@@ -133,7 +133,7 @@ def measured(run: Run) -> None:
     lost = {"used": False, "black_hole": None}
     own = {"seed": 1, "moves": 1, "balancers": ["default"], "spacing": 0.02, "timeout": 0.9}
     run.evidence("convergence", "settings", **own, clock_uncertainty=0.001, packets="")
-    run.evidence("convergence", "obstacle", balancer="other", why="it does not exist")
+    run.evidence("convergence", "obstacle", balancer="other", why="it is not there")
     for up, kind in ((True, "elsewhere"), (False, "elsewhere"), (True, "opened")):
         traffic = {"IPv4": seen | (lost if up else {})}
         run.evidence("convergence", "move", balancer="default", move=kind, up=up, traffic=traffic, **move)

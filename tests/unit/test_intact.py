@@ -45,7 +45,7 @@ def test_pods_that_are_what_they_were_say_nothing() -> None:
             [there("backend", since="t1")],
             "backend",
             "our pod backend on node node-a was temporarily not ready (now ContainersReady since t1, Ready since "
-            "t1; arranged ContainersReady since t0, Ready since t0); its node has been Ready since t0",
+            "t1; at set-up ContainersReady since t0, Ready since t0); its node has been Ready since t0",
         ),
         (
             [there("backend"), there("moves-1", also=[EVICTED])],

@@ -98,7 +98,7 @@ def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_pat
     assert f"  - again: `esipp run --context kind-test --image echo:1 {name}`" in text
     assert "Not selected: 3 core checks." in text
     assert "| `default` | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 6 | 0.40 | 3.00, as" in text
-    assert "| `other` | - | - | - | - | `it does not exist` |" in text
+    assert "| `other` | - | - | - | - | `it is not there` |" in text
     assert text.rstrip().endswith("```sh\nesipp run --context kind-test --image echo:1\n```")
 
 

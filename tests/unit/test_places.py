@@ -183,7 +183,7 @@ def test_a_node_is_not_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     node = next(iter(topology().nodes.values()))
     own = str(next(iter(node.internal.values())))
     monkeypatch.setattr(standing, "look", lambda place: landed(place, own))
-    with pytest.raises(PreflightError, match=f"this machinecannot run an outside client: it is node {node.name}"):
+    with pytest.raises(PreflightError, match=f"this machine, which is node {node.name}"):
         standing.land([MACHINE], topology().nodes.values())
     monkeypatch.setattr(standing, "look", lambda place: landed(place, "192.0.2.77"))
     assert standing.land([MACHINE], topology().nodes.values())[MACHINE].raw

@@ -83,5 +83,5 @@ def test_a_plan_of_one_check_is_told_in_the_singular() -> None:
     for profile in ("metallb-l2", "eks-nlb-instance"):
         said = " ".join(" ".join(as_text(plan(Asked(named(profile), [check])))).split())
         assert "1 load balancer at most" in said
-        assert "so 1 load balancer on to cost" in said
+        assert "so that 1 load balancer may continue to cost money" in said
         assert WRONG.search(said) is None

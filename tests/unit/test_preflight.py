@@ -256,10 +256,7 @@ def test_that_an_external_ip_is_dialled_is_told() -> None:
     nodes = {name: addressed(name, ExternalIP=f"192.0.2.{number}") for number, name in enumerate(NODES, 1)}
     found = _features(nodes, ROLES, {"IPv4"})
     assert found["family.ipv4"].present
-    assert (
-        found["family.ipv4"].why
-        == f"node {NODES[0]} has no InternalIP; esipp dials its ExternalIP 192.0.2.1"
-    )
+    assert found["family.ipv4"].why == f"node {NODES[0]} has no InternalIP; esipp dials its ExternalIP 192.0.2.1"
     assert "has no IPv6 InternalIP" in found["family.ipv6"].why
 
 
