@@ -119,7 +119,7 @@ def test_what_was_so_before_stays_so(what: Disruption, fake: FakeNodes, make: Ma
     fake.nodes["a"]["spec"]["unschedulable"] = True
     fake.nodes["a"]["metadata"]["labels"] |= EXCLUDED
     before = fake.plain()
-    with pytest.raises(RefusedError, match="already .* by someone else"):
+    with pytest.raises(RefusedError, match=r"already .* by someone else"):
         make().perform(what, "a", nothing, selector="app=web")
     assert fake.plain() == before
 

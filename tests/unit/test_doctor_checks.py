@@ -142,9 +142,9 @@ def test_what_nodes_do_not_tell_of_may_be_there() -> None:
     whole = with_images(node("a", 1), IMAGE)
     many = with_images(node("b", 2), *(f"other:{number}" for number in range(nodes.MOST_IMAGES)))
     check = of_image(IMAGE, [whole, many])
-    assert "1 of 2 nodes do not report example.com/echo:1 (b); nodes report only their 50 largest" in check.sentence
+    assert "is not reported by 1 of 2 nodes (b); nodes report only their 50 largest" in check.sentence
     assert "50 largest" not in of_image(IMAGE, [whole, node("b", 2)]).sentence
-    assert "nobody can pull from localhost" in of_image("localhost/esipp/echo:1", [whole]).hint
+    assert "nodes cannot pull from localhost" in of_image("localhost/esipp/echo:1", [whole]).hint
 
 
 # ------------------------------------------------------------ versions

@@ -264,4 +264,4 @@ def test_what_is_missing_is_told_in_a_sentence() -> None:
     two = dict.fromkeys(ROLES, NODES[0]) | {Role.BARE_NODE: NODES[1]}
     found = _features(topology().nodes, two, {"IPv4"})
     assert found["nodes.three"].why.startswith("only two nodes can run pods; these checks need a third node")
-    assert found["nodes.excluded"].why.startswith("there is no such node besides those that play another part")
+    assert found["nodes.excluded"].why.startswith("no node without another role has the label")

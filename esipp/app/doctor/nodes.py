@@ -104,7 +104,7 @@ def of_image(reference: str, raw: Sequence[Json], nodes: Mapping[str, Node], sec
     if not lacking:
         return ok("image", f"{reference} is on all {len(ours)} nodes that may run pods")
     some = f"{', '.join(lacking[:3])}{' ...' if len(lacking) > 3 else ''}"
-    said = f"{len(lacking)} of {counted(len(ours), 'node')} do not report {reference} ({some})"
+    said = f"{reference} is not reported by {len(lacking)} of {counted(len(ours), 'node')} ({some})"
     said += f"; nodes report only their {MOST_IMAGES} largest images" if cut else ""
     if registry_of(reference).partition(":")[0] == NOT_PULLED:
         hint = (
