@@ -55,7 +55,7 @@ def test_a_fit_cluster_is_told_with_what_a_run_would_do(monkeypatch: pytest.Monk
     assert f"{len(report.work.asked)} of {len(CHECKS)} would run" in said
     assert f"at most {report.work.made.balancers} load balancers" in said
     assert "if killed namespace esipp-RUN" in said
-    assert "esipp clean --context home removes it" in said
+    assert "'esipp clean --context home' removes them" in said
     assert f"run it esipp run --context home --outside none --image {IMAGE}" in said
 
 

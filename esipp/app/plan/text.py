@@ -57,7 +57,7 @@ def _agents(made: Plan) -> str:
         return f"{counts}; on every node that can run pods"
     drawn = len(chosen.nodes) - chosen.playing
     seed = "a random --seed, which the report states" if made.seed is None else f"--seed {made.seed}"
-    others = f"{drawn} of the {chosen.fit - chosen.playing} others at random by {seed}"
+    others = f"{drawn} of the {chosen.fit - chosen.playing} others, selected by {seed}"
     return f"{counts}; on the {chosen.playing} nodes with a role, and on {others} (--sample-nodes {made.sample_nodes})"
 
 
