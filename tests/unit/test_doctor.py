@@ -56,7 +56,7 @@ def test_a_fit_cluster_is_told_with_what_a_run_would_do(monkeypatch: pytest.Monk
     assert f"at most {report.work.made.balancers} load balancers" in said
     assert "if killed namespace esipp-RUN" in said
     assert "'esipp clean --context home' removes them" in said
-    assert f"run it esipp run --context home --outside none --image {IMAGE}" in said
+    assert f"command esipp run --context home --outside none --image {IMAGE}" in said
 
 
 def test_what_is_sent_creates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
