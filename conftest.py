@@ -1,4 +1,4 @@
-"""pytest options and hooks, nothing else: the suites below suites/ and our own tests below tests/ share them."""
+"""pytest options and hooks, shared by the suites in suites/ and the unit tests in tests/."""
 
 import signal
 from collections.abc import Generator, Iterator
@@ -35,19 +35,19 @@ pytest_plugins = [
 ]
 
 ONE_PROCESS = PreflightError(
-    "The suites run in one process, which runs their checks in parallel.", "run them without -n, --tx and --dist."
+    "The suites run in one process, which runs their checks in parallel.", "run pytest without -n, --tx and --dist."
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of a run; ``esipp run`` has the same ones."""
+    """Add the options of a run, which are those of ``esipp run``."""
     from esipp.app.options import add_run_options
 
-    add_run_options(parser.getgroup("esipp", "qualifying a cluster"))
+    add_run_options(parser.getgroup("esipp", "qualify a cluster"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the run, if a cluster is named; be ended by SIGTERM and SIGHUP as by Ctrl-C, so that teardown runs."""
+    """Create the run if a cluster is named. SIGTERM and SIGHUP end it as Ctrl-C does, so that teardown runs."""
     prepared = prepared_by(config)
     named = prepared or config.getoption("context") is not None or config.getoption("in_cluster")
     spread = hasattr(config, "workerinput") or getattr(config.option, "tx", None)
@@ -76,13 +76,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _wants_suites(config: pytest.Config) -> bool:
-    """Whether the command line names something in suites/, or a folder that has it."""
+    """Whether the command line names something in suites/, or a folder that contains it."""
     words = [Path(config.invocation_params.dir, word.partition("::")[0]).resolve() for word in config.args]
     return any(path.is_relative_to(SUITES) or SUITES.is_relative_to(path) for path in words)
 
 
 def _check(item: pytest.Item) -> Check | None:
-    """The check of a collected test; our own tests below tests/ have none."""
+    """The check of a collected test; tests in tests/ have none."""
     if not isinstance(item, pytest.Function) or not item.path.is_relative_to(SUITES) or not hasattr(item, "callspec"):
         return None
     given = item.callspec.params.get("check")
@@ -90,20 +90,20 @@ def _check(item: pytest.Item) -> Check | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever the order of the command line, checks run in the catalogue's: what disturbs others is last."""
+    """Sort checks in the order of the catalogue, so that disruptive ones run last."""
     if any(map(_check, items)):
         place = {check.id: number for number, check in enumerate(all_checks())}
         items.sort(key=lambda item: place[check.id] if (check := _check(item)) else -1)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The selected checks are known: open the ledger."""
+    """Open the ledger, now that the selected checks are known."""
     run = session.config.stash.get(RUN, None)
     checks = [check for check in map(_check, session.items) if check]
     if not checks or session.config.option.collectonly:
         return
     if run is None:
-        raise pytest.UsageError("the suites need --context NAME; nothing is run against a cluster by default")
+        raise pytest.UsageError("the suites need --context NAME; there is no default cluster")
     selected = {check.id for check in checks}
     try:
         run.begin(checks, left_out_of(all_checks(), selected))
@@ -115,7 +115,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]:
-    """No dots beside a display that draws itself; with -v, a line a check stands above it."""
+    """Hide pytest's dots while the live display is on; with -v, each check has a line above the display."""
     category, letter, word = yield
     quiet = display.is_live(config) and config.get_verbosity() <= 0
     return (category, "", "") if quiet else (category, letter, word)
@@ -125,7 +125,7 @@ def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """End the session where the harness failed: the checks that are left would fail the same way."""
+    """End the session if the harness failed: the other checks would fail the same way."""
     report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, EsippError):
         report.longrepr = str(call.excinfo.value)
@@ -137,7 +137,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """After teardown: the exit code follows from the verdicts (docs/architecture.md, law 8)."""
+    """Set the exit code after teardown; it follows from the verdicts (docs/architecture.md, law 8)."""
     try:
         yield
     finally:
@@ -148,12 +148,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Whatever broke off, the terminal is given back."""
+    """Give the terminal back, whatever happened."""
     display.hide(config)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The matrix, the counts, each failure, where the reports are, the last word."""
+    """Print the matrix, the counts, the failures, the paths of the reports and the conclusion."""
     run = config.stash.get(RUN, None)
     if run is None or not run.checks:
         return

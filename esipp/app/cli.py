@@ -1,4 +1,4 @@
-"""The command ``esipp``: run, doctor, plan, list, explain, load-balancers, images, clean, judge, report, summary."""
+"""The command ``esipp`` and its subcommands."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANIN
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_fetch, add_in_cluster
 from esipp.app.load_balancers import add_load_balancers
-from esipp.app.options import settings_of
+from esipp.app.options import KUBECONFIG_HELP, settings_of
 from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
 from esipp.app.session import Prepared
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _ended_by_sigterm(), whatever_becomes_of_stdout() as lost:  # 'esipp summary | head' keeps its exit code
             code = int(options.command(options))
         if lost:
-            print(f"esipp: standard output could not be written: {lost[0]}.", file=sys.stderr)
+            print(f"esipp: cannot write to standard output: {lost[0]}.", file=sys.stderr)
             return code if options.command is _run else code or int(ExitCode.HARNESS)  # a run has its folder
         return code
     except EsippError as error:
@@ -52,15 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("esipp: interrupted", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
-    except Exception:  # Python's own exit code would be 1, and that says something of the cluster
+    except Exception:  # Python's own exit code would be 1, which is a verdict on the cluster
         print(redact(traceback.format_exc()), file=sys.stderr)
-        print("esipp: this is a fault of esipp's own; please report it.", file=sys.stderr)
+        print("esipp: this is a bug in esipp; please report it.", file=sys.stderr)
         return int(ExitCode.HARNESS)
 
 
 @contextlib.contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does; a run has handlers of its own, once it has begun."""
+    """Make SIGTERM end a command as Ctrl-C does. A run installs its own handlers when it begins."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
@@ -76,7 +76,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Usage errors exit with 4, as everywhere in this suite."""
+    """An argument parser whose usage errors exit with code 4."""
 
     def error(self, message: str) -> Any:
         self.print_usage(sys.stderr)
@@ -86,7 +86,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="esipp",
-        description="Qualifies a Kubernetes cluster: does the client's source IP survive where Kubernetes says so?",
+        description="Tests whether a Kubernetes cluster preserves client source IPs where Kubernetes requires it.",
         epilog=OF_A_RUN,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -101,36 +101,37 @@ def _parser() -> argparse.ArgumentParser:
 
     listed = commands.add_parser(
         "list",
-        help="the checks; needs no cluster",
+        help="list the checks; needs no cluster",
         epilog=OF_CHECKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    listed.add_argument("checks", nargs="*", metavar="CHECK", help="ids of checks, or parts of them")
+    listed.add_argument("checks", nargs="*", metavar="CHECK", help="id of a check, or a part of one")
     listed.add_argument(
         "--format",
         choices=["text", "json", "markdown"],
         default="text",
-        help="json: one object a check; markdown: docs/cells.md",
+        help="output format (json: one object per check; markdown: docs/cells.md; default: text)",
     )
     listed.add_argument(
         "--kubernetes",
         default=None,
         metavar="VERSION",
-        help="what would be asked of a server of that version (1.5, v1.28.3), and how it would be spoken to",
+        help="list the checks that an API server of this version (1.5, v1.28.3) supports, and the API dialect that "
+        "esipp uses with it",
     )
     listed.add_argument(
-        "--features", action="store_true", help="the features that checks need, and how many checks need each"
+        "--features", action="store_true", help="list the features that checks need, and how many checks need each"
     )
     listed.set_defaults(command=_list)
     add_images(commands)
 
     explaining = commands.add_parser(
         "explain",
-        help="what a check requires, why, and how it is asked; needs no cluster",
+        help="explain what a check requires, why, and how it is tested; needs no cluster",
         epilog=OF_CHECKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    explaining.add_argument("checks", nargs="+", metavar="CHECK", help="ids of checks, or parts of them")
+    explaining.add_argument("checks", nargs="+", metavar="CHECK", help="id of a check, or a part of one")
     explaining.set_defaults(command=_explain)
     add_load_balancers(commands)
     add_plan(commands, select, suite_names())
@@ -138,16 +139,18 @@ def _parser() -> argparse.ArgumentParser:
 
     clean = commands.add_parser(
         "clean",
-        help="undo and remove what killed runs left in a cluster and beside it",
+        help="undo and remove what interrupted runs left in a cluster and on this machine",
         epilog=OF_CLEANING,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     clean.add_argument("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required")
-    clean.add_argument("--kubeconfig", default=None, metavar="FILE")
+    clean.add_argument("--kubeconfig", default=None, metavar="FILE", help=KUBECONFIG_HELP)
     add_in_cluster(clean.add_argument)
-    clean.add_argument("--run", default=None, metavar="ID", help="only this run's; it stands in the namespace's name")
-    clean.add_argument("--force", action="store_true", help="also what belongs to a run that is at work anywhere")
-    clean.add_argument("--dry-run", action="store_true", help="only say what would be undone and removed")
+    clean.add_argument(
+        "--run", default=None, metavar="ID", help="clean up after this run only; its namespace is esipp-ID"
+    )
+    clean.add_argument("--force", action="store_true", help="also remove what belongs to runs that are still active")
+    clean.add_argument("--dry-run", action="store_true", help="only print what would be undone and removed")
     clean.set_defaults(command=_clean)
     _add_judge(commands)
     add_report_commands(commands)
@@ -161,7 +164,7 @@ def _add_judge(commands: Any) -> None:
     """``esipp judge``."""
     judging = commands.add_parser(
         "judge",
-        help="judge a run of the past again, by the checks of today; needs no cluster",
+        help="re-evaluate a recorded run with the current checks; needs no cluster",
         epilog=OF_A_JUDGEMENT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -170,9 +173,10 @@ def _add_judge(commands: Any) -> None:
         "checks",
         nargs="*",
         metavar="CHECK",
-        help="ids of checks, or parts of them (default: those that the run had, and others for which it saw enough)",
+        help="id of a check, or a part of one (default: the checks of the run, and other checks of its suites that it "
+        "recorded enough evidence for)",
     )
-    judging.add_argument("--out", default=None, metavar="DIR", help="write a ledger with the new verdicts there")
+    judging.add_argument("--out", default=None, metavar="DIR", help="write a ledger with the new verdicts to DIR")
     judging.set_defaults(command=_judge)
 
 
@@ -184,10 +188,12 @@ def _judge(options: argparse.Namespace) -> int:
 
 
 def select(patterns: Sequence[str]) -> list[Check]:
-    """The checks whose id is one of the patterns, or contains one where none is that id; all checks for no pattern.
+    """The checks that match the patterns; all checks if there is no pattern.
+
+    A pattern matches the check with exactly that id. If there is none, it matches every check whose id contains it.
 
     Raises:
-        PreflightError: a pattern fits no check.
+        PreflightError: a pattern matches no check.
     """
     checks = all_checks()
     chosen: dict[str, Check] = {}
@@ -196,13 +202,13 @@ def select(patterns: Sequence[str]) -> list[Check]:
             check for check in checks if pattern in check.id
         ]
         if not fitting:
-            raise PreflightError(f"No check's id is or contains '{pattern}'.", "'esipp list' prints them all.")
+            raise PreflightError(f"No check matches '{pattern}'.", "'esipp list' lists all checks.")
         chosen |= {check.id: check for check in fitting}
     return [check for check in checks if not patterns or check.id in chosen]
 
 
 def checks_named(arguments: Sequence[str]) -> list[str]:
-    """The checks that options of ``esipp run`` name.
+    """The checks that a command line of ``esipp run`` names.
 
     Raises:
         SystemExit: there is no such option.
@@ -211,7 +217,7 @@ def checks_named(arguments: Sequence[str]) -> list[str]:
 
 
 def understood(arguments: Sequence[str]) -> argparse.Namespace:
-    """What a command line says, without doing it.
+    """Parse a command line without running it.
 
     Raises:
         SystemExit: there is no such command or option.
@@ -220,10 +226,10 @@ def understood(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def check_run(arguments: Sequence[str]) -> None:
-    """Refuse what ``esipp run`` would refuse of its command line, without a cluster.
+    """Validate a command line of ``esipp run`` without a cluster.
 
     Raises:
-        PreflightError: a value makes no sense, or no check is called so.
+        PreflightError: a value is invalid, or no check matches.
         SystemExit: there is no such option.
     """
     options = understood(["run", *arguments])
@@ -251,9 +257,9 @@ def _qualify(options: argparse.Namespace) -> int:
     check_without_cluster(settings)
     chosen = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
     if not chosen:
-        print(f"esipp: none of these checks is of {' or '.join(options.suite)}", file=sys.stderr)
+        print(f"esipp: none of these checks belongs to {' or '.join(options.suite)}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
-    # A cluster that does not fit is refused here, before there is a run folder.
+    # Preflight refuses an unfit cluster here, before there is a run folder.
     cluster = Cluster(settings.context, settings.kubeconfig, settings.customisation)
     began = time.monotonic()
     findings = examine(cluster, settings, {check.suite for check in chosen})
@@ -275,14 +281,14 @@ def _list(options: argparse.Namespace) -> int:
     checks, version = select(options.checks), options.kubernetes
     if options.features:
         if version is not None or options.format == "markdown":
-            raise PreflightError("--features goes with --format text and json only.", "leave the other options out.")
+            raise PreflightError("--features supports only --format text and json.", "leave out the other options.")
         for line in listing.features_as_json(checks) if options.format == "json" else listing.features_as_text(checks):
             print(line)
         return int(ExitCode.CONFORMANT)
     if options.format == "markdown":
         if version is not None:
             raise PreflightError(
-                "--format markdown is the page of all checks.", "--kubernetes goes with text and json."
+                "--format markdown cannot be combined with --kubernetes.", "use --format text or json."
             )
         print(checks_page(checks), end="")
         return int(ExitCode.CONFORMANT)

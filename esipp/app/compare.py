@@ -1,4 +1,4 @@
-"""``esipp diff`` and ``esipp merge``: their options, and what they do. No cluster is needed."""
+"""``esipp diff`` and ``esipp merge``: compare recorded runs, and combine them in one matrix."""
 
 import argparse
 from pathlib import Path
@@ -11,55 +11,55 @@ from esipp.report.comparing.document import Paper, as_markdown, as_text
 
 FORMATS = ("text", "markdown", "json", "html")
 
-DIFF = """what counts:
-  regressed   pass or a difference that the API allows before; fail, flaky or a known defect now. A core check
-              also if it is unsupported, inconclusive, error or recorded now: what held is not shown any more
-  fixed       the mirror image
-  Whatever else changed is told apart: failures that could not be told before, differences that are known
-  now or no more, checks that are new or gone, checks that show something else under the same verdict, what is
-  not the same beside the checks, and response times, which never decide the exit code.
+DIFF = """classification:
+  regressed   was pass or a difference that the API allows; is now fail, flaky or a known defect. A core check
+              also regresses if it is now unsupported, inconclusive, error or recorded: it no longer shows a pass
+  fixed       the opposite
+  All other changes are listed separately: failures that could not be decided before, differences that are newly
+  known or no longer known, checks that are new or gone, checks with another observation under the same verdict,
+  changes outside the checks, and response times, which never affect the exit code.
 
 exit codes:
   0  no binding check got worse
-  1  a binding check regressed, or fails that could not be told before (--fail-on: which checks are binding)
+  1  a binding check regressed, or fails and could not be decided before (--fail-on sets which checks are binding)
   2  interrupted
-  3  none did, but one of the ledgers is not whole, or says nothing of some of its checks
-  4  wrong usage, or a ledger cannot be read or is of another schema
+  3  no binding check got worse, but a ledger is incomplete or lacks the verdicts of some checks
+  4  wrong usage, or a ledger cannot be read or has another schema
 """
 
-MERGE = """what is told:
-  Checks down, runs across; a column is called by its lane, Kubernetes and proxy mode, and by the run's id where
-  several have the same. Text and Markdown leave out what all runs say the same of and have nothing against,
-  if the matrix is long otherwise; --only-differences and --no-only-differences decide it.
+MERGE = """output:
+  One line per check, one column per run. A column's name is its lane, Kubernetes version and proxy mode, plus the
+  run's id if several columns have the same name. If the matrix is long, text and Markdown omit checks on which all
+  runs agree and that show no problem. --only-differences and --no-only-differences override this.
 
-with --shards the runs are the parts of one run on one cluster: one column, with what a single run would have
-  concluded. Core checks count as left out only if every part left them out. Where parts contradict each other
-  the check is flaky; where one part could not decide it, it is open, unless another saw it fail.
+--shards treats the runs as parts of one run on one cluster: one column, with the conclusion of a single run. A core
+  check counts as left out only if every part left it out. If parts contradict each other, the check is flaky. If
+  one part could not decide a check, it is undecided, unless another part saw it fail.
 
-exit codes, the worst run's in this order:
-  1  not conformant      3  harness failed, undecided, or a ledger is not whole      2  interrupted
-  4  wrong usage, or a ledger cannot be read or is of another schema, or the parts are not of one cluster
+exit codes (of the worst run, in this order):
+  1  not conformant      3  harness failed, undecided, or a ledger is incomplete      2  interrupted
+  4  wrong usage, or a ledger cannot be read or has another schema, or the parts are not from one cluster
   5  no check was selected      0  every run conforms (or is PARTIAL, or its known defects are accepted, as the
      first line says)
 """
 
 
 def add_diff(commands: Any) -> None:
-    """Add ``esipp diff`` to the commands."""
+    """Add ``esipp diff`` to the parser."""
     diff = commands.add_parser(
         "diff",
-        help="what changed from one run to another; needs no cluster",
+        help="show what changed between two runs; needs no cluster",
         epilog=DIFF,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for name, what in (("old", "OLD"), ("new", "NEW")):
-        diff.add_argument(name, type=Path, metavar=what, help="a run's folder, or its ledger.jsonl")
+        diff.add_argument(name, type=Path, metavar=what, help="folder of a run, or its ledger.jsonl")
     _add_output(diff)
     diff.add_argument(
         "--fail-on",
         choices=[each.value for each in Binding],
         default=Binding.EXTENDED.value,
-        help="which checks bind: core ones, or extended ones, too (default: extended)",
+        help="binding checks: core checks only, or extended checks too (default: extended)",
     )
     diff.set_defaults(command=_diff)
 
@@ -74,21 +74,21 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def add_merge(commands: Any) -> None:
-    """Add ``esipp merge`` to the commands."""
+    """Add ``esipp merge`` to the parser."""
     merging = commands.add_parser(
         "merge",
-        help="several runs in one matrix, a column each; needs no cluster",
+        help="combine several runs in one matrix, one column per run; needs no cluster",
         epilog=MERGE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    merging.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="runs' folders, or their ledger.jsonl")
+    merging.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or its ledger.jsonl")
     _add_output(merging)
     merging.add_argument("--shards", action="store_true", help="the runs are the parts of one run on one cluster")
     merging.add_argument(
         "--only-differences",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="leave out checks of which all runs say the same, if that is nothing bad",
+        help="omit checks on which all runs agree and that show no problem",
     )
     merging.set_defaults(command=_merge)
 
@@ -107,8 +107,10 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 def _add_output(command: Any) -> None:
-    command.add_argument("--format", choices=FORMATS, default="text", help="what is written (default: text)")
-    command.add_argument("--out", type=Path, default=None, metavar="FILE", help="where to (default: standard output)")
+    command.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
+    command.add_argument(
+        "--out", type=Path, default=None, metavar="FILE", help="output file (default: standard output)"
+    )
 
 
 def _write(options: argparse.Namespace, paper: Any, document: Any) -> None:
@@ -119,8 +121,8 @@ def _write(options: argparse.Namespace, paper: Any, document: Any) -> None:
 
         text = as_html(paper())
     else:
-        told: Paper = paper()
-        text = as_markdown(told) if options.format == "markdown" else as_text(told)
+        page: Paper = paper()
+        text = as_markdown(page) if options.format == "markdown" else as_text(page)
     if options.out is None:
         print(text, end="")
         return
@@ -130,5 +132,5 @@ def _write(options: argparse.Namespace, paper: Any, document: Any) -> None:
         written(options.out, text)
     except OSError as broken:
         raise PreflightError(
-            f"{options.out} cannot be written: {broken.strerror}.", "name a file in a folder that is there."
+            f"Cannot write to {options.out}: {broken.strerror}.", "name a file in an existing folder."
         ) from None

@@ -1,4 +1,4 @@
-"""The options about what a run creates: read, and refused in a sentence where the API server would refuse them."""
+"""Options that customise the objects of a run. They are validated as the API server would validate them."""
 
 import argparse
 from collections.abc import Callable, Iterable
@@ -14,95 +14,96 @@ from esipp.testbed.manifests import PRIVILEGED, SECURITY_LEVEL
 ANNOTATION = "--annotation"
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-"""Of taints (``v1.TaintEffect``)."""
+"""Effects of taints (``v1.TaintEffect``)."""
 
 SERVERS_OWN = "kubernetes.io/metadata.name"
 NAMESPACES_ONLY = "pod-security.kubernetes.io/"
 CHANGES_SERVICES = "service.kubernetes.io/"
-"""Labels that take a Service away from kube-proxy, or make it headless: not the Services that checks are about."""
+"""Prefix of labels that take a Service away from kube-proxy or make it headless; no check is about such Services."""
 
 DEPLOYMENTS = "pod-template-hash"
 NODE_STATES = "node.kubernetes.io/"
-"""Taints that say how a node is: a pod that bears them would run where checks want none."""
+"""Prefix of taints that state a node's condition. A pod that tolerates them would run where checks expect none."""
 
 
 def add_deploying_options(add: Callable[..., Any]) -> None:
-    """The options, for argparse and pytest alike."""
+    """Add the options to an argparse parser or a pytest option group."""
     add(
         "--label",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="on everything that is created in the cluster, the namespace included; repeatable",
+        help="label for every object that the run creates in the cluster, including the namespace; repeatable",
     )
     add(
         ANNOTATION,
         action="append",
         default=[],
         metavar="[pod:|namespace:]KEY=VALUE",
-        help="on Services that the cluster's own load balancer serves (what a cloud wants there: internal, subnet, "
-        "type), or on pods, or on the namespace; repeatable",
+        help="annotation for Services of the cluster's own load balancer (such as a cloud's internal, subnet or type), "
+        "for pods, or for the namespace; repeatable",
     )
     add(
         "--internal",
         action="store_true",
-        help="have the cluster's own load balancers made internal, by the annotation that the profile of --provider "
-        "names ('esipp load-balancers NAME' shows it)",
+        help="make the cluster's own load balancers internal, with the annotation from the profile of --provider "
+        "('esipp load-balancers NAME' shows it)",
     )
     add(
         "--namespace-labels",
         action="append",
         default=[],
         metavar="KEY=VALUE[,…]",
-        help="on the run's namespace only, such as istio-injection=disabled; repeatable",
+        help="label for the run's namespace only, such as istio-injection=disabled; repeatable",
     )
     add(
         "--image-registry",
         default="",
         metavar="HOST[:PORT][/PATH]",
-        help="take all images from there: 'esipp images --registry HOST' names them (without --image: this version's)",
+        help="pull all images from this registry; 'esipp images --registry HOST' lists them (without --image: the "
+        "image of this version)",
     )
     add(
         "--node-selector",
         action="append",
         default=[],
         metavar="KEY=VALUE[,…]",
-        help="only nodes with these labels take part; repeatable",
+        help="use only nodes with these labels; repeatable",
     )
     add(
         "--toleration",
         action="append",
         default=[],
         metavar="KEY[=VALUE][:EFFECT]",
-        help="nodes with this taint take part, too; repeatable",
+        help="also use nodes with this taint; repeatable",
     )
     add(
         "--image-pull-secret",
         default="",
         metavar="NAMESPACE/NAME|file:PATH",
-        help="what images are pulled with: a Secret that is copied into the run's namespace, or made there of a docker "
-        "config file; goes with the namespace, and only its name is ever told",
+        help="pull secret for the images: an existing Secret that esipp copies into the run's namespace, or a docker "
+        "config file that it creates one from; it is deleted with the namespace, and reports contain only its name",
     )
 
 
 def read_customisation(options: argparse.Namespace) -> Customisation:
-    """What the options say.
+    """Read the customisation from the options.
 
     Raises:
-        PreflightError: a value makes no sense to Kubernetes, is the suite's own, or what a check is about.
+        PreflightError: a value is invalid in Kubernetes, reserved by esipp, or what a check is about.
     """
     labels = _pairs("--label", options.label)
     namespace_labels = _pairs("--namespace-labels", _split(options.namespace_labels))
     for key, _ in labels:
         _refuse_label("--label", key)
         if key.startswith(NAMESPACES_ONLY):
-            raise PreflightError(f"--label: {key} is for namespaces.", f"--namespace-labels {key}=…")
+            raise PreflightError(f"--label: {key} applies to namespaces only.", f"use --namespace-labels {key}=….")
     for key, value in namespace_labels:
         _refuse_label("--namespace-labels", key)
         if key == SECURITY_LEVEL and value != PRIVILEGED:
             raise PreflightError(
-                f"--namespace-labels: a namespace that enforces {value} takes no pods on the host network.",
-                "--without host-network makes it a restricted one.",
+                f"--namespace-labels: a namespace that enforces {value} admits no pods on the host network.",
+                "--without host-network makes the namespace a restricted one.",
             )
     return Customisation(
         labels,
@@ -115,25 +116,25 @@ def read_customisation(options: argparse.Namespace) -> Customisation:
 
 
 def read_image(options: argparse.Namespace) -> str:
-    """The echo image's reference, at the registry that was named; there it is this version's, where no other is.
+    """The echo image's reference, at the given registry if there is one (there, the default is this version's image).
 
     Raises:
-        PreflightError: it is no registry.
+        PreflightError: the registry is invalid.
     """
     image, registry = str(options.image), str(options.image_registry)
     return at_registry(image or this_version(), check_registry(registry)) if registry else image
 
 
 def _split(words: Iterable[str]) -> list[str]:
-    """Several pairs in a word, with commas between them; labels have none in them."""
+    """Split comma-separated pairs. Labels contain no commas."""
     return [each for word in words for each in word.split(",")]
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise PreflightError(f"{option}: '{text}' has no value.", f"{option} KEY=VALUE; the value may be empty.")
-    check_key(option, key.lower() if option == ANNOTATION else key)  # as the API server folds those
+        raise PreflightError(f"{option}: '{text}' has no value.", f"use {option} KEY=VALUE; the value may be empty.")
+    check_key(option, key.lower() if option == ANNOTATION else key)  # the API server lowers these too
     return key, value
 
 
@@ -144,18 +145,18 @@ def _pairs(option: str, words: Iterable[str]) -> Pairs:
         key, value = _pair(option, word)
         check_value(option, key, value)
         if found.setdefault(key, value) != value:
-            raise PreflightError(f"{option} gives {key} twice, with different values.", "one of them.")
+            raise PreflightError(f"{option} sets {key} twice, to different values.", "use one of them.")
     return tuple(found.items())
 
 
 def _refuse_label(option: str, key: str) -> None:
-    """Make sure that a label changes nothing of what checks are about.
+    """Refuse a label that would change what checks test.
 
     Raises:
-        PreflightError: it does.
+        PreflightError: the label is reserved.
     """
     if key in (SERVERS_OWN, DEPLOYMENTS) or key.startswith(CHANGES_SERVICES):
-        raise PreflightError(f"{option}: {key} is Kubernetes' own, and not a user's to set.", "choose another key.")
+        raise PreflightError(f"{option}: {key} is reserved by Kubernetes.", "choose another key.")
     if check := given_by_checks("labels").get(key):
         raise PreflightError(f"{option}: the check {check} sets the label {key} itself.", "choose another key.")
 
@@ -167,48 +168,50 @@ def _annotations(words: Iterable[str]) -> tuple[Annotation, ...]:
         on = On(where) if colon and where in (On.POD.value, On.NAMESPACE.value) else On.SERVICE
         key, value = _pair(ANNOTATION, rest if on is not On.SERVICE else word)
         if found.setdefault((on, key), made := Annotation(on, key, value)) != made:
-            raise PreflightError(f"{ANNOTATION} gives {key} twice, with different values.", "one of them.")
+            raise PreflightError(f"{ANNOTATION} sets {key} twice, to different values.", "use one of them.")
         if on is On.SERVICE and (check := given_by_checks("annotations").get(key)):
             raise PreflightError(
                 f"{ANNOTATION}: the check {check} sets {key} itself.",
-                "--source-ranges limits who may use VIPs; the annotations of old are inert.",
+                "--source-ranges limits who may use the VIPs; the old annotations have no effect.",
             )
     size = sum(len(f"{each.key}{each.value}".encode()) for each in found.values())
     if size > MOST_ANNOTATIONS:
         raise PreflightError(
-            f"{ANNOTATION}: {size} bytes are more than an object may have.", f"{MOST_ANNOTATIONS} at most."
+            f"{ANNOTATION}: {size} bytes are more than an object may have.", f"use at most {MOST_ANNOTATIONS}."
         )
     return tuple(found.values())
 
 
 def _toleration(text: str) -> Toleration:
-    """A toleration as ``kubectl taint`` writes taints; without a value it is of every one, without effect of each."""
+    """A toleration in the syntax of ``kubectl taint``. Without a value or an effect it matches all of them."""
     rest, colon, effect = text.partition(":")
     key, equals, value = rest.partition("=")
     check_key("--toleration", key)
     check_value("--toleration", key, value)
     if colon and effect not in EFFECTS:
-        raise PreflightError(f"--toleration {text}: '{effect}' is no effect of a taint.", f"{', '.join(EFFECTS)}.")
+        raise PreflightError(
+            f"--toleration {text}: '{effect}' is not a taint effect.", f"use one of {', '.join(EFFECTS)}."
+        )
     if key.startswith(NODE_STATES):
         raise PreflightError(
-            f"--toleration: {key} says that a node is cordoned, or not well; such nodes take no part.",
-            "uncordon the node, or leave it out.",
+            f"--toleration: {key} marks a node as cordoned or unhealthy; esipp does not use such nodes.",
+            "uncordon the node, or leave out the toleration.",
         )
     return Toleration(key, value if equals else None, effect)
 
 
 def _source(text: str) -> str:
-    """Where the secret comes from, as the user says it; or nothing.
+    """The source of the pull secret as the user gives it; empty if there is none.
 
     Raises:
-        PreflightError: it is neither an object's name nor a file's.
+        PreflightError: it is neither a Secret's name nor a file.
     """
     if not text or (text.startswith(FILE) and len(text) > len(FILE)):
         return text
     namespace, _, name = text.partition("/")
     if not (is_subdomain(namespace) and "." not in namespace and is_subdomain(name)):
         raise PreflightError(
-            f"--image-pull-secret: '{text}' names no Secret.",
-            "NAMESPACE/NAME of a Secret in the cluster, or file: and the path of a docker config file.",
+            f"--image-pull-secret: '{text}' does not name a Secret.",
+            "use NAMESPACE/NAME of a Secret in the cluster, or file:PATH of a docker config file.",
         )
     return text

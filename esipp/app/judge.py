@@ -1,4 +1,4 @@
-"""``esipp judge RUN``: what the checks of today say of what was seen then, and what of it is new."""
+"""``esipp judge RUN``: re-evaluates a recorded run with the current checks, and reports what changed."""
 
 import time
 from collections import Counter
@@ -20,35 +20,35 @@ from esipp.ledger.recorded_run import Past, read_past, records
 from esipp.ledger.rejudging import Bench
 
 MOST_NAMED = 5
-"""Checks that are named of those that cannot be judged for one reason."""
+"""The maximum number of checks to name for each reason that they cannot be judged."""
 
 
 class Change(StrEnum):
-    """What became of a check since the run.
+    """How a check changed since the run.
 
-    ``new`` is one that the run did not have; ``gone`` is one that there is no more. ``first`` is one that the run had
-    and was killed before it judged it.
+    The run did not have a ``new`` check. A ``gone`` check no longer exists. A ``first`` check was part of the run, but
+    the run was killed before it judged the check.
     """
 
     SAME = "same"
-    WORDS = "same verdict, told otherwise"
+    WORDS = "same verdict, other text"
     OTHER = "other verdict"
     FIRST = "judged for the first time"
     NEW = "new"
     GONE = "gone"
-    NOT_JUDGED = "not to be judged"
+    NOT_JUDGED = "not judged"
 
 
 @dataclass
 class Again:
-    """A run, judged again.
+    """A re-evaluated run.
 
     Args:
         past: the run.
-        checks: those of today that were judged; ``verdicts``: what was said of each, by id.
-        left_out: core checks of today that were not judged.
-        changes: what became of each check, those that are gone included, by id.
-        lacking: of checks that could not be judged, or not any more, why.
+        checks: the current checks that were judged; ``verdicts`` are their verdicts, by id.
+        left_out: the number of current core checks that were not judged.
+        changes: how each check changed, including checks that are gone, by id.
+        lacking: why checks could not be judged, by id.
     """
 
     past: Past
@@ -60,7 +60,7 @@ class Again:
 
     @property
     def conclusion(self) -> Conclusion:
-        """The last word on the new verdicts; what went wrong with the run itself goes on being wrong."""
+        """The conclusion of the new verdicts; problems of the run itself remain."""
         header, end = self.past.run.header, self.past.run.end
         fail_on, accepted = Binding(header["fail_on"]), bool(header["accept_known_defects"])
         said = conclude(self.verdicts.values(), self.left_out, fail_on, accept_known_defects=accepted)
@@ -76,14 +76,14 @@ class Again:
 
 
 def judge_again(past: Past, checks: Sequence[Check], named: Collection[str] = ()) -> Again:
-    """Judge a run by the checks of today.
+    """Re-evaluate a run with the current checks.
 
     Args:
         past: the run.
-        checks: all checks of today.
-        named: the ids of those that are to be judged; with none, those that the run had, and those of its suites for
-            which it kept all that is needed. A check that the run had, or that is named, is always judged; for want of
-            what must be seen it is inconclusive. A core check that is not judged counts as left out.
+        checks: all current checks.
+        named: ids of the checks to judge. Without ids, these are the checks of the run, and other checks of its suites
+            that it recorded enough evidence for. A check that the run had, or that is named, is always judged; without
+            enough evidence it is inconclusive. A core check that is not judged counts as left out.
     """
     bench, made = Bench(past, checks), Again(past)
     then, suites = {check.id for check in past.run.checks}, {check.suite for check in past.run.checks}
@@ -117,12 +117,12 @@ def _compared(then: Verdict | None, now: Verdict) -> Change:
     return Change.SAME if then.as_json() == now.as_json() else Change.WORDS
 
 
-# ------------------------------------------------------------------------------------------------------------- told
-def tell(again: Again) -> Iterator[str]:
-    """Line by line: what changed, check by check; how many checks of each kind; the last word."""
+# ---------------------------------------------------------------------------------------------------------- reported
+def report(again: Again) -> Iterator[str]:
+    """The report, line by line: what changed for each check, the counts, and the conclusion."""
     header = again.past.run.header
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(header["at"]))
-    yield f"run {header['run']} of {when}, by esipp {header['suite']}; judged again by esipp {__version__}"
+    yield f"run {header['run']} of {when}, by esipp {header['suite']}; re-evaluated by esipp {__version__}"
     then = again.past.run.verdicts
     for identity, change in again.changes.items():
         if change is Change.OTHER:
@@ -132,12 +132,12 @@ def tell(again: Again) -> Iterator[str]:
         elif change is Change.GONE:
             yield f"gone: {identity}, which was {then[identity].status.value if identity in then else 'not judged'}"
         elif change is Change.WORDS:
-            yield f"{then[identity].status.value} as before, told otherwise: {_differing(then[identity], again)}"
+            yield f"{then[identity].status.value} as before, other text: {_differing(then[identity], again)}"
     for change in (Change.NEW, Change.FIRST):
         added = [again.verdicts[name] for name, found in again.changes.items() if found is change]
         unsupported = {each.check_id: each.reason for each in added if each.status is Status.UNSUPPORTED}
         yield from _by_reason(f"{change.value} and unsupported,", unsupported)
-    yield from _by_reason("not to be judged, as", again.lacking)
+    yield from _by_reason("not judged, because", again.lacking)
     counted = Counter(again.changes.values())
     parts = ", ".join(f"{counted[each]} {each.value}" for each in Change if counted[each] or each is Change.SAME)
     yield f"{many(sum(counted.values()), 'check')}: {parts}"
@@ -151,39 +151,39 @@ def _words(verdict: Verdict) -> str:
 
 
 def _differing(then: Verdict, again: Again) -> str:
-    """What of a verdict is told otherwise."""
+    """The fields of a verdict that changed."""
     now = again.verdicts[then.check_id].as_json()
-    told = [f"{name} {now[name]!r}, was {was!r}" for name, was in then.as_json().items() if now[name] != was]
-    return f"{then.check_id}: {'; '.join(told)}"
+    changed = [f"{name} {now[name]!r}, was {was!r}" for name, was in then.as_json().items() if now[name] != was]
+    return f"{then.check_id}: {'; '.join(changed)}"
 
 
 UNDIALLED = " was not dialled"
-"""How the reason ends where one path is missing: checks are told together, whichever path it is."""
+"""The end of the reason if a path is missing. Such checks are grouped, whichever path it is."""
 
 
 def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
-    """Checks and why, reason by reason."""
+    """The checks of each reason, one line per reason."""
     by_reason: dict[str, list[str]] = {}
     for identity, why in reasons.items():
-        what_lacks = "a path of theirs was not dialled" if why.endswith(UNDIALLED) else why
+        what_lacks = "the run did not dial one of their paths" if why.endswith(UNDIALLED) else why
         by_reason.setdefault(what_lacks, []).append(identity)
     for why, checks in by_reason.items():
-        told = ", ".join(checks[:MOST_NAMED]) + (
+        named = ", ".join(checks[:MOST_NAMED]) + (
             f" and {len(checks) - MOST_NAMED} more" if len(checks) > MOST_NAMED else ""
         )
-        yield f"{what} {why}: {told}"
+        yield f"{what} {why}: {named}"
 
 
 # ---------------------------------------------------------------------------------------------------------- written
-KEPT_ANEW = ("header", "verdict", "end")
-"""Records that are written anew; all others are what was seen, and are copied."""
+WRITTEN_ANEW = ("header", "verdict", "end")
+"""Records that are written anew. All others are evidence and are copied."""
 
 
 def write_again(again: Again, folder: Path) -> Path:
     """Write a ledger of the run with the new verdicts.
 
     Raises:
-        PreflightError: there is one already, or the folder cannot be written.
+        PreflightError: there is a ledger already, or the folder is not writable.
         HarnessError: the disk is full.
     """
     past = again.past
@@ -196,10 +196,10 @@ def write_again(again: Again, folder: Path) -> Path:
         "judged_again": {"at": round(time.time(), 6), "run": header["run"], "suite": header["suite"]},
     }
     ledger.write("header", **header)
-    for told in records(past.ledger):
-        kind = told.pop("record")
-        if kind not in KEPT_ANEW:
-            ledger.write(kind, **told)
+    for record in records(past.ledger):
+        kind = record.pop("record")
+        if kind not in WRITTEN_ANEW:
+            ledger.write(kind, **record)
     for verdict in again.verdicts.values():
         ledger.write("verdict", **verdict.as_json())
     said, end = again.conclusion, past.run.end or {}
@@ -215,13 +215,13 @@ def write_again(again: Again, folder: Path) -> Path:
 
 
 def command(path: Path, checks: Sequence[Check], named: Collection[str], out: Path | None) -> int:
-    """The command: judge, tell, write; returns the exit code.
+    """Re-evaluate a run, print the report, write the new ledger, and return the exit code.
 
     Raises:
-        PreflightError: the ledger cannot be read, or ``out`` not be written.
+        PreflightError: the ledger cannot be read, or ``out`` is not writable.
     """
     again = judge_again(read_past(path), checks, named)
-    for line in tell(again):
+    for line in report(again):
         print(line)
     if out is not None:
         print(f"ledger: {write_again(again, out)}")

@@ -1,4 +1,4 @@
-"""What ``esipp list`` prints: the checks, or those of them that a server of some age would be asked."""
+"""The output of ``esipp list``: the checks, or those that an API server of a given version supports."""
 
 import json
 from collections import Counter
@@ -14,42 +14,42 @@ from esipp.ledger.conclusion import LEVELS
 
 
 def as_text(checks: Sequence[Check]) -> Iterator[str]:
-    """A line a check."""
+    """One line per check."""
     for check in checks:
         yield f"{check.level.value:<9}{check.id:<75} {check.expected}"
 
 
 def as_json(checks: Sequence[Check]) -> Iterator[str]:
-    """A JSON object a check."""
+    """One JSON object per check."""
     for check in checks:
         yield json.dumps(check.as_json())
 
 
 def features_as_text(checks: Sequence[Check]) -> Iterator[str]:
-    """A line a feature: how many checks need it, of each level."""
+    """One line per feature: how many checks of each level need it."""
     for name, found in counts(checks).items():
-        told = ", ".join(f"{found[level]} {LEVELS[level]}" for level in Level if found[level])
-        yield f"{name:<44} {counted(found.total(), 'check')}" + (f": {told}" if told else "")
+        by_level = ", ".join(f"{found[level]} {LEVELS[level]}" for level in Level if found[level])
+        yield f"{name:<44} {counted(found.total(), 'check')}" + (f": {by_level}" if by_level else "")
 
 
 def features_as_json(checks: Sequence[Check]) -> Iterator[str]:
-    """A JSON object a feature."""
+    """One JSON object per feature."""
     for name, found in counts(checks).items():
         yield json.dumps({"feature": name, "rows": {level.value: found[level] for level in Level if found[level]}})
 
 
 def text_for(version: str, checks: Sequence[Check]) -> Iterator[str]:
-    """The checks that a server of a version would be asked, after how it is spoken to; at last what the others need.
+    """The API dialect, the checks that a server of a version supports, and what the other checks need.
 
     Raises:
-        PreflightError: it is no version, or too old for any check.
+        PreflightError: it is not a version, or too old for any check.
     """
-    name, dialect, lacking = _asked(version, checks)
-    asked = [check for check in checks if check.id not in lacking]
-    yield f"Kubernetes {name}, spoken to in {dialect.name}: {len(asked)} of {len(checks)} checks can be asked"
+    name, dialect, lacking = _for_version(version, checks)
+    supported = [check for check in checks if check.id not in lacking]
+    yield f"Kubernetes {name}, API dialect {dialect.name}: {len(supported)} of {len(checks)} checks can run"
     yield from (f"  {remark}" for remark in dialect.remarks)
     yield ""
-    yield from as_text(asked)
+    yield from as_text(supported)
     if lacking:
         counts = Counter((check.since, check.since_why) for check in checks if check.id in lacking)
         yield from ("", f"{counted(len(lacking), 'check')} would be unsupported:")
@@ -60,22 +60,22 @@ def text_for(version: str, checks: Sequence[Check]) -> Iterator[str]:
 
 
 def json_for(version: str, checks: Sequence[Check]) -> Iterator[str]:
-    """All checks, with the dialect, and why a server of a version would not be asked one (null where it would).
+    """All checks, with the API dialect, and why a server of a version does not support a check (null if it does).
 
     Raises:
-        PreflightError: it is no version, or too old for any check.
+        PreflightError: it is not a version, or too old for any check.
     """
-    name, dialect, lacking = _asked(version, checks)
+    name, dialect, lacking = _for_version(version, checks)
     for check in checks:
-        told = {"kubernetes": name, "dialect": dialect.name, "unsupported": lacking.get(check.id)}
-        yield json.dumps(check.as_json() | told)
+        support = {"kubernetes": name, "dialect": dialect.name, "unsupported": lacking.get(check.id)}
+        yield json.dumps(check.as_json() | support)
 
 
-def _asked(version: str, checks: Sequence[Check]) -> tuple[str, Dialect, dict[str, str]]:
-    """The version as it is told, the dialect, and for checks that are not asked, why."""
+def _for_version(version: str, checks: Sequence[Check]) -> tuple[str, Dialect, dict[str, str]]:
+    """The version's name, its API dialect, and the reason for each check that it does not support."""
     number = asked_version(version)
     name = version.removeprefix("v")
-    features = version_features(version, checks)  # what checks need besides, only a cluster can say
+    features = version_features(version, checks)  # the other features depend on the cluster
     lacking = {}
     for check in checks:
         missing = {each: features[each] for each in check.features if each in features and not features[each].present}

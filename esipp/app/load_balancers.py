@@ -1,4 +1,4 @@
-"""``esipp load-balancers``: the profiles, on a terminal or as docs/load-balancers.md; no cluster is needed."""
+"""``esipp load-balancers``: prints load balancer profiles, for a terminal or as docs/load-balancers.md."""
 
 import argparse
 from typing import Any
@@ -11,16 +11,21 @@ from esipp.loadbalancers.profiles.page import render
 
 
 def add_load_balancers(commands: Any) -> None:
-    """Add the command to the parser's."""
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "load-balancers",
-        help="what is known of the load balancers of clouds and of bare metal; needs no cluster",
+        help="show the profiles of load balancers, in clouds and on bare metal; needs no cluster",
         epilog=OF_LOAD_BALANCERS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="NAME|FILE.toml", help="all that these say (default: a line each)")
     parser.add_argument(
-        "--format", choices=["text", "markdown"], default="text", help="markdown: docs/load-balancers.md"
+        "names", nargs="*", metavar="NAME|FILE.toml", help="show these profiles in full (default: one line each)"
+    )
+    parser.add_argument(
+        "--format",
+        choices=["text", "markdown"],
+        default="text",
+        help="output format (markdown: docs/load-balancers.md; default: text)",
     )
     parser.set_defaults(command=_load_balancers)
 

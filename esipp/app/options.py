@@ -1,4 +1,4 @@
-"""The options of ``esipp run``, for its own command line and pytest's alike, and the settings that they say."""
+"""The options of ``esipp run``, shared with pytest, and the settings they result in."""
 
 import os
 import secrets
@@ -20,44 +20,47 @@ from esipp.loadbalancers.provider_annotations import provided
 from esipp.testbed.sampling import MOST_NODES
 from esipp.testbed.source_ranges import read as read_ranges
 
+KUBECONFIG_HELP = "kubeconfig file (default: $KUBECONFIG, ~/.kube/config)"
+
 MOST_BOUND = 3600.0
-"""Seconds of ``--bound`` at most: with 30 moves of that length a run would take days."""
+"""The largest ``--bound``, in seconds: with 30 endpoint changes of that length a run would take days."""
 
 
 def add_run_options(group: Any) -> None:
-    """The options of a run, for argparse and pytest alike."""
+    """Add the options of a run to an argparse parser or a pytest option group."""
     add = getattr(group, "addoption", None) or group.add_argument
     add("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required, no default")
-    add("--kubeconfig", default=None, metavar="FILE", help="kubeconfig file (default: $KUBECONFIG, ~/.kube/config)")
+    add("--kubeconfig", default=None, metavar="FILE", help=KUBECONFIG_HELP)
     add_in_cluster(add)
     add(
         "--image",
         default=os.environ.get("ESIPP_IMAGE", ""),
         metavar="REFERENCE",
-        help="the echo image as the nodes know it (default: $ESIPP_IMAGE)",
+        help="image of the echo server, as nodes pull it (default: $ESIPP_IMAGE)",
     )
-    add("--lane", default="run", metavar="NAME", help="name of this set-up; it is part of the run folder's name")
-    add("--out", default=None, metavar="DIR", help="the run's folder (default: runs/<time>-<lane>)")
+    add("--lane", default="run", metavar="NAME", help="name of this environment, used in the run folder's name")
+    add("--out", default=None, metavar="DIR", help="folder of the run (default: runs/<time>-<lane>)")
     add(
         "--junit",
         default=None,
         metavar="FILE",
-        help="JUnit XML here too, beside the run's folder: there, and red, whatever happens, also without a cluster",
+        help="also write JUnit XML to FILE; it exists and reports a failure until the run completes, even if there is "
+        "no cluster",
     )
     add(
         "--outside",
         action="append",
         default=None,
         metavar="WHERE",
-        help="where clients outside the cluster stand, in order, with commas or repeated: machine (this one), "
-        "ssh:[USER@]HOST[:PORT], docker:NETWORK; or auto (containers beside kind's nodes, the default), or none",
+        help="where the clients outside the cluster run, in order; comma-separated or repeated: machine (this one), "
+        "ssh:[USER@]HOST[:PORT], docker:NETWORK; or auto (containers on the network of kind's nodes; default), or none",
     )
     add(
         "--provider",
         default="",
         metavar="NAME|FILE.toml",
-        help="which load balancer the cluster has, as docs/load-balancers.md names them, or a profile of your own: how "
-        "long to wait for it, and what to expect (default: what is found)",
+        help="profile of the cluster's load balancer: a name from docs/load-balancers.md, or your own TOML file; it "
+        "sets timeouts and expectations (default: detected)",
     )
     add_bound(add)
     add(
@@ -65,105 +68,104 @@ def add_run_options(group: Any) -> None:
         action="append",
         default=[],
         metavar="FEATURE",
-        help="take a feature as missing, its checks are unsupported (load-balancer, family.ipv6 ...); repeatable",
+        help="treat a feature as missing, so that its checks are unsupported (load-balancer, family.ipv6 ...); "
+        "repeatable",
     )
     add_exclude(add)
-    add(
-        "--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="connections a path gets in the judged window"
-    )
+    add("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="connections per path in the judged window")
     add(
         "--moves",
         type=int,
         default=DEFAULT_MOVES,
         metavar="N",
-        help=f"moves up, and as many down, that each load balancer has to follow (default: {DEFAULT_MOVES})",
+        help="endpoint changes of each kind (first endpoint added to a node, last one removed) that each load balancer "
+        f"must follow (default: {DEFAULT_MOVES})",
     )
     add(
         "--seed",
         type=int,
         default=None,
         metavar="N",
-        help="of everything that is chosen at random: which pod moves when, which nodes carry an agent (default: a new "
-        "one, told in the report)",
+        help="seed of all random choices: which pod changes when, which nodes run an agent (default: random; the "
+        "report states it)",
     )
     add(
         "--sample-nodes",
         type=int,
         default=DEFAULT_NODES,
         metavar="N",
-        help="nodes that carry an agent, at most: those that play a part, and others at random by --seed; the report "
-        f"names them (default: {DEFAULT_NODES})",
+        help="maximum number of nodes that run an agent: the nodes with a role, and others chosen at random by --seed; "
+        f"the report names them (default: {DEFAULT_NODES})",
     )
     add_parallel(add)
     add(
         "--allow-disruptive",
         action="store_true",
-        help="also what others on the cluster would notice: nodes are cordoned, drained of our pods and excluded from "
-        "load balancers for a while, kube-proxy, speakers and kubelets restarted, the API server is away for 30 s",
+        help="also run checks that affect other users of the cluster: they cordon nodes, drain our pods, exclude nodes "
+        "from load balancers for a while, restart kube-proxy, speakers and kubelets, and stop the API server for 30 s",
     )
     add(
         "--redact-cloud-ids",
         action="store_true",
-        help="put pseudonyms for what names a cloud's account: provider, project and subscription ids, nodes' names, "
-        "hosts of load balancers and API server, hosts of --outside ssh: with their public addresses; so the report "
-        "may be published. Other IP addresses are kept, those of this machine too: they are the evidence",
+        help="replace what identifies a cloud account with pseudonyms, so that the report can be published: provider, "
+        "project and subscription ids, node names, hosts of load balancers and of the API server, hosts of --outside "
+        "ssh: and their public addresses. Other IP addresses stay, including this machine's: they are the evidence",
     )
     add(
         "--source-ranges",
         default="auto",
         metavar="WHO",
-        help="who may use the VIPs, by loadBalancerSourceRanges: clients (the run's own), off (everybody), or CIDRs "
-        "with commas between them (default: auto, which is clients, but off where nodes are kind's)",
+        help="clients that may use the VIPs (loadBalancerSourceRanges): clients (those of the run), off (no limit), or "
+        "comma-separated CIDRs (default: auto, which means off on kind and clients elsewhere)",
     )
     add(
         "--implementation",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"what is tested, for the conformance report: {', '.join(FIELDS)}; repeatable",
+        help=f"the tested implementation, for the conformance report: {', '.join(FIELDS)}; repeatable",
     )
     add(
         "--fail-on",
         choices=[each.value for each in Binding],
         default=Binding.EXTENDED.value,
-        help="whose failures make the run fail: core checks, or extended ones, too (default: extended)",
+        help="checks that make the run fail: core checks only, or extended checks too (default: extended)",
     )
     add(
         "--accept-known-defects",
         action="store_true",
-        help="end with exit code 0 where core checks differ only by known defects or findings; the report names them",
+        help="exit with code 0 if core checks differ only by known defects or findings; the report names them",
     )
     add_require(add)
     add_deploying_options(add)
 
 
 def add_bound(add: Any) -> None:
-    """The option that says how fast the cluster's own load balancer has to follow."""
+    """Add the option that sets how fast the cluster's own load balancer must stop using a node."""
     add(
         "--bound",
         type=float,
         default=None,
         metavar="SECONDS",
-        help="how long the cluster's own load balancer may go on losing requests after a node's health check says 503: "
-        "its checks are judged by it, and waits grow with it (default: (N+1) x period of --provider's or the detected "
-        "profile)",
+        help="how long the cluster's own load balancer may lose requests after a node's health check first answers "
+        "503; its checks are judged by this bound, and timeouts grow with it (default: (N+1) x period of the profile)",
     )
 
 
 def add_parallel(add: Any) -> None:
-    """How many load balancers stand at the same time: an option of ``esipp run`` and ``esipp plan`` alike."""
+    """Add the option that limits how many load balancers exist at the same time."""
     add(
         "--parallel-load-balancers",
         type=int,
         default=None,
         metavar="N",
-        help="make so many Services for the cluster's own load balancer at the same time, at most, and ask in batches "
-        "(default: all at once; a ResourceQuota that refuses some makes batches by itself)",
+        help="maximum number of Services that the cluster's own load balancer serves at the same time; the run works "
+        "in batches (default: all at once, or in batches if a ResourceQuota refuses some)",
     )
 
 
 def check_numbers(options: Any) -> None:
-    """What ``esipp run`` and ``esipp plan`` bound alike.
+    """Validate the numbers that ``esipp run`` and ``esipp plan`` share.
 
     Raises:
         PreflightError: a number is out of range.
@@ -172,25 +174,29 @@ def check_numbers(options: Any) -> None:
     for name, least, most in (*bounds, ("parallel-load-balancers", 1, 1000)):
         given = getattr(options, name.replace("-", "_"))
         if given is not None and not least <= given <= most:
-            raise PreflightError(f"--{name} {given} is out of range.", f"{least} to {most}.")
+            raise PreflightError(f"--{name} {given} is out of range.", f"use {least} to {most}.")
     if options.bound is not None and not 0.0 < options.bound <= MOST_BOUND:
-        raise PreflightError(f"--bound {options.bound:g} is out of range.", f"more than 0, at most {MOST_BOUND:.0f} s.")
+        raise PreflightError(
+            f"--bound {options.bound:g} is out of range.", f"use more than 0 and at most {MOST_BOUND:.0f} s."
+        )
 
 
 def settings_of(options: Any) -> Settings:
-    """The settings that parsed options say.
+    """The settings that parsed options result in.
 
     Raises:
-        PreflightError: a value makes no sense.
+        PreflightError: a value is invalid.
     """
     context, kubeconfig = in_pod.named(options.context, options.kubeconfig, options.in_cluster)
     check_numbers(options)
     if not options.lane.replace("-", "").replace(".", "").isalnum():
-        raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
+        raise PreflightError(
+            f"--lane '{options.lane}' cannot be part of a folder name.", "use letters, digits, '-' and '.'."
+        )
     read_ranges(options.source_ranges)
     outside = ",".join(options.outside or [AUTO])
     read_places(outside)
-    told = provider(options.provider) if options.provider else None
+    profile = provider(options.provider) if options.provider else None
     return Settings(
         context=context,
         kubeconfig=kubeconfig,
@@ -211,7 +217,7 @@ def settings_of(options: Any) -> Settings:
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,
-        customisation=provided(read_customisation(options), told, internal=options.internal),
+        customisation=provided(read_customisation(options), profile, internal=options.internal),
         sample_nodes=options.sample_nodes,
         parallel_load_balancers=options.parallel_load_balancers,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,

@@ -1,4 +1,4 @@
-"""``esipp report`` and ``esipp summary``: a recorded run in other forms, from its ledger alone."""
+"""``esipp report`` and ``esipp summary``: reports of a recorded run, made from its ledger alone."""
 
 import argparse
 import os
@@ -16,42 +16,43 @@ from esipp.report.profiles import faults
 ALLURE, ALLURE_FOLDER = "allure", "allure-results"
 
 FOLDERS = {ALLURE: (ALLURE_FOLDER, "results for Allure, a folder of files", "esipp.report.allure.replay")}
-"""Forms that are more than one file: the folder's name, what it is for, the module whose ``write`` fills a folder."""
+"""Formats of more than one file: folder name, purpose, and the module whose ``write`` fills the folder."""
 
 EXIT_CODES = """exit codes:
-  0  the reports are written, whatever they say of the run
+  0  the reports are written, whatever the run's result
   2  interrupted
-  3  a report could not be made, or the ledger is not whole: the reports then say INCOMPLETE
-  4  wrong usage, or there is no ledger that this esipp reads
+  3  a report could not be made, or the ledger is incomplete; the reports then say INCOMPLETE
+  4  wrong usage, or this esipp can read no ledger there
 """
 
-SUMMARY_EXIT_CODES = """exit codes are those of the run, asked again:
-  0  conformant, also with differences that the API allows; PARTIAL, if core checks were left out; or known defects
-     that the run accepted: the last lines say which
-  1  not conformant: a check fails or is flaky, or a core check differs by a known defect or finding
+SUMMARY_EXIT_CODES = """exit codes (those of the run):
+  0  conformant, possibly with differences that the API allows; or PARTIAL, because core checks were left out; or
+     with known defects that the run accepted: the last lines say which
+  1  not conformant: a check fails or is flaky, or a core check has a known defect or finding
   2  the run was interrupted
-  3  the harness failed, too much could not be decided, or the ledger is not whole
-  4  wrong usage, or there is no ledger that this esipp reads; or the cluster was not fit to be asked
+  3  the harness failed, too many checks could not be decided, or the ledger is incomplete
+  4  wrong usage; or this esipp can read no ledger there; or the cluster was not fit for a run
   5  no check was selected
 """
 
 
-def _forms() -> str:
-    """What --help says of each form."""
-    told = {name: (form.file, form.what) for name, form in FORMATS.items()}
-    told |= {name: (f"{folder}/", what) for name, (folder, what, _) in FOLDERS.items()}
-    return "forms:\n" + "\n".join(f"  {name:<12} {file:<17} {what}" for name, (file, what) in told.items()) + "\n\n"
+def _formats() -> str:
+    """The list of formats for ``--help``."""
+    formats = {name: (form.file, form.what) for name, form in FORMATS.items()}
+    formats |= {name: (f"{folder}/", what) for name, (folder, what, _) in FOLDERS.items()}
+    lines = [f"  {name:<12} {file:<17} {what}" for name, (file, what) in formats.items()]
+    return "formats:\n" + "\n".join(lines) + "\n\n"
 
 
 def add_parsers(commands: Any) -> None:
-    """Add both commands to those of ``esipp``."""
+    """Add both commands to the parser."""
     plain = argparse.RawDescriptionHelpFormatter
-    where = "the run's folder, or its ledger ('runs/latest' is the newest)"
+    where = "folder of the run, or its ledger ('runs/latest' is the newest)"
 
     report = commands.add_parser(
         "report",
-        help="write a run's reports again, from its ledger; needs no cluster",
-        epilog=_forms() + EXIT_CODES,
+        help="write the reports of a recorded run again; needs no cluster",
+        epilog=_formats() + EXIT_CODES,
         formatter_class=plain,
     )
     report.add_argument("run", type=Path, metavar="RUN", help=where)
@@ -60,22 +61,22 @@ def add_parsers(commands: Any) -> None:
         action="append",
         default=[],
         choices=[*FORMATS, *FOLDERS],
-        metavar="FORM",
-        help=f"one of the forms below; repeatable (default: all but {ALLURE})",
+        metavar="FORMAT",
+        help=f"one of the formats below; repeatable (default: all except {ALLURE})",
     )
     report.add_argument(
         "--out",
         type=Path,
         default=None,
         metavar="PATH",
-        help="a folder for the reports, or with one --format a file (default: the run's folder; with one --format "
-        f"standard output, but for {ALLURE})",
+        help="folder for the reports, or a file if there is one --format (default: the run's folder; with one "
+        f"--format standard output, except for {ALLURE})",
     )
     report.set_defaults(command=report_run)
 
     summary = commands.add_parser(
         "summary",
-        help="what a run said at its end, with its exit code; needs no cluster",
+        help="print the summary of a recorded run, and exit with the run's exit code; needs no cluster",
         epilog=SUMMARY_EXIT_CODES,
         formatter_class=plain,
     )
@@ -84,10 +85,10 @@ def add_parsers(commands: Any) -> None:
 
 
 def report_run(options: argparse.Namespace) -> int:
-    """Write what was asked for, tell where, and go on where one cannot be made.
+    """Write the requested reports and print their paths. A report that fails does not stop the others.
 
     Raises:
-        PreflightError: there is no ledger to read, or --out is no place to write to.
+        PreflightError: there is no ledger to read, or --out is not writable.
     """
     names = list(dict.fromkeys(options.format)) or list(FORMATS)
     run = read_run(options.run)
@@ -112,26 +113,26 @@ def report_run(options: argparse.Namespace) -> int:
 
 
 def _check_writable(out: Path, formats: Sequence[str]) -> None:
-    """Refuse at once a place where nothing can be written; a single report may go to standard output.
+    """Refuse a folder that is not writable; a single report may go to standard output.
 
     Raises:
-        PreflightError: the folder cannot be made, or not be written to.
+        PreflightError: the folder cannot be created, or is not writable.
     """
     folder = next(each for each in (out, *out.absolute().parents) if each.exists())
     if len(formats) != 1 and not (os.access(folder, os.W_OK) and (folder.is_dir() or folder == out)):
-        raise PreflightError(f"Nothing can be written to {out}.", "name another folder with --out.")
+        raise PreflightError(f"Cannot write to {out}.", "name another folder with --out.")
 
 
 def _target(
     run: RecordedRun, name: str, out: Path | None, single: bool
 ) -> tuple[Callable[[Path | None], None], Path | None]:
-    """What makes a report, and where to; None is standard output.
+    """The function that makes a report, and its target; None is standard output.
 
     Raises:
-        PreflightError: several reports are to go where a file is.
+        PreflightError: the target of several reports is a file.
     """
     if not single and out is not None and out.exists() and not out.is_dir():
-        raise PreflightError(f"--out {out} is a file, and several reports are asked for.", "name a folder.")
+        raise PreflightError(f"--out {out} is a file, but there are several reports to write.", "name a folder.")
     if name in FOLDERS:
         folder, _, module = FOLDERS[name]
 
@@ -155,7 +156,7 @@ def _target(
 
 
 def summarise_run(options: argparse.Namespace) -> int:
-    """Print what the run said at its end, and exit as it did; a ledger that is not whole is never conformant.
+    """Print the run's summary and return its exit code; an incomplete ledger is never conformant.
 
     Raises:
         PreflightError: there is no ledger to read.
@@ -166,7 +167,7 @@ def summarise_run(options: argparse.Namespace) -> int:
 
 
 def _print(text: str) -> None:
-    """The report's bytes, whatever encoding the terminal has."""
+    """Print a report as UTF-8, whatever the terminal's encoding."""
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()

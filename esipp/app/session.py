@@ -1,4 +1,4 @@
-"""What ``esipp run`` hands to the pytest session that it starts: the session parses and examines nothing again."""
+"""The prepared run that ``esipp run`` passes to its pytest session, so that nothing is parsed or examined twice."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:  # our own tests load conftest.py, too, and need no client of 
 
 @dataclass(frozen=True, eq=False)  # a plugin of pytest is compared by identity
 class Prepared:
-    """A run that is ready to begin. It is a plugin of the session, which is how pytest passes objects on.
+    """A run that is ready to begin; pytest receives it as a plugin.
 
-    ``words`` are the suites and checks that the user asked for, as on the command line. ``findings`` are preflight's,
-    ``seconds`` how long it took.
+    ``words`` are the suites and checks from the command line. ``findings`` are the results of preflight, which took
+    ``seconds``.
     """
 
     words: tuple[str, ...]

@@ -1,1 +1,1 @@
-"""What every room may use: errors, redaction, waiting, clocks, labels."""
+"""Utilities for all packages: errors, redaction, waiting, clocks, labels."""

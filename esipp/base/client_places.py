@@ -1,4 +1,4 @@
-"""Where clients outside the cluster stand, as ``--outside`` says: containers, this machine, hosts over ssh. Pure."""
+"""Places of outside clients, from ``--outside``: containers, this machine, hosts over ssh. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,10 @@ from enum import StrEnum
 from esipp.base.errors import PreflightError
 from esipp.base.redaction import KNOWN
 
-HINT = "auto, none, docker:NETWORK, machine, ssh:[USER@]HOST[:PORT]; several with commas: --outside machine,ssh:a@b."
+HINT = (
+    "use auto, none, docker:NETWORK, machine or ssh:[USER@]HOST[:PORT]; separate several by commas: "
+    "--outside machine,ssh:a@b."
+)
 
 _DOCKER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _SSH = re.compile(
@@ -19,7 +22,7 @@ _SSH = re.compile(
 
 
 class Kind(StrEnum):
-    """What stands at a place."""
+    """The kind of a place."""
 
     DOCKER = "docker"
     MACHINE = "machine"
@@ -28,13 +31,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Place:
-    """One place outside the cluster.
+    """A place outside the cluster where clients run.
 
     Args:
-        kind: a container is started for every client; this machine and a host over ssh are one client each.
-        name: the docker network, or the host as ssh knows it (an alias of the user's ssh configuration, too).
-        user: the account there; empty for what ssh's configuration says.
-        port: of ssh; 0 for what its configuration says.
+        kind: the kind of place. Docker gets one container per client; this machine and an ssh host are one client each.
+        name: the docker network, or the ssh host (a name, or an alias in the user's ssh configuration).
+        user: the account on the ssh host; empty for the one in ssh's configuration.
+        port: the ssh port; 0 for the one in ssh's configuration.
     """
 
     kind: Kind
@@ -43,14 +46,14 @@ class Place:
     port: int = 0
 
     def __str__(self) -> str:
-        """The place in words."""
+        """A description of the place."""
         if self.kind is Kind.DOCKER:
             return f"containers on docker network {self.name}"
         return "this machine" if self.kind is Kind.MACHINE else f"host {self.login} over ssh"
 
     @property
     def login(self) -> str:
-        """The host as it is told to a person."""
+        """The ssh login: ``user@host:port``."""
         host = f"[{self.name}]" if ":" in self.name else self.name
         return f"{self.user}@{host}".removeprefix("@") + (f":{self.port}" if self.port else "")
 
@@ -59,10 +62,10 @@ AUTO, NONE = "auto", "none"
 
 
 def read_places(text: str) -> tuple[Place, ...] | None:
-    """The places that ``--outside`` names, in their order: outside-1 stands at the first; None for ``auto``.
+    """The places that ``--outside`` names, in order: outside-1 is at the first; None for ``auto``.
 
     Raises:
-        PreflightError: a word is no place, a place is named twice, or ``auto`` or ``none`` stands beside another.
+        PreflightError: a place is invalid or named twice, or ``auto`` or ``none`` is combined with another place.
     """
     words = [word.strip() for word in text.split(",")]
     if words == [AUTO]:
@@ -71,16 +74,14 @@ def read_places(text: str) -> tuple[Place, ...] | None:
         return ()
     for word in (AUTO, NONE):
         if word in words:
-            raise PreflightError(f"--outside {text}: '{word}' goes with no other place.", HINT)
+            raise PreflightError(f"--outside {text}: '{word}' cannot be combined with another place.", HINT)
     places = tuple(_read(word, text) for word in words)
     for place in places:
         if places.count(place) > 1:
-            raise PreflightError(
-                f"--outside names {place} twice.", "every place but docker is one client, and one only."
-            )
+            raise PreflightError(f"--outside names {place} twice.", "every place except docker is exactly one client.")
     if any(place.kind is Kind.DOCKER for place in places[:-1]):
         raise PreflightError(
-            f"--outside {text}: nothing can stand after docker, which takes all further clients.",
+            f"--outside {text}: docker must be the last place, because all further clients run there.",
             "name docker:NETWORK last.",
         )
     return places
@@ -95,27 +96,27 @@ def _read(word: str, text: str) -> Place:
     found = _SSH.fullmatch(rest) if kind == Kind.SSH and colon else None
     if found and int(found["port"] or 1) in range(1, 65536):
         return Place(Kind.SSH, found["literal"] or found["host"], found["user"] or "", int(found["port"] or 0))
-    raise PreflightError(f"--outside {text}: '{word}' is no place where a client can stand.", HINT)
+    raise PreflightError(f"--outside {text}: '{word}' is not a valid place.", HINT)
 
 
 def place_of(client: str, places: tuple[Place, ...]) -> Place:
-    """Where a client stands: outside-1 at the first place, outside-2 at the second, and so on; the last is docker's."""
+    """The place of a client: outside-1 is at the first place, outside-2 at the second; all further ones at the last."""
     number = int(client.rpartition("-")[2])
     return places[min(number, len(places)) - 1]
 
 
 def most_clients(places: tuple[Place, ...]) -> int | None:
-    """How many clients can stand at these places; None where containers are as many as are wanted."""
+    """The maximum number of clients at these places; None if containers make it unlimited."""
     return None if any(place.kind is Kind.DOCKER for place in places) else len(places)
 
 
 def keep_private(places: Iterable[Place], addresses: Iterable[object] = (), called: str = "") -> None:
-    """Have hosts over ssh replaced in all that is written, where cloud ids are.
+    """Register ssh hosts for pseudonyms, which replace them wherever cloud ids are replaced.
 
     Args:
-        places: of which those count that are hosts over ssh.
-        addresses: those that such a host has, or is seen by.
-        called: its own name for itself.
+        places: places; only ssh hosts count.
+        addresses: addresses of the host, and its address as others see it.
+        called: hostname of the host.
     """
     for place in places:
         if place.kind is Kind.SSH:

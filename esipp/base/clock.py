@@ -1,20 +1,20 @@
-"""How a clock elsewhere stands to ours."""
+"""The offset of another process's clock."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How a prober's monotonic clock stands to this process's.
+    """The offset of a prober's monotonic clock to this process's.
 
     Args:
-        offset: seconds that the prober's is ahead.
-        uncertainty: seconds that the offset may be wrong at most, either way.
+        offset: seconds by which the prober's clock is ahead.
+        uncertainty: maximum error of the offset in seconds, in both directions.
     """
 
     offset: float
     uncertainty: float
 
     def ours(self, theirs: float) -> float:
-        """The time of this process's monotonic clock at a time of the prober's, in seconds, to the microsecond."""
+        """Convert a time of the prober's clock to this process's monotonic clock, rounded to microseconds."""
         return round(theirs - self.offset, 6)

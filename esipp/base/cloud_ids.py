@@ -1,11 +1,11 @@
-"""Cloud ids, replaced by pseudonyms on request, so that a report may be published.
+"""Pseudonyms for cloud ids, used on request so that a report can be published.
 
-They are no secrets, but say whose account a cluster belongs to: provider ids, account, project and subscription ids,
-names of load balancers and API servers, and the nodes' names, which clouds make of such parts. The same id gets the
-same pseudonym within a run, so that what belongs together is still seen to. Addresses stay: they are the evidence.
+Cloud ids are not secrets, but they identify the account: provider ids, account, project and subscription ids, names of
+load balancers and API servers, and node names, which clouds derive from these. Within a run, an id always gets the same
+pseudonym, so that a reader still sees what belongs together. Addresses stay: they are the evidence.
 
-Hosts of ``--outside ssh:`` are somebody's, too: their names, accounts and public addresses are replaced. As evidence
-must still be read as addresses, one of documentation (RFC 5737, RFC 3849) stands for each of these, always the same.
+Hosts of ``--outside ssh:`` get pseudonyms, too: their names, accounts and public addresses. Evidence must still contain
+valid addresses. A public address is therefore replaced by an address reserved for documentation (RFC 5737, RFC 3849).
 """
 
 import ipaddress
@@ -18,7 +18,7 @@ CLOUDS = (
     *("aws", "gce", "azure", "openstack", "digitalocean", "hcloud", "ibm", "ibmcloud", "oci", "vsphere", "linode"),
     *("exoscale", "scaleway", "alicloud", "equinixmetal", "vultr", "ovhcloud", "cloudstack", "nutanix", "huaweicloud"),
 )
-"""How provider ids of clouds begin; kind's and those of machines of one's own are none."""
+"""Schemes of clouds' provider ids; kind's and those of self-managed machines are not among them."""
 
 _END = r"[^\s\"'\\,;<>()\[\]{}|]"
 _HOST = r"(?<![\w.-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}"
@@ -46,14 +46,14 @@ _HINTS = (
 )
 _RESOURCE = re.compile(r"\b(?:i|vpc|subnet|eni|sg|vol|rtb|acl|igw|nat|lt|eipalloc|eipassoc)-[0-9a-f]{8}")
 _OURS = re.compile(r"(?:outside|host|pod|node|endpoint|bare|other|control|kind|esipp)(?:-[\w-]*)?")
-"""Words of our own, as which no host's name is replaced wherever it stands."""
+"""esipp's own words. A host with such a name is not replaced everywhere."""
 
 _STAND_INS = {4: ipaddress.ip_network("203.0.113.0/24"), 6: ipaddress.ip_network("2001:db8::/32")}
-"""Addresses of documentation, by version: no cluster and no client has them."""
+"""Addresses reserved for documentation, by IP version: no cluster and no client uses them."""
 
 
 def _is_telling(host: str) -> bool:
-    """Whether a host's name can be no other word of a report."""
+    """Whether a host's name is distinctive, so that no other word of a report can equal it."""
     parts = len(host) >= 6 and any(each.isdigit() or each == "-" for each in host)
     return ("." in host or parts) and not _OURS.fullmatch(host) and _address(host) is None
 
@@ -77,7 +77,7 @@ class CloudIds:
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, context: str, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Know the account's parts of a kubeconfig context's name, and the names and ids of a cloud's nodes."""
+        """Register the account ids in a kubeconfig context's name, and the names and ids of a cloud's nodes."""
         found = re.findall(r"(?<=:)\d{12}(?=:)", context)
         project = re.match(r"gke_([a-z][a-z0-9-]{5,})_", context)
         names: dict[str, str] = dict.fromkeys([*found, *([project[1]] if project else [])], "id")
@@ -90,7 +90,7 @@ class CloudIds:
             name = str(node["metadata"]["name"])
             addresses = (node.get("status") or {}).get("addresses") or ()
             hosts = [str(each["address"]) for each in addresses if "IP" not in str(each.get("type"))]
-            # a name such as "node-1" is nobody's in particular, and might be part of any word
+            # a name such as "node-1" identifies no account, and might be part of any word
             names |= {each: "node" for each in (name, *hosts) if len(each) >= 6 and any(map(str.isdigit, each))}
             account = parts[:1] if scheme == "gce" else parts[1:2] if scheme == "azure" else parts[-1:]
             telling = (each for each in account if scheme == "gce" or any(map(str.isdigit, each)))
@@ -100,14 +100,14 @@ class CloudIds:
             self._compile()
 
     def learn_host(self, name: str, user: str = "", addresses: Iterable[str] = (), called: str = "") -> None:
-        """Know a host outside the cluster: by which name and account somebody reaches it, and what addresses it has.
+        """Register a host outside the cluster: its name, account and addresses.
 
         Args:
-            name: as ssh is told it, an alias or an address among them; one that could be any other word (``one``) is
-                replaced where it stands as a host's only.
-            user: the account there, if it is named.
-            addresses: its own, and that by which it is seen; those that are not public stay.
-            called: its own name for itself.
+            name: the name for ssh, which may be an alias or an address. A name that could be any other word (``one``)
+                is replaced only where it appears as a host.
+            user: the account, if it is named.
+            addresses: addresses of the host, and its address as others see it; addresses that are not public stay.
+            called: the hostname of the host.
         """
         stands_for = self._pseudonym("host", name)
         written = f"[{name}]" if ":" in name else name
@@ -125,13 +125,13 @@ class CloudIds:
             self._compile()
 
     def told(self) -> dict[str, Any]:
-        """All of it, for another process of the run; see ``hear``."""
+        """All registered ids and pseudonyms, for another process of the run; see ``hear``."""
         with self._lock:
             known = {"names": self._names, "pseudonyms": self._pseudonyms, "spelled": self._spelled}
             return {"wanted": self.wanted, **{name: dict(each) for name, each in known.items()}}
 
     def hear(self, told: Mapping[str, Any]) -> None:
-        """Take over what another process knows, its pseudonyms too."""
+        """Take over the ids and pseudonyms of another process."""
         with self._lock:
             self.wanted = bool(told.get("wanted"))
             self._names |= told.get("names") or {}
@@ -145,7 +145,7 @@ class CloudIds:
         self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{one})(?![A-Za-z0-9])") if longest else None
 
     def replace(self, text: str) -> str:
-        """The text with pseudonyms, if wanted; JSON stays JSON."""
+        """The text with pseudonyms, if requested; JSON remains valid JSON."""
         if not self.wanted:
             return text
         small = text.lower()
@@ -169,7 +169,7 @@ class CloudIds:
 
 
 def _whole(name: str) -> str:
-    """A name; of an address, no part of a longer one."""
+    """A pattern for a name; for an address, it does not match within a longer one."""
     if _address(name) is None:
         return re.escape(name)
     return rf"(?<![:.]){re.escape(name)}(?!:[0-9A-Fa-f:])" if ":" in name else rf"(?<!\d\.){re.escape(name)}(?!\.\d)"

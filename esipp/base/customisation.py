@@ -1,7 +1,7 @@
-"""What a user wants of all that a run creates: labels, annotations, tolerations, a pull secret; and on which nodes.
+"""Object customisation: the user's labels, annotations, tolerations, pull secret and node selection.
 
-Every request that creates or replaces an object passes here on its way to the API server, so that nobody who makes one
-has to think of it. What the suite says itself stays as it is.
+Every request that creates or replaces an object passes through ``Customisation.on``, so that its callers need not care.
+What the suite itself sets on an object has precedence.
 """
 
 import re
@@ -17,26 +17,26 @@ Json = dict[str, Any]
 Pairs = tuple[tuple[str, str], ...]
 
 PULL_SECRET = "esipp-pull"  # noqa: S105
-"""Its name in the run's namespace."""
+"""The name of the pull secret in the run's namespace."""
 
 INTERNAL = "load-balancer.internal"
-"""The fact that the cluster's own load balancers are."""
+"""The name of the fact that the cluster's own load balancers are internal."""
 
 RUN = "RUN"
-"""Stands for the run's id in a tag."""
+"""Placeholder for the run's id in a tag."""
 
 FILE = "file:"
-"""Begins the way to a docker config file, where one is meant."""
+"""Prefix of the path of a docker config file."""
 
 APPLY = "apply-patch"
 CREATED = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)/(?:namespaces/[^/]+/)?([a-z]+)")
 WRITTEN = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)/namespaces/[^/]+/([a-z]+)/[^/]+")
 REVIEWS = re.compile(r"[a-z]*reviews")
-"""They are questions: nothing is created."""
+"""Resources such as SubjectAccessReview. A request for one creates no object."""
 
 
 class On(StrEnum):
-    """What an annotation is put on: Services of the cluster's own load balancer, all pods, or the namespace."""
+    """The target of an annotation: Services of the cluster's own load balancer, all pods, or the namespace."""
 
     SERVICE = "service"
     POD = "pod"
@@ -45,7 +45,7 @@ class On(StrEnum):
 
 @dataclass(frozen=True)
 class Annotation:
-    """An annotation, and what it is put on."""
+    """An annotation and its target."""
 
     on: On
     key: str
@@ -57,7 +57,7 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Toleration:
-    """A taint that nodes may have and take part nevertheless; without a value, or an effect, whichever it has."""
+    """A toleration of nodes' taints; without a value or an effect, it matches all of them."""
 
     key: str
     value: str | None = None
@@ -73,20 +73,21 @@ class Toleration:
         return same and self.key == taint.get("key") and self.effect in ("", taint.get("effect"))
 
     def as_json(self) -> Json:
-        """As a pod has it."""
-        told = {"key": self.key, "operator": "Exists"}
+        """The toleration in a pod's spec."""
+        toleration = {"key": self.key, "operator": "Exists"}
         if self.value is not None:
-            told |= {"operator": "Equal", "value": self.value}
-        return told | ({"effect": self.effect} if self.effect else {})
+            toleration |= {"operator": "Equal", "value": self.value}
+        return toleration | ({"effect": self.effect} if self.effect else {})
 
 
 @dataclass(frozen=True)
 class Customisation:
-    """``pull_secret`` is where it comes from, ``NAMESPACE/NAME`` or ``file:PATH``; never what is in it.
+    """The user's customisation of all objects.
 
-    ``namespace_labels`` are for the run's namespace only, ``labels`` for it and all that is in it. ``internal`` are the
-    provider's annotations that make load balancers internal (provided.py), where that is wanted, ``tags`` are those by
-    which it tags what it makes, with ``RUN`` for the run's id.
+    ``labels`` are for the namespace and everything in it, ``namespace_labels`` for the namespace only. ``pull_secret``
+    is its source, ``NAMESPACE/NAME`` or ``file:PATH``, never its content. ``internal`` are the provider's annotations
+    that make load balancers internal (provider_annotations.py), with ``--internal``. ``tags`` are the annotations by
+    which the provider tags its resources, with ``RUN`` for the run's id.
     """
 
     labels: Pairs = ()
@@ -99,7 +100,7 @@ class Customisation:
     tags: Pairs = ()
 
     def words(self) -> list[str]:
-        """The options that say the same, a word each."""
+        """The equivalent command line options."""
         return [
             *(f"--label={key}={value}" for key, value in self.labels),
             *(f"--annotation={each}" for each in self.annotations),
@@ -111,53 +112,55 @@ class Customisation:
         ]
 
     def facts(self) -> dict[str, str]:
-        """What was given, by name, for reports; nothing of what was not."""
-        told = {
-            "created.labels": _told(self.labels),
+        """The customisation as facts for reports, without empty values."""
+        facts = {
+            "created.labels": _joined(self.labels),
             "created.annotations": ", ".join(map(str, self.annotations)),
-            "created.namespace-labels": _told(self.namespace_labels),
-            "created.cloud-tags": _told(self.tags),
+            "created.namespace-labels": _joined(self.namespace_labels),
+            "created.cloud-tags": _joined(self.tags),
             "created.tolerations": ", ".join(map(str, self.tolerations)),
             "created.pulls-with": self.pull_secret,
-            "nodes.selected-by": _told(self.node_selector),
-            INTERNAL: f"yes, by {_told(self.internal)}" if self.internal else "",
+            "nodes.selected-by": _joined(self.node_selector),
+            INTERNAL: f"yes, by {_joined(self.internal)}" if self.internal else "",
         }
-        return {name: value for name, value in told.items() if value}
+        return {name: value for name, value in facts.items() if value}
 
     # ------------------------------------------------------------------------------------------------------ nodes
     def takes(self, node: Mapping[str, Any]) -> bool:
-        """Whether a node, as the API server shows it, takes part."""
+        """Whether the node selector matches a node."""
         labels = node["metadata"].get("labels") or {}
         return all(labels.get(key) == value for key, value in self.node_selector)
 
     def repelled(self, taints: Iterable[Mapping[str, Any]]) -> bool:
-        """Whether a node with these taints takes no pods of its own accord."""
+        """Whether these taints keep pods of esipp away from a node."""
         strict = (taint for taint in taints if taint.get("effect") in ("NoSchedule", "NoExecute"))
         return any(not any(each.bears(taint) for each in self.tolerations) for taint in strict)
 
     # ---------------------------------------------------------------------------------------------------- objects
     def on(self, method: str, path: str, body: Json | None, content: str = "") -> Json | None:
-        """The body of a request as it goes out: whole objects carry what is wished, all else is left alone.
+        """The body of a request with the customisation, if it is a whole object; other bodies stay unchanged.
 
-        Objects that are replaced, or applied, are others' unless they say that they are ours.
+        A replaced or applied object changes only if its labels say that it belongs to esipp.
         """
         if body is None or not isinstance(body, dict) or self == NOTHING:
             return body
         if method == "POST":
             found = CREATED.fullmatch(path)
-            return self.dressed(found[1], body) if found and not REVIEWS.fullmatch(found[1]) else body
+            return self.customised(found[1], body) if found and not REVIEWS.fullmatch(found[1]) else body
         found = WRITTEN.fullmatch(path)
         if not found or not (method == "PUT" or (method == "PATCH" and APPLY in content)):
             return body
         labels = (body.get("metadata") or {}).get("labels") or {}
-        return self.dressed(found[1], body) if MANAGED_BY.items() <= labels.items() else body
+        return self.customised(found[1], body) if MANAGED_BY.items() <= labels.items() else body
 
-    def dressed(self, resource: str, item: Json) -> Json:
-        """An object of a resource (``pods``) with all that is wished of it."""
+    def customised(self, resource: str, item: Json) -> Json:
+        """An object of a resource (such as ``pods``) with the customisation."""
         item = _with(item, "labels", self.labels)
         if resource == "namespaces":
             item = _with(item, "annotations", self._annotations(On.NAMESPACE))
-            return _with(item, "labels", self.namespace_labels, first=True)  # options.py says what may be overruled
+            return _with(
+                item, "labels", self.namespace_labels, first=True
+            )  # customisation_options.py refuses reserved labels
         if resource == "pods":
             return self._pod(item)
         if resource == "services" and _is_balanced(item):
@@ -172,14 +175,14 @@ class Customisation:
         spec = dict(pod["spec"])
         has = spec.get("tolerations") or []
         more = [each.as_json() for each in self.tolerations if each.as_json() not in has]
-        if more and {"operator": "Exists"} not in has:  # which tolerates everything
+        if more and {"operator": "Exists"} not in has:  # that one tolerates every taint
             spec["tolerations"] = [*has, *more]
         if self.pull_secret:
             spec["imagePullSecrets"] = [{"name": PULL_SECRET}]
         return {**pod, "spec": spec}
 
     def _tagged(self, service: Json) -> Json:
-        """A Service whose load balancer the cloud tags with the run; tags that it has stay, and come first."""
+        """The Service with annotations that make the cloud tag its load balancer with the run; existing tags stay."""
         about = service.get("metadata") or {}
         run, has = (about.get("labels") or {}).get(RUN_LABEL), about.get("annotations") or {}
         if not run or not self.tags:
@@ -196,12 +199,12 @@ class Customisation:
 NOTHING = Customisation()
 
 
-def _told(pairs: Pairs) -> str:
+def _joined(pairs: Pairs) -> str:
     return ", ".join(f"{key}={value}" for key, value in pairs)
 
 
 def _with(item: Json, part: str, pairs: Pairs, *, first: bool = False) -> Json:
-    """The same object with more labels, or annotations; those that it has stay, unless the others go ``first``."""
+    """The object with more labels or annotations; existing ones have precedence unless the others go ``first``."""
     if not pairs:
         return item
     metadata = item.get("metadata") or {}
@@ -210,6 +213,6 @@ def _with(item: Json, part: str, pairs: Pairs, *, first: bool = False) -> Json:
 
 
 def _is_balanced(service: Json) -> bool:
-    """Whether the cluster's own load balancer serves it: classes of ours are nobody's, or the reference's."""
+    """Whether the cluster's own load balancer serves a Service; it does not serve esipp's own classes."""
     spec = service.get("spec") or {}
     return spec.get("type") == "LoadBalancer" and not str(spec.get("loadBalancerClass") or "").startswith(f"{OURS}/")

@@ -1,6 +1,6 @@
-"""What a load balancer's hostname stands for: by this machine's resolver, or by a DNS server that is named.
+"""Resolution of load balancers' hostnames, by this machine's resolver or by a given DNS server.
 
-``$ESIPP_RESOLVER`` names one, by its address: for a zone that this machine's own resolver does not know.
+``$ESIPP_RESOLVER`` is the address of that server, for a zone that this machine's own resolver does not know.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ PORT = 53
 SECONDS = 2.0
 LONGEST = 4096
 TYPES = {1: 4, 28: 16}
-"""A and AAAA, with the length of an address."""
+"""The DNS types A and AAAA, with the length of their addresses."""
 
 
 def addresses_of(hostname: str) -> list[str]:
-    """The addresses that a hostname stands for, none where it is not known (yet)."""
+    """The addresses of a hostname; empty if it does not resolve (yet)."""
     if server := os.environ.get(RESOLVER, ""):
         return [address for kind in TYPES for address in _asked(server, hostname, kind)]
     with contextlib.suppress(OSError):
@@ -30,7 +30,7 @@ def addresses_of(hostname: str) -> list[str]:
 
 
 def _asked(server: str, hostname: str, kind: int) -> list[str]:
-    """The addresses of one kind; none where the server does not answer."""
+    """The addresses of one type; empty if the server does not answer."""
     number = secrets.randbelow(1 << 16)
     try:
         question = query(number, hostname, kind)
@@ -44,10 +44,10 @@ def _asked(server: str, hostname: str, kind: int) -> list[str]:
 
 
 def query(number: int, hostname: str, kind: int) -> bytes:
-    """One question about a name.
+    """A DNS query for a name.
 
     Raises:
-        ValueError: it is no name.
+        ValueError: the name is invalid.
     """
     labels = hostname.rstrip(".").encode("ascii").split(b".")
     if not all(0 < len(label) < 64 for label in labels):
@@ -57,15 +57,15 @@ def query(number: int, hostname: str, kind: int) -> bytes:
 
 
 def read(answer: bytes, number: int, kind: int) -> Iterator[str]:
-    """The addresses in an answer to that question.
+    """The addresses in the answer to a query.
 
     Raises:
-        ValueError: it answers another one.
-        IndexError, struct.error: it is cut off.
+        ValueError: it answers another query.
+        IndexError, struct.error: it is truncated.
     """
-    told, _, questions, records, _, _ = struct.unpack("!HHHHHH", answer[:12])
-    if told != number:
-        raise ValueError(told)
+    identity, _, questions, records, _, _ = struct.unpack("!HHHHHH", answer[:12])
+    if identity != number:
+        raise ValueError(identity)
     at = 12
     for _ in range(questions):
         at = _past_name(answer, at) + 4
@@ -79,7 +79,7 @@ def read(answer: bytes, number: int, kind: int) -> Iterator[str]:
 
 
 def _past_name(answer: bytes, at: int) -> int:
-    """Where the name that begins there has ended; it may end in a reference to another one."""
+    """The position after the name at ``at``; a name may end with a pointer to another one."""
     while (length := answer[at]) and length < 0xC0:
         at += 1 + length
     return at + (2 if length else 1)

@@ -1,4 +1,4 @@
-"""What can go wrong that is not the product's fault: a sentence, a hint, an exit code (docs/architecture.md, law 8)."""
+"""Errors that are not the product's fault: one sentence, one hint, one exit code (docs/architecture.md, law 8)."""
 
 from enum import IntEnum
 
@@ -17,10 +17,10 @@ class ExitCode(IntEnum):
 
 
 class EsippError(Exception):
-    """A failure of ours or of the surroundings, told as one sentence and a hint, neither of which holds a secret.
+    """A failure of esipp or its environment: a sentence and a hint, both without secrets.
 
     Args:
-        sentence: what is wrong, in one sentence a user can act on.
+        sentence: what is wrong, in one sentence.
         hint: what to do about it.
     """
 
@@ -36,12 +36,12 @@ class EsippError(Exception):
 
 
 class PreflightError(EsippError):
-    """Found before anything was created: bad input, missing rights, an unfit cluster."""
+    """An error before anything was created: invalid input, missing rights, an unfit cluster."""
 
     exit_code = ExitCode.USAGE
 
 
 class HarnessError(EsippError):
-    """Found while running: the verdict on the product is open, not negative."""
+    """An error during a run: the verdict on the product is open, not negative."""
 
     exit_code = ExitCode.HARNESS

@@ -1,11 +1,11 @@
-"""A fact: what was found about a cluster, and how that was decided."""
+"""Facts about a cluster."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Fact:
-    """What was found, and how that was decided."""
+    """A fact about a cluster, and how esipp determined it."""
 
     value: str
     decided: str

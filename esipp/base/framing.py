@@ -1,6 +1,6 @@
-"""Several commands that run as one: what each says is framed, and told apart again.
+"""Framing of several commands in one script, so that their outputs can be separated again.
 
-On a node each command costs a shell of its own there, which takes longer than most of them; together they cost one.
+On a node, each command needs its own shell, which takes longer than most commands. One script needs only one shell.
 """
 
 import re
@@ -9,22 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 LINE = 65536
-"""A line that is longer is no frame's."""
+"""The longest possible frame marker; a longer line is output."""
 
 LATE = 124
-"""The exit code by which ``timeout`` tells that it ended a command."""
+"""The exit code of ``timeout`` if it ended the command."""
 
 
 @dataclass
 class Kept:
-    """What is left of a command: what it said first, or its ``tail``; one byte more than ``most`` tells of a cut."""
+    """The kept output of a command: its start or its ``tail``; one byte more than ``most`` means that it is cut."""
 
     most: int
     tail: bool = False
     raw: bytes = b""
 
     def take(self, chunk: bytes) -> bool:
-        """Keep this, too; whether more is wanted."""
+        """Keep a chunk, and return whether more is wanted."""
         self.raw += chunk
         if self.tail:
             if len(self.raw) > 2 * self.most:
@@ -35,7 +35,7 @@ class Kept:
 
 
 def script(commands: Mapping[str, Sequence[str]], boundary: str, seconds: float) -> str:
-    """A shell's script that runs commands one after the other, by name, each for so long at most."""
+    """A shell script that runs named commands one after the other, each with a timeout."""
     each = (
         f"each() {{ printf '%s begin %s\\n' {boundary} \"$1\"; shift; "
         f"timeout {seconds:.0f} \"$@\" 2>&1; printf '\\n%s end %s\\n' {boundary} $?; }}"
@@ -45,12 +45,12 @@ def script(commands: Mapping[str, Sequence[str]], boundary: str, seconds: float)
 
 @dataclass
 class Frames:
-    """Reads what such a script says.
+    """A reader of such a script's output.
 
     Args:
-        boundary: the script's.
-        begin: gives what keeps the output of a command, by its name.
-        ended: is told of a command that ended, with what was kept and its exit code.
+        boundary: the boundary of the script.
+        begin: returns the buffer for the output of a named command.
+        ended: called when a command ends, with its buffer and exit code.
     """
 
     boundary: str
@@ -65,7 +65,7 @@ class Frames:
         self._mark = re.compile(rf"{re.escape(self.boundary)} (begin|end) (\S+)".encode())
 
     def take(self, chunk: bytes) -> bool:
-        """Read this, too; more is always wanted."""
+        """Read a chunk; more is always wanted."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             mark = self._mark.fullmatch(line)

@@ -1,4 +1,4 @@
-"""What something made of files is called: by their content, so that the same name is always the same thing."""
+"""Names derived from content: keys of files and values, and file names of ids."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ def key_of(*inputs: object) -> str:
 
 
 def file_name(identity: str) -> str:
-    """An id as the name of a file: letters, digits, dots, dashes; two ids never share one."""
+    """A file name for an id, of letters, digits, dots, dashes and underscores; it is unique for each id."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", identity).lstrip(".-")
     if plain and plain == identity and len(plain) <= 120:
         return plain

@@ -1,4 +1,4 @@
-"""What the user says was tested (``--implementation key=value``): the head of a conformance report."""
+"""The tested implementation, as the user describes it with ``--implementation`` for the conformance report."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,31 +6,31 @@ from typing import Any
 from esipp.base.errors import PreflightError
 
 FIELDS = ("organization", "project", "url", "version", "contact")
-"""Gateway API's words; there may be several contacts, and one of each other."""
+"""The fields, as in Gateway API. Only contact may be repeated."""
 
 Pairs = tuple[tuple[str, str], ...]
 
 
 def read_implementation(words: Iterable[str]) -> Pairs:
-    """Keys and values of ``key=value`` words, in their order.
+    """Parse ``key=value`` words.
 
     Raises:
-        PreflightError: a word is none, its key is unknown, or is said twice.
+        PreflightError: a word is invalid, or its key is unknown or repeated.
     """
     pairs: list[tuple[str, str]] = []
     for word in words:
         name, equals, value = word.partition("=")
-        hint = f"key=value, with {', '.join(FIELDS)}; contact may be repeated."
+        hint = f"use KEY=VALUE with a key of {', '.join(FIELDS)}; contact may be repeated."
         if not equals or not value.strip() or name not in FIELDS:
-            raise PreflightError(f"--implementation '{word}' says nothing of what is tested.", hint)
+            raise PreflightError(f"--implementation '{word}' is invalid.", hint)
         if name != "contact" and name in dict(pairs):
-            raise PreflightError(f"--implementation says the {name} twice.", hint)
+            raise PreflightError(f"--implementation sets {name} twice.", hint)
         pairs.append((name, value.strip()))
     return tuple(pairs)
 
 
 def as_json(pairs: Pairs) -> dict[str, Any]:
-    """The same as the ledger's header has it: only what was said, the contacts as a list."""
-    told: dict[str, Any] = {name: value for name, value in pairs if name != "contact"}
+    """The pairs as JSON for the ledger's header, with the contacts as a list."""
+    fields: dict[str, Any] = {name: value for name, value in pairs if name != "contact"}
     contacts = [value for name, value in pairs if name == "contact"]
-    return told | ({"contact": contacts} if contacts else {})
+    return fields | ({"contact": contacts} if contacts else {})

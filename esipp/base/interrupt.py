@@ -1,4 +1,4 @@
-"""An interrupt must end the trials, which run in threads of their own: they look for it wherever they wait."""
+"""Interruption of scenarios. They run in their own threads and check for an interrupt wherever they wait."""
 
 import threading
 import time
@@ -12,28 +12,28 @@ from esipp.base.waiting import Budget, Convergence, Reading, converge
 T = TypeVar("T")
 
 LOOK = 0.25
-"""Seconds between two looks for an interrupt."""
+"""Seconds between two checks for an interrupt."""
 
 
 class StoppedError(Exception):
-    """The session ends; what a trial has not seen by now it does not see."""
+    """The session was interrupted, so the scenario ends."""
 
 
 class Stop:
-    """Set once, by whoever ends the session."""
+    """A flag that ends all scenarios; it is set once."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
 
     def set(self) -> None:
-        """End all trials."""
+        """End all scenarios."""
         self._stopped.set()
 
     def check(self) -> None:
-        """Go on only if nobody has ended the trials.
+        """Check for an interrupt.
 
         Raises:
-            StoppedError: somebody has.
+            StoppedError: the session was interrupted.
         """
         if self._stopped.is_set():
             raise StoppedError("the session was interrupted")
@@ -42,18 +42,18 @@ class Stop:
         """Wait as ``converge`` does.
 
         Raises:
-            StoppedError: it is to end.
+            StoppedError: the session was interrupted.
         """
         held = converge(lambda: replace(look(), hopeless=self._stopped.is_set()), budget)
         self.check()
         return held
 
     def result(self, future: "Future[T]", timeout: float) -> T:
-        """What a job found.
+        """Wait for the result of a job.
 
         Raises:
-            StoppedError: it is to end.
-            TimeoutError: the job is not over in time.
+            StoppedError: the session was interrupted.
+            TimeoutError: the job did not end in time.
         """
         end = time.monotonic() + timeout
         while not future.done() and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""A run must end in order whatever becomes of its output: ``esipp run | head`` may not leave pods behind."""
+"""Protection against closed or broken output: ``esipp run | head`` must still tear down its pods."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ CHUNK = 65536
 
 
 def open_standard_streams() -> None:
-    """Give a process that was started with closed standard streams (``>&-``) ones that lead nowhere."""
+    """Replace closed standard streams (``>&-``) with the null device."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -23,13 +23,13 @@ def open_standard_streams() -> None:
 
 @contextlib.contextmanager
 def whatever_becomes_of_stdout() -> Iterator[list[str]]:
-    """Let the body write on when nobody reads any more; what it then writes is lost, and nothing else.
+    """Let the body continue to write when the reader of standard output is gone; that output is lost.
 
-    A terminal is left alone: it ends with SIGHUP, which is handled.
+    A terminal needs no protection: it ends with SIGHUP, which is handled.
 
     Yields:
-        why something was lost that somebody wanted (a full disk), once the body is over; a reader who went away, as
-        ``head`` does, wanted no more.
+        a list; after the body it contains why output was lost (a full disk, say). It stays empty if the reader closed
+        the pipe, as ``head`` does.
     """
     lost: list[str] = []
     if sys.stdout.isatty():
@@ -53,7 +53,7 @@ def whatever_becomes_of_stdout() -> Iterator[list[str]]:
 
 
 def _pump(reader: int, real: int, lost: list[str]) -> None:
-    """Copy until the end; when the reader behind ``real`` is gone, read on and drop."""
+    """Copy until the end; once the reader of ``real`` is gone, continue to read and discard."""
     gone = False
     with os.fdopen(reader, "rb", buffering=0) as source:
         while chunk := source.read(CHUNK):

@@ -1,12 +1,12 @@
-"""Secrets never reach a report: everything that is written, printed or raised passes through here.
+"""Redaction of secrets: everything that is written, printed or raised passes through this module.
 
-Two kinds are hidden. What has the form of a secret, by patterns: tokens, passwords behind a telling name, keys and
-certificates, credentials in addresses. And what is known to be one wherever it stands: the credentials of the
-kubeconfig in use and of the proxies in the environment (``learn_kubeconfig``, ``learn_environment``). Evidence stays:
-addresses, nonces, digests, uids.
+It hides two kinds. By patterns, it hides what looks like a secret: tokens, passwords after a telling name, keys and
+certificates, credentials in URLs. By value, it hides known secrets everywhere: the credentials of the kubeconfig in use
+and of the proxies in the environment (``learn_kubeconfig``, ``learn_environment``). Evidence stays: addresses, nonces,
+digests, uids.
 
-A process has one memory of what is known, as it has one set of credentials: messages are made where no run is known.
-Cloud ids are no secrets; they are replaced on request only (cloud_ids.py).
+A process has one set of known secrets, because code that creates messages does not know the run. Cloud ids are not
+secrets; they are replaced only on request (cloud_ids.py).
 """
 
 import base64
@@ -27,18 +27,18 @@ SENSITIVE = (
     r"(?:(?<!burst)(?<!max)token|passw(?:or)?d|passphrase|pwd|(?<!--image-pull-)secret|credentials?|signature|authorization|connection[-_]?string"
     r"|(?:api|access|account|auth|private)[-_]?key(?:[-_]?id)?|key-data|certificate(?:-authority)?-data|cabundle)"
 )
-"""How names of secrets end, whatever stands before; ``--image-pull-secret`` is our own option, which has a name."""
+"""Endings of names of secrets. ``--image-pull-secret`` is esipp's own option; its value is a name."""
 
 _QUOTE = r"\\*[\"']"
 _NOT_A_NAME = r"(?![\w.-]{0,80}(?:name|namespace|file|path|dir|ttl|enabled)\b)"
-"""A variable that names the place of a secret holds none."""
+"""Endings of variables that contain the location of a secret, not the secret."""
 
 _PLAIN = r"(?:true|false|null|none|nil|yes|no)(?![\w/+=.-])|/[a-z]+(?:/|\b)|\$[({]|\[redacted|redacted|data\+omitted"
-"""What stands behind such a name and is no secret: switches, paths, references, what others have hidden already."""
+"""Values after such a name that are not secrets: switches, paths, references, redacted values."""
 
 
 def _value(name: str) -> str:
-    """The value behind a name: all of a quoted one, whatever its quotes' backslashes; or one word."""
+    """A pattern for the value after a name: a quoted text, with any escaping of its quotes, or one word."""
     quoted = rf"(?P<{name}b>\\*)(?P<{name}q>[\"'`])(?!{_PLAIN})(?P<{name}>.{{1,9999}}?)(?<!\\)(?P={name}b)(?P={name}q)"
     word = rf"(?:{_QUOTE})?(?!{_PLAIN})(?P<{name}w>[^\s\"'\\,}}&\[{{(<][^\s\"'\\,}}&]*)"
     return rf"(?:[bru](?=[\\\"']))?+(?:{quoted}|{word})"
@@ -108,10 +108,10 @@ _HINTS = (
     *("@", "akia", "asia", "aroa", "aida", "k8s-aws", "iqojb3", "fwogzx", "ya29.", "aiza", "goog1", "8q~", "sig="),
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat-"),
 )
-"""One of these stands, in small letters, in every text that has one of the forms; looking for them costs little."""
+"""Every text that matches one of the patterns contains one of these, in lower case. Searching for them is cheap."""
 
 LONG = 4096
-"""Texts of so many characters are looked through line by line first."""
+"""Texts of at least this many characters are filtered line by line first."""
 
 _LONG_RUN = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{60}")
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
@@ -122,7 +122,7 @@ def _marked(label: str) -> str:
 
 
 def _hide(found: re.Match[str]) -> str:
-    """What stands for a match: its value's place is taken, its name stays."""
+    """The replacement of a match: a mark in place of the value; the name stays."""
     form = str(found.lastgroup)
     if form == "pem":
         return _marked(found["kind"].lower())
@@ -137,7 +137,7 @@ def _hide(found: re.Match[str]) -> str:
 
 
 def hide_forms(text: str) -> str:
-    """The text without whatever has the form of a secret."""
+    """The text without anything that looks like a secret."""
     small = text.lower()
     if not any(hint in small for hint in _HINTS):
         return text
@@ -151,19 +151,19 @@ def hide_forms(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[bool, str]]:
-    """A long text in parts that may hold a form, and parts that cannot.
+    """Split a long text into parts that may contain a secret and parts that cannot.
 
-    Lines with a hint, with what follows: a name's value may stand in the line after the next.
+    A line with a hint also selects the two lines after it, because a name's value may follow there.
     """
     lines = text.splitlines(keepends=True)
     hinted = [any(map(line.lower().__contains__, _HINTS)) for line in lines]
     wanted = [any(hinted[max(0, i - 2) : i + 1]) for i in range(len(lines))]
-    for told, group in groupby(zip(wanted, lines, strict=True), key=itemgetter(0)):
-        yield told, "".join(line for _, line in group)
+    for suspect, group in groupby(zip(wanted, lines, strict=True), key=itemgetter(0)):
+        yield suspect, "".join(line for _, line in group)
 
 
 def _hide_in(value: Any) -> Any:
-    """The same for a JSON value, whose structure tells more: names and values of variables, the data of Secrets."""
+    """A JSON value without secrets; its structure also shows variables' values and the data of Secrets."""
     if isinstance(value, str):
         return hide_forms(value)
     if isinstance(value, list):
@@ -185,17 +185,17 @@ def _hide_in(value: Any) -> Any:
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """How a text is written in files: as it is, in JSON, in JSON in JSON, in an address, in the data of a Secret."""
+    """The encodings of a text in files: plain, in JSON, in nested JSON, in a URL, in the data of a Secret."""
     once = json.dumps(value)[1:-1]
     yield from (value, once, json.dumps(once)[1:-1], quote(value, safe=""), quote(value))
     yield base64.b64encode(value.encode()).decode()
 
 
 class Redactor:
-    """What is known to be secret, and the one way past it.
+    """The known secrets, and the functions that remove them.
 
-    A short word of small letters is not replaced wherever it stands, even where it is somebody's password: what it
-    spells may stand in every sentence. It is hidden behind names such as ``password`` like any other.
+    A short lower-case word is not replaced everywhere, even if it is a password, because it may be part of any
+    sentence. After a name such as ``password`` it is hidden like any other value.
     """
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class Redactor:
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, label: str, value: object) -> None:
-        """Know a secret, and hide it wherever it stands from now on; ``label`` says what it is."""
+        """Register a secret, which is hidden everywhere from now on; ``label`` names its kind."""
         text = str(value or "").strip()
         weak = len(text) < 6 or (len(text) < 12 and text.isalpha() and text.islower())
         if weak or text in self._known:
@@ -214,7 +214,9 @@ class Redactor:
         with self._lock:
             for spelling in _spellings(text):
                 self._known.setdefault(spelling, label)
-            with suppress(ValueError, UnicodeDecodeError):  # what a kubeconfig has in base64 may stand elsewhere plain
+            with suppress(
+                ValueError, UnicodeDecodeError
+            ):  # a base64 value of a kubeconfig may appear decoded elsewhere
                 plain = base64.b64decode(text, validate=True).decode()
                 self._learn_lines(plain)
             self._learn_lines(text)
@@ -222,7 +224,7 @@ class Redactor:
             self._pattern = re.compile("|".join(_bounded(each) for each in longest))
 
     def _learn_lines(self, text: str) -> None:
-        """The lines of a PEM block, each of which may stand alone in a log."""
+        """Register the lines of a PEM block, each of which may appear alone in a log."""
         if "-----BEGIN " in text:
             self._lines |= {line for line in text.split() if _PEM_LINE.fullmatch(line)}
 
@@ -231,13 +233,13 @@ class Redactor:
         return self.cloud.replace(hide_forms(self._hide_known(text)))
 
     def line(self, line: str) -> str:
-        """A JSON document without secrets; it stays one."""
+        """A JSON document without secrets; it remains valid JSON."""
         line = self._hide_known(line)
         small = line.lower()
         if any(hint in small for hint in _HINTS):
-            told = json.loads(line)
-            clean = _hide_in(told)
-            line = line if clean == told else json.dumps(clean)
+            value = json.loads(line)
+            clean = _hide_in(value)
+            line = line if clean == value else json.dumps(clean)
         return self.cloud.replace(line)
 
     def value(self, value: Any) -> Any:
@@ -254,24 +256,24 @@ class Redactor:
 
 
 def _bounded(literal: str) -> str:
-    """A short one only as a word of its own: it might be part of another."""
+    """A pattern for a literal; a short one matches only as a whole word, because it might be part of another."""
     return re.escape(literal) if len(literal) >= 16 else rf"(?<![\w-]){re.escape(literal)}(?![\w-])"
 
 
 KNOWN = Redactor()
-"""This process's."""
+"""The redactor of this process."""
 
 
 def redact(text: str) -> str:
-    """The text without secrets, and without cloud ids if so asked."""
+    """The text without secrets, and without cloud ids if the user requested that."""
     return KNOWN.text(text)
 
 
 # --------------------------------------------------------------------------------------------- what is known
 def learn_kubeconfig(config: Mapping[str, Any], known: Redactor = KNOWN) -> None:
-    """Know the credentials of all users of a kubeconfig, and what its clusters are trusted by."""
+    """Register the credentials of all users of a kubeconfig, and the CA certificates of its clusters."""
     for entry in config.get("users") or ():
-        with suppress(AttributeError, TypeError):  # one that makes no sense, and may not be the one in use
+        with suppress(AttributeError, TypeError):  # an invalid entry, which may not be the one in use
             _learn_user(entry.get("user") or {}, known)
     for entry in config.get("clusters") or ():
         with suppress(AttributeError, TypeError):
@@ -303,18 +305,18 @@ def _learn_user(user: Mapping[str, Any], known: Redactor) -> None:
 
 
 def _looks_random(value: str) -> bool:
-    """Whether a value is more like a key than like the name of a profile or a region."""
+    """Whether a value looks more like a key than like the name of a profile or a region."""
     one_word = re.fullmatch(r"[\w+/=~-]{20,}", value) is not None
     return one_word and bool(re.search(r"\d", value)) and bool(re.search(r"[A-Z]", value))
 
 
 def learn_authorization(header: str, known: Redactor = KNOWN) -> None:
-    """Know what is sent to an API server to be let in, which a plugin may have made a moment ago."""
+    """Register the token in an Authorization header, which a plugin may have just created."""
     known.learn("token", header.partition(" ")[2])
 
 
 def learn_environment(environment: Mapping[str, str], known: Redactor = KNOWN) -> None:
-    """Know the passwords of proxies, and the values of variables that are named like secrets."""
+    """Register the passwords of proxies, and the values of variables that are named like secrets."""
     for name, value in environment.items():
         if name.lower().endswith("_proxy"):
             with suppress(ValueError):
@@ -324,5 +326,5 @@ def learn_environment(environment: Mapping[str, str], known: Redactor = KNOWN) -
 
 
 def learn_cloud(context: str, nodes: Iterable[Mapping[str, Any]], known: Redactor = KNOWN) -> None:
-    """Know the names that a cloud's account has in a cluster; they are replaced on request only."""
+    """Register the names that identify a cloud account; they are replaced only on request."""
     known.cloud.learn(context, nodes)

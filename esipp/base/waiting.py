@@ -1,4 +1,4 @@
-"""Waiting, the only way this suite waits: N consecutive right answers, spaced, within a named budget."""
+"""Waiting: N consecutive right readings, spaced, within a named budget. The suite waits in no other way."""
 
 import contextlib
 import threading
@@ -10,15 +10,15 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Budget:
-    """How long something may take, and what counts as settled.
+    """A timeout, and what counts as settled.
 
     Args:
-        name: what is waited for; it stands in every message.
-        seconds: the bound.
-        need: consecutive right readings.
+        name: what the wait is for; every message contains it.
+        seconds: the timeout.
+        need: number of consecutive right readings.
         spacing: seconds between two readings.
-        stable: seconds that the right readings must span, if any reading before them was wrong: what was in motion
-            a moment ago needs more proof than what never was.
+        stable: seconds that the right readings must span if any earlier reading was wrong: a state that has just
+            changed needs more proof than one that never did.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Reading:
-    """One look: whether it is as it should be, and the state in words. ``hopeless`` ends the wait at once."""
+    """One reading: whether it is right, and a description of the state. ``hopeless`` ends the wait at once."""
 
     right: bool
     state: str
@@ -39,7 +39,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Convergence:
-    """How a wait ended: ``held`` or given up, after how long and how many looks, and the last state."""
+    """The result of a wait: whether the state ``held``, after how long and how many readings, and the last state."""
 
     held: bool
     seconds: float
@@ -48,29 +48,29 @@ class Convergence:
 
     def __str__(self) -> str:
         how = "settled" if self.held else "gave up"
-        return f"{how} after {self.seconds:.1f} s and {self.looks} looks: {self.state}"
+        return f"{how} after {self.seconds:.1f} s and {self.looks} readings: {self.state}"
 
 
 class Observer(Protocol):
-    """Who is told of waits while they last; its methods are called from whichever thread waits."""
+    """An observer of waits; each method is called from the thread that waits."""
 
     def wait_begins(self, name: str, seconds: float) -> int:
-        """Something is waited for, at most so many seconds; returns a number for this wait."""
+        """A wait with a timeout begins; returns a number for this wait."""
 
     def wait_goes_on(self, number: int, state: str) -> None:
-        """What was seen last."""
+        """A wait has a new reading."""
 
     def wait_ends(self, number: int) -> None:
-        """It is over, whether it held or not."""
+        """A wait ended, successful or not."""
 
 
 _observers: list[Observer] = []
-"""Of the whole process, not of a thread: trials wait in threads of their own."""
+"""The observers of the whole process, because scenarios wait in their own threads."""
 
 
 @contextlib.contextmanager
 def told_to(observer: Observer) -> Iterator[None]:
-    """Tell the observer of every wait that begins in the body, in all threads."""
+    """Notify the observer of every wait that begins in the body, in all threads."""
     _observers.append(observer)
     try:
         yield
@@ -80,22 +80,22 @@ def told_to(observer: Observer) -> Iterator[None]:
 
 @contextlib.contextmanager
 def waiting(name: str, seconds: float) -> Iterator[Callable[[str], None]]:
-    """Tell the observers that the body waits; it may say the state with what it is given."""
-    told = [(observer, observer.wait_begins(name, seconds)) for observer in tuple(_observers)]
+    """Notify the observers that the body waits; the yielded function reports the state."""
+    notified = [(observer, observer.wait_begins(name, seconds)) for observer in tuple(_observers)]
 
     def say(state: str) -> None:
-        for observer, number in told:
+        for observer, number in notified:
             observer.wait_goes_on(number, state)
 
     try:
         yield say
     finally:
-        for observer, number in told:
+        for observer, number in notified:
             observer.wait_ends(number)
 
 
 def converge(check: Callable[[], Reading], budget: Budget) -> Convergence:
-    """Look until ``budget.need`` consecutive readings are right, the budget is used up, or it is hopeless."""
+    """Read until ``budget.need`` consecutive readings are right, the time is over, or the state is hopeless."""
     with waiting(budget.name, budget.seconds) as say:
         return _converge(check, budget, say)
 

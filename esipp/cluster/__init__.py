@@ -1,1 +1,1 @@
-"""The API server: the one client, its errors, and what is read from it."""
+"""Access to the API server: the client, its errors, and helpers for namespaces, pods and rights."""

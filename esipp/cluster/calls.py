@@ -1,4 +1,4 @@
-"""What is asked of the API server, counted: by verb and resource, as its own metrics and audit logs have them. Pure."""
+"""Counter of API requests, by verb and resource, as in the API server's metrics and audit logs. Pure."""
 
 import re
 import threading
@@ -14,7 +14,7 @@ PATH = re.compile(
 
 
 def call_of(method: str, path: str, query: Mapping[str, str] | None = None) -> str:
-    """What a request is: ``list nodes``, ``watch pods``, ``get pods/log``; the path where it is of no resource."""
+    """The name of a request: ``list nodes``, ``watch pods``, ``get pods/log``; its path if it names no resource."""
     found = PATH.fullmatch(path)
     if found is None:
         return f"{VERBS.get(method, 'get')} {path}"
@@ -23,18 +23,18 @@ def call_of(method: str, path: str, query: Mapping[str, str] | None = None) -> s
 
 
 class ApiCalls:
-    """Counts requests, from all threads; each that was sent counts, whatever became of it."""
+    """A thread-safe counter of sent requests, whatever their result."""
 
     def __init__(self) -> None:
         self._counted: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def add(self, method: str, path: str, query: Mapping[str, str] | None = None) -> None:
-        """One more."""
+        """Count a request."""
         with self._lock:
             self._counted[call_of(method, path, query)] += 1
 
     def told(self) -> dict[str, int]:
-        """How many of each there were so far, the most frequent first."""
+        """The counts so far, the most frequent first."""
         with self._lock:
             return dict(self._counted.most_common())

@@ -1,8 +1,8 @@
-"""The one module that imports the kubernetes client.
+"""The client of the API server; the only module that imports the kubernetes package.
 
-Manifests go in as dicts and answers come out as raw JSON: the client's generated models are stricter than the API
-server (a null where they want a list raises), and a suite that reports what it saw must not stumble over its own types.
-The client contributes what is hard: kubeconfig, credentials, TLS.
+Manifests are dicts, and answers are raw JSON. The package's generated models are stricter than the API server: a null
+instead of a list raises. A test suite must not fail on its own types. The package provides what is hard: kubeconfig,
+credentials and TLS.
 """
 
 import contextlib
@@ -40,28 +40,28 @@ CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0
 UNAUTHORIZED = 401
 GONE = 410
-"""What a server answers that no longer knows what happened since some version."""
+"""The status of a server that no longer has the events since a resource version."""
 
 REOPEN_SECONDS = 0.2
-"""Pause before a watch that the server closed is opened again."""
+"""Pause before a watch that the server closed is reopened."""
 
 LONGEST_WATCH = 1800.0
-"""Seconds after which a watch is opened anew where it ended, at the latest; API servers end theirs after 30 to 60
-minutes, too (``--min-request-timeout``)."""
+"""Maximum duration of a watch in seconds; then it is reopened where it ended. API servers also end watches, after 30
+to 60 minutes (``--min-request-timeout``)."""
 
 
 class Cluster:
-    """A cluster by its kubeconfig context.
+    """A cluster, named by a kubeconfig context.
 
-    ``calls`` counts what it was asked.
+    ``calls`` counts the requests.
 
     Args:
-        context: name of the context; there is no default, so that nothing is run against a cluster by accident.
+        context: name of the context; there is no default, so that esipp never uses a cluster by accident.
         kubeconfig: the file, or None for $KUBECONFIG and then ~/.kube/config.
-        wishes: what everything that is created carries.
+        customisation: the customisation of every created object.
 
     Raises:
-        PreflightError: no such file, no such context, or unusable credentials.
+        PreflightError: there is no such file or context, or the credentials are unusable.
     """
 
     def __init__(self, context: str, kubeconfig: str | None = None, customisation: Customisation = NOTHING) -> None:
@@ -69,7 +69,7 @@ class Cluster:
         self.kubeconfig = kubeconfig
         self.customisation = customisation
         try:
-            # not list_kube_config_contexts: it fails on a file without a current-context, which we have no use for
+            # not list_kube_config_contexts: it fails on a file without a current-context, which esipp does not use
             merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
             learn_kubeconfig(merged.value if merged else {})
             learn_environment(os.environ)
@@ -77,13 +77,13 @@ class Cluster:
         except (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, KeyError) as broken:
             why = " ".join(str(broken).split()).rstrip(".")
             raise PreflightError(
-                f"The kubeconfig {kubeconfig or '($KUBECONFIG or ~/.kube/config)'} cannot be used: {why}.",
+                f"Cannot use the kubeconfig {kubeconfig or '($KUBECONFIG or ~/.kube/config)'}: {why}.",
                 "name the file with --kubeconfig or $KUBECONFIG.",
             ) from None
         if context not in names:
             raise PreflightError(
                 f"There is no context '{context}' in the kubeconfig.",
-                f"it knows: {', '.join(names) or 'none'}; ./ci/conformance --keep makes kind-esipp.",
+                f"available contexts: {', '.join(names) or 'none'}; ./ci/conformance --keep creates kind-esipp.",
             )
         self._api = self._log_in()
         self._logging_in = threading.Lock()
@@ -92,30 +92,30 @@ class Cluster:
         self.calls = ApiCalls()
 
     def _log_in(self) -> client.ApiClient:
-        """Load server, credentials and proxy from the kubeconfig; a plugin that makes credentials is asked anew."""
-        settings = client.Configuration(proxy="", no_proxy="")  # which one is asked is not the library's to say
+        """Load server, credentials and proxy from the kubeconfig; a credential plugin runs again."""
+        settings = client.Configuration(proxy="", no_proxy="")  # proxy.py selects the proxy, not the library
         try:
             config.load_kube_config(
                 config_file=self.kubeconfig, context=self.context, client_configuration=settings, persist_config=False
             )
-            settings.retries = urllib3.Retry(0)  # a lost request is told at once; whoever may wait, waits by itself
+            settings.retries = urllib3.Retry(0)  # a lost request fails at once; callers that may wait do so themselves
             settings.proxy = settings.proxy or proxy_for(str(settings.host), os.environ)
             if settings.proxy and account_at(settings.proxy):
                 settings.proxy_headers = urllib3.make_headers(proxy_basic_auth=account_at(settings.proxy))
             return client.ApiClient(configuration=settings)
         except (ConfigException, OSError, ValueError, TypeError, ImportError, urllib3.exceptions.HTTPError) as broken:
             raise PreflightError(
-                f"The server, credentials or proxy of context '{self.context}' cannot be used: {broken}.",
-                f"does 'kubectl --context {self.context} get nodes' work?",
+                f"Cannot use the server, credentials or proxy of context '{self.context}': {broken}.",
+                f"check that 'kubectl --context {self.context} get nodes' works.",
             ) from None
 
     def _log_in_again(self, refused: client.ApiClient) -> bool:
-        """After credentials were refused: whether there are others by now, in the file or from its plugin."""
+        """After the server refused credentials, whether the file or its plugin now has other ones."""
         with self._logging_in:
             if self._api is refused:  # no other thread was here before
                 with contextlib.suppress(PreflightError):
                     self._api = self._log_in()
-            with contextlib.suppress(OSError):  # a certificate's file was taken away
+            with contextlib.suppress(OSError):  # a certificate file was removed
                 return _credentials(self._api) != _credentials(refused)
             return False
 
@@ -130,18 +130,19 @@ class Cluster:
         content: str = "application/json",
         warnings: list[str] | None = None,
     ) -> Json:
-        """One request, one JSON answer; ``content`` is the media type of the body, ``warnings`` gets the server's.
+        """Send a request and return the JSON answer.
 
-        Objects go out and come back as those of today's Kubernetes, whatever the server's age (dialect.py).
+        ``content`` is the media type of the body; ``warnings`` receives the server's warnings. Objects have the form of
+        current Kubernetes, whatever the server's version (dialect.py).
 
         Raises:
             ApiError: the server refused, or is too old for such a request, which then was not sent.
-            UnreachableError: no answer.
-            PreflightError: the server does not tell its version; ``version`` would have said so before.
+            UnreachableError: the server does not answer.
+            PreflightError: the server does not report its version; ``version`` would have raised before.
         """
         dialect = dialect_of("") if path == VERSION else self.dialect
         if query and "dryRun" in query and not dialect.dry_runs:
-            raise too_old(dialect, "dry run, and would create the object", f"{method} {path}")
+            raise too_old(dialect, "dry runs, and would create the object", f"{method} {path}")
         if "apply-patch" in content and not dialect.applies:
             raise too_old(dialect, "server-side apply", f"{method} {path}")
         body = self.customisation.on(method, path, body, content)
@@ -170,7 +171,7 @@ class Cluster:
         stream: bool = False,
         content: str = "application/json",
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request; once more with fresh credentials, if those at hand are not accepted any more."""
+        """Send a request, and again with fresh credentials if the server no longer accepts the current ones."""
         api = self._api
         try:
             return self._send_by(api, method, path, body, query, read_timeout, stream, content)
@@ -225,7 +226,7 @@ class Cluster:
         return listed(lambda page: self.request("GET", collection, query=page), query)
 
     def delete(self, path: str, *, grace: int | None = None) -> None:
-        """DELETE an object; one that is gone already is fine."""
+        """DELETE an object; it is no error if it is already gone."""
         body: Json = {"propagationPolicy": "Background"}
         if grace is not None:
             body["gracePeriodSeconds"] = grace
@@ -244,19 +245,19 @@ class Cluster:
         known: dict[str, Json] | None = None,
         **query: str,
     ) -> Iterator[tuple[str, Json]]:
-        """First the present objects as ``ADDED``, then changes, for at most ``budget`` seconds (``math.inf``: no end).
+        """Watch a collection for at most ``budget`` seconds (``math.inf``: no limit).
 
-        Yields ``(event type, object)``; ``EMPTY`` with a nameless object says that the snapshot had none. Ends
-        silently when the budget is used up: whoever watches knows what is still missing and says it. A watch that the
-        server closes goes on where it ended. One that breaks is opened again with a new snapshot, also after a while
-        in which no server answered: an object that is not in that snapshot any more, or is another one of the same
-        name, comes as ``DELETED`` in its last known state. A caller who goes by the time at which events arrive sets
-        ``waits`` to False, and the watch then does not outlive a server that is away. ``known`` keeps the last states
-        for a caller who watches again after a refusal.
+        Yields ``(event type, object)``: first the existing objects as ``ADDED``, then changes. ``EMPTY`` with a
+        nameless object means that the snapshot had none. The watch ends silently when the time is over; the caller
+        knows what is still missing. A watch that the server closes continues where it ended. A broken watch is reopened
+        with a new snapshot, also after a time without a server. An object that is missing in the new snapshot, or was
+        replaced by one of the same name, is then ``DELETED`` in its last known state. A caller that uses the arrival
+        times of events sets ``waits`` to False, and the watch then ends when the server is unavailable. ``known`` keeps
+        the last states for a caller that watches again after a refusal.
 
         Raises:
             ApiError: the server refused.
-            UnreachableError: none answers, and the budget is used up or nobody waits.
+            UnreachableError: no server answers, and the time is over or ``waits`` is False.
         """
         deadline = time.monotonic() + budget
         pause = threading.Event()
@@ -280,7 +281,7 @@ class Cluster:
             if not items:
                 yield "EMPTY", {"metadata": {"name": ""}}
             version = str(snapshot.get("metadata", {}).get("resourceVersion", ""))
-            while True:  # as long as the server ends each part of the watch in good order
+            while True:  # as long as the server closes each part of the watch in an orderly way
                 left = min(deadline - time.monotonic(), LONGEST_WATCH)
                 if left <= 0:
                     return
@@ -312,7 +313,7 @@ class Cluster:
                         return
                 if not whole:
                     break
-                pause.wait(REOPEN_SECONDS)  # a server that closes at once is not asked without end
+                pause.wait(REOPEN_SECONDS)  # do not flood a server that closes at once
             pause.wait(REOPEN_SECONDS)
 
     def wait_for(
@@ -326,10 +327,10 @@ class Cluster:
         key: Callable[[Json], str] = lambda item: str(item["metadata"]["name"]),
         **query: str,
     ) -> dict[str, Json]:
-        """Watch until every named object is ``done``, the budget is used up, or one of them is deleted.
+        """Watch until every named object is ``done``, the time is over, or one of them is deleted.
 
-        Returns the last seen state of each object; those that are not there are missing from it. ``tell`` is called
-        with how many are left, whenever something has changed. ``key`` says by what name an object is waited for.
+        Returns the last state of each object that exists. ``tell`` is called with the number of unfinished objects
+        whenever something has changed. ``key`` returns the name of an object.
         """
         last: dict[str, Json] = {}
         right: set[str] = set()
@@ -349,7 +350,7 @@ class Cluster:
         return last
 
     def exists(self, path: str) -> bool:
-        """Whether an object is there."""
+        """Whether an object exists."""
         try:
             self.request("GET", path)
         except ApiError as refused:
@@ -359,7 +360,7 @@ class Cluster:
         return True
 
     def wait_gone(self, path: str, *, budget: float) -> bool:
-        """Wait until an object is deleted; False if it is still there when the budget is used up."""
+        """Wait until an object is deleted; False if it still exists when the time is over."""
         collection, _, name = path.rpartition("/")
         for kind, _ in self.watch(collection, budget=budget, fieldSelector=f"metadata.name={name}"):
             if kind in ("DELETED", "EMPTY"):
@@ -370,31 +371,31 @@ class Cluster:
         """``gitVersion`` of the API server.
 
         Raises:
-            PreflightError: the server does not answer or refuses us.
+            PreflightError: the server does not answer or refuses the credentials.
         """
         try:
             version = str(self.request("GET", VERSION, read_timeout=10)["gitVersion"])
         except UnreachableError as silent:
             raise PreflightError(
                 f"The API server {self.server} of context '{self.context}' does not answer: {silent}.",
-                "is the cluster up, and is this machine on its network (for one that ci/conformance made: ./ci/enter)?"
+                "check that the cluster is up and that this machine can reach it (one of ci/conformance: ./ci/enter)."
                 + proxy_hint(os.environ),
             ) from None
         except ApiError as refused:
             raise PreflightError(
                 f"The API server {self.server} refuses the credentials of context '{self.context}': {refused.message}.",
-                f"does 'kubectl --context {self.context} get nodes' work?",
+                f"check that 'kubectl --context {self.context} get nodes' works.",
             ) from None
         self._dialect = dialect_of(version)
         return version
 
     def date(self) -> str:
-        """The server's clock as the ``Date`` of an answer (RFC 9110) says it, in whole seconds; empty if none does."""
+        """The server's time from the ``Date`` header of an answer (RFC 9110), in whole seconds; empty without one."""
         return str(self._send("GET", VERSION, None, None, READ_TIMEOUT).headers.get("Date") or "")
 
     @property
     def dialect(self) -> Dialect:
-        """What is spoken to this server; chosen by its version, once.
+        """The API dialect of this server, selected once by its version.
 
         Raises:
             PreflightError: as ``version`` does.
@@ -407,7 +408,7 @@ class Cluster:
     def may(
         self, verb: str, resource: str, *, group: str = "", namespace: str | None = None, name: str | None = None
     ) -> bool:
-        """Whether we hold a right; ``resource`` may name a subresource (``pods/exec``), ``name`` the one object."""
+        """Whether the account has a right; ``resource`` may have a subresource (``pods/exec``), ``name`` one object."""
         resource, _, subresource = resource.partition("/")
         attributes: Json = {"verb": verb, "resource": resource, "subresource": subresource, "group": group}
         if namespace:
@@ -433,12 +434,12 @@ def _uid_of(item: Json) -> str:
 
 
 def kubeconfig_arguments(context: str, kubeconfig: str | None) -> list[str]:
-    """The arguments that point kubectl at the same cluster."""
+    """The arguments that make kubectl use the same cluster."""
     return ["--context", context, *(["--kubeconfig", str(Path(kubeconfig))] if kubeconfig else [])]
 
 
 def _credentials(api: client.ApiClient) -> tuple[Any, ...]:
-    """What we prove with who we are; certificates by their content, as their files are temporary."""
+    """The credentials in use; certificates by their content, because their files are temporary."""
     settings = api.configuration
     files = [Path(each).read_bytes() for each in (settings.cert_file, settings.key_file) if each]
     return settings.api_key.get("BearerToken"), settings.username, settings.password, *files

@@ -1,12 +1,11 @@
-"""How a Kubernetes API server of some age is spoken to, so that the rest of the suite speaks as to one of today.
+"""API dialects of older Kubernetes versions. The rest of the suite uses the current API only.
 
-The suite writes and reads ``spec.externalTrafficPolicy`` and ``spec.healthCheckNodePort``; servers before 1.7 have
-annotations for them. ``Cluster`` lets every Service and Pod pass through here, on the way out and on the way back, and
-nobody else knows. Pure, no I/O.
+The suite uses ``spec.externalTrafficPolicy`` and ``spec.healthCheckNodePort``; servers before 1.7 have annotations
+instead. ``Cluster`` converts every Service and Pod with this module, in requests and in answers. Pure, no I/O.
 
-What each server does was read in its source, by version: pkg/api/service/annotations.go (1.4, 1.5, 1.6),
-pkg/api/service/util.go (1.7) and pkg/registry/core/service/rest.go (1.6, 1.7); upstream.md §3. No such server can be
-run here: tests/unit/recorded/ holds what they would say.
+The source of each version shows its behaviour: pkg/api/service/annotations.go (1.4, 1.5, 1.6),
+pkg/api/service/util.go (1.7) and pkg/registry/core/service/rest.go (1.6, 1.7); upstream.md §3. The tests cannot run
+such servers; tests/unit/recorded/ contains what they would answer.
 """
 
 import re
@@ -21,19 +20,19 @@ Json = dict[str, Any]
 
 ALPHA, BETA = "service.alpha.kubernetes.io", "service.beta.kubernetes.io"
 VALUES = {"Local": "OnlyLocal", "Cluster": "Global"}
-"""What ``external-traffic`` says for a policy; anything else goes out as it is, for the server to judge."""
+"""Values of ``external-traffic`` by policy. Other values are sent unchanged, for the server to validate."""
 _FIELDS = {VALUES[policy]: policy for policy in VALUES}
 
 NEWEST = (9999, 0)
-"""What a server is taken for whose version cannot be read: one of today."""
+"""The assumed version of a server with an unreadable version: a current one."""
 
 NEWEST_RUN = (1, 36)
-"""The newest on which whole runs were made."""
+"""The newest version tested with full runs."""
 
 FIELDS_SINCE, ANNOTATIONS_UNTIL = (1, 7), (1, 8)
 DRY_RUN_SINCE, APPLY_SINCE = (1, 13), (1, 16)
-"""On by default: dry run as beta in 1.13 (before 1.12 a server ignores the parameter, and creates the object), server-
-side apply as beta in 1.16 (KEP-555)."""
+"""Enabled by default: dry run as beta in 1.13 (before 1.12, a server ignores the parameter and creates the object);
+server-side apply as beta in 1.16 (KEP-555)."""
 REVIEW_SINCE = (1, 6)
 """authorization.k8s.io/v1; v1beta1 before."""
 POD_IPS_SINCE, CLUSTER_IPS_SINCE, SCTP_SINCE = (1, 20), (1, 21), (1, 19)
@@ -50,12 +49,12 @@ _REFUSED = re.compile(
 
 @dataclass(frozen=True)
 class Dialect:
-    """What is spoken to a server of a version.
+    """The API dialect of a server version.
 
     Args:
-        version: the server's.
-        writes: the prefix of the annotations that carry the policy and the port; None where fields do.
-        reads: the prefixes that the server itself looks at, in its order, before it looks at any field.
+        version: version of the server.
+        writes: prefix of the annotations that contain the policy and the port; None if fields do.
+        reads: prefixes of annotations that the server reads before any field, in this order.
     """
 
     version: tuple[int, int]
@@ -64,7 +63,7 @@ class Dialect:
 
     @property
     def name(self) -> str:
-        """The dialect in a few words."""
+        """A short description of the dialect."""
         if self.writes:
             grade = "alpha" if self.writes == ALPHA else "beta"
             return f"{grade} annotations ({self.writes}/external-traffic, …/healthcheck-nodeport)"
@@ -72,31 +71,31 @@ class Dialect:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What else is different with a server of this age, for whoever means to run the suite there."""
+        """Other differences of such a server that matter to a run."""
         return tuple(text for before, text in REMARKS if self.version < before)
 
     @property
     def dry_runs(self) -> bool:
-        """Whether a dry run leaves nothing behind."""
+        """Whether the server supports dry runs."""
         return self.version >= DRY_RUN_SINCE
 
     @property
     def applies(self) -> bool:
-        """Whether there is server-side apply."""
+        """Whether the server supports server-side apply."""
         return self.version >= APPLY_SINCE
 
     @property
     def access_review(self) -> str:
-        """The version of authorization.k8s.io that is sure to be served."""
+        """The version of authorization.k8s.io that the server certainly has."""
         return "v1" if self.version >= REVIEW_SINCE else "v1beta1"
 
     def cares_for(self, path: str) -> bool:
-        """Whether what goes to and comes from a path is another form than today's."""
+        """Whether the objects of a path have another form than in current Kubernetes."""
         return self.version < CLUSTER_IPS_SINCE and bool(_SERVICES.match(path) or _PODS.match(path))
 
     # -------------------------------------------------------------------------------------------------- on the way out
     def out(self, method: str, path: str, body: Json) -> Json:
-        """A body as this server understands it: an object (POST, PUT) or a merge patch of one (PATCH)."""
+        """Convert a request body for this server: an object (POST, PUT) or a merge patch (PATCH)."""
         if self.version < CLUSTER_IPS_SINCE and _DAEMON_SETS.match(path):
             return body | {"spec": {**body["spec"], "template": self._pod_out(body["spec"]["template"])}}
         if not self.cares_for(path):
@@ -106,7 +105,7 @@ class Dialect:
         return self._service_out(body, patch=method == "PATCH")
 
     def _service_out(self, body: Json, *, patch: bool) -> Json:
-        """The policy and the port as annotations; in a patch null stays null, which removes them."""
+        """Convert the policy and the port to annotations; in a patch, null stays null, which removes them."""
         spec = body.get("spec")
         if self.writes is None or not isinstance(spec, Mapping):
             return body
@@ -117,7 +116,7 @@ class Dialect:
         if "healthCheckNodePort" in spec:
             port = spec.pop("healthCheckNodePort")
             said["healthcheck-nodeport"] = str(port) if port else None
-        if not patch:  # an object says what it has; what is left out is removed anyway
+        if not patch:  # a replaced object loses what it does not contain anyway
             said = {name: value for name, value in said.items() if value is not None}
         if not said:
             return body | {"spec": spec}
@@ -130,7 +129,7 @@ class Dialect:
         return patched
 
     def _pod_out(self, body: Json) -> Json:
-        """A pod without what such a server refuses; fields that it does not know it drops without a word."""
+        """Remove what such a server refuses from a pod. It silently drops fields that it does not know."""
         spec = body.get("spec")
         if not isinstance(spec, Mapping) or "containers" not in spec:
             return body
@@ -146,7 +145,7 @@ class Dialect:
 
     # ------------------------------------------------------------------------------------------------- on the way back
     def back(self, path: str, answer: Json) -> Json:
-        """An answer as today's server would give it: an object, or a list of objects."""
+        """Convert an answer to the current form: an object or a list of objects."""
         if not self.cares_for(path):
             return answer
         item = self._pod_back if _PODS.match(path) else self._service_back
@@ -155,10 +154,10 @@ class Dialect:
         return item(answer)
 
     def _service_back(self, service: Json) -> Json:
-        """Fields in place of annotations; lists of addresses and families from the only one there is.
+        """Convert annotations to fields, and the only address and family to lists.
 
-        The annotations that were turned into fields are taken away: who changes a field and sends the object back must
-        not send the old word beside the new one.
+        The converted annotations are removed. A caller that changes a field and sends the object back must not also
+        send the old annotation.
         """
         if not isinstance(service.get("spec"), Mapping):
             return service  # a Status
@@ -172,7 +171,7 @@ class Dialect:
                 spec["externalTrafficPolicy"] = policy
                 _put(spec, "healthCheckNodePort", self._port(spec, policy, notes))
             elif self.writes:
-                spec["externalTrafficPolicy"] = "Cluster"  # as today's servers say where nobody chose
+                spec["externalTrafficPolicy"] = "Cluster"  # the default of current servers
         address = spec.get("clusterIP")
         if address and "clusterIPs" not in spec:
             spec["clusterIPs"] = [address]
@@ -183,20 +182,20 @@ class Dialect:
 
     @property
     def _own(self) -> frozenset[str]:
-        """The annotations that stand for fields."""
+        """The annotations that correspond to fields."""
         return frozenset(
             f"{each}/{name}" for each in self.reads for name in ("external-traffic", "healthcheck-nodeport")
         )
 
     def _port(self, spec: Json, policy: str, notes: Mapping[str, str]) -> int | None:
-        """The port counts only where the server takes it for one: on type LoadBalancer with OnlyLocal.
+        """The health check node port, which the server uses only for type LoadBalancer with OnlyLocal.
 
-        Where no annotation names one it is that of the field, if there is such a field: 1.7 mixes the forms so.
+        Without an annotation it is the field's value, if there is a field: 1.7 mixes both forms.
         """
         if spec["type"] != "LoadBalancer" or policy != "Local":
             return None
-        told = (notes.get(f"{prefix}/healthcheck-nodeport", "") for prefix in self.reads)
-        named = next((int(port) for port in told if port.isdecimal() and int(port)), None)
+        ports = (notes.get(f"{prefix}/healthcheck-nodeport", "") for prefix in self.reads)
+        named = next((int(port) for port in ports if port.isdecimal() and int(port)), None)
         return named or spec.get("healthCheckNodePort")
 
     def _pod_back(self, pod: Json) -> Json:
@@ -206,16 +205,16 @@ class Dialect:
         return pod | {"status": {**status, "podIPs": [{"ip": status["podIP"]}]}}
 
     def refusal(self, message: str) -> str:
-        """The words of a refusal, with the field named where such a server names the annotation."""
+        """The message of a refusal, with the field's name instead of the annotation's."""
         return _REFUSED.sub("spec.healthCheckNodePort: Invalid value", message) if self.writes else message
 
 
 def dialect_of(git_version: str) -> Dialect:
-    """The dialect for a server, by its version; today's where that cannot be read.
+    """The dialect for a server's version; the current one if the version is unreadable.
 
-    1.7 has both forms, and looks at the beta annotation first. It is spoken to in fields: they are generally available
-    there, they are what 1.8 and later know, and none of our objects carries an annotation that would come before them.
-    What other people's Services say with beta annotations is still read there as that server reads it.
+    1.7 has both forms and reads the beta annotation first. esipp writes fields there: they are generally available, 1.8
+    and later know only them, and no object of esipp has an annotation that would override them. Beta annotations of
+    other Services are still read as that server reads them.
     """
     version = read_version(git_version) or NEWEST
     if version >= ANNOTATIONS_UNTIL:
@@ -228,24 +227,24 @@ def dialect_of(git_version: str) -> Dialect:
 
 
 REMARKS: tuple[tuple[tuple[int, int], str], ...] = (
-    ((1, 5), "the API server and kube-proxy need --feature-gates=AllowExtTrafficLocalEndpoints=true: it was alpha"),
-    ((1, 8), "nothing was run on such a server: this form is held against recorded server behaviour only"),
-    ((1, 19), "pods get no seccompProfile, which the server drops, and declare no SCTP ports, which it refuses"),
-    ((1, 21), "kubectl is made for servers one version older or younger: have one of this age on PATH"),
-    ((1, 21), "Services and pods have one family, that of the ClusterIPs"),
-    ((1, 22), "spec.loadBalancerClass is dropped: what is to have no load balancer gets the cluster's own"),
+    ((1, 5), "the API server and kube-proxy need --feature-gates=AllowExtTrafficLocalEndpoints=true (alpha feature)"),
+    ((1, 8), "no run was made on such a server: this dialect is tested against recorded server behaviour only"),
+    ((1, 19), "pods have no seccompProfile, which the server drops, and no SCTP ports, which it refuses"),
+    ((1, 21), "kubectl supports servers up to one minor version older or newer: put a matching one on PATH"),
+    ((1, 21), "Services and pods have one address family, that of the ClusterIPs"),
+    ((1, 22), "the server drops spec.loadBalancerClass: Services without a load balancer get the cluster's own"),
 )
-"""Before which version what is to be kept in mind."""
+"""Remarks on servers before a version."""
 
 
 def _first(notes: Mapping[str, str], prefixes: tuple[str, ...], name: str, meanings: Mapping[str, str]) -> str | None:
-    """The meaning of the first annotation of a name that means something, as the servers look for it."""
-    told = (meanings.get(notes.get(f"{prefix}/{name}", "")) for prefix in prefixes)
-    return next((meaning for meaning in told if meaning), None)
+    """The meaning of the first valid annotation, in the order in which servers read the prefixes."""
+    found = (meanings.get(notes.get(f"{prefix}/{name}", "")) for prefix in prefixes)
+    return next((meaning for meaning in found if meaning), None)
 
 
 def _put(spec: Json, name: str, value: int | None) -> None:
-    """Set a field, or make sure that it is not there."""
+    """Set a field, or remove it for None."""
     spec.pop(name, None)
     if value is not None:
         spec[name] = value
@@ -259,7 +258,7 @@ def _family(address: Any) -> str | None:
 
 
 def _one_address(variable: Json) -> Json:
-    """An environment variable that asks for all addresses of the pod, asking for its only one."""
+    """An environment variable with the pod's only address instead of the list of addresses."""
     source = (variable.get("valueFrom") or {}).get("fieldRef") or {}
     if source.get("fieldPath") != "status.podIPs":
         return variable

@@ -1,4 +1,4 @@
-"""How the API server says no, and that it says nothing at all."""
+"""Errors of the API server: refusals and missing answers."""
 
 import json
 
@@ -8,7 +8,7 @@ from esipp.cluster.dialect import Dialect
 
 
 class ApiError(Exception):
-    """The API server's refusal: HTTP status, machine-readable reason, message."""
+    """A refusal of the API server: HTTP status, machine-readable reason, message."""
 
     def __init__(self, status: int, reason: str, message: str, request: str) -> None:
         super().__init__(f"{request}: {status} {reason}: {message}")
@@ -18,21 +18,21 @@ class ApiError(Exception):
 
 
 NOT_THERE = "NotInThisVersion"
-"""The reason of a refusal that is ours: a server of this age would not refuse, but do something else."""
+"""The reason of a refusal by esipp itself: a server of this version would not refuse, but do something else."""
 
 
 class UnreachableError(Exception):
-    """The API server did not answer at all."""
+    """The API server did not answer."""
 
 
 def too_old(dialect: Dialect, what: str, request: str) -> ApiError:
-    """A request that was not sent, because such a server would take it for another one."""
+    """The refusal of a request that esipp did not send, because such a server would misunderstand it."""
     major, minor = dialect.version
-    return ApiError(501, NOT_THERE, f"Kubernetes {major}.{minor} knows no {what}", request)
+    return ApiError(501, NOT_THERE, f"Kubernetes {major}.{minor} does not support {what}", request)
 
 
 def refusal(response: urllib3.BaseHTTPResponse, request: str) -> ApiError:
-    """What an answer that is none says."""
+    """The error of a response with an error status."""
     raw = response.read(cache_content=True) or b""
     try:
         status = json.loads(raw)

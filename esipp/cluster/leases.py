@@ -1,7 +1,7 @@
-"""The Lease by which a run shows that it lives: it lies in the run's namespace, and a thread renews it.
+"""The Lease of a run, which shows that the run is active. It is in the run's namespace, and a thread renews it.
 
-A process can be looked up on its own machine only. The Lease tells every other machine whether the run is at work:
-as Kubernetes' own leaders do (coordination.k8s.io/v1), its holder renews it long before it ends.
+Only its own machine can look up a process. The Lease shows all other machines whether the run is active. As in
+Kubernetes' leader election (coordination.k8s.io/v1), the holder renews the Lease long before it expires.
 """
 
 import hashlib
@@ -18,28 +18,28 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 Json = dict[str, Any]
 
 NAME = "esipp-run"
-"""Of the Lease. A name of its own, so that RBAC can limit the rights to it."""
+"""The name of the Lease, which is fixed so that RBAC can limit the rights to it."""
 
 MACHINE = "esipp.dev/machine"
-"""Annotation of the Lease: the kernel and the PID namespace of its holder, as a hash."""
+"""Annotation of the Lease: a hash of the holder's kernel and PID namespace."""
 
 DURATION, EVERY = 60, 15.0
-"""Seconds that a renewal is good for, and seconds between two renewals."""
+"""Seconds for which a renewal is valid, and seconds between two renewals."""
 
 REQUEST_SECONDS = 5.0
-"""A renewal may take so long. The API server may be stopped, by a disruption of ours too."""
+"""The timeout of a renewal. The API server may be stopped, also by a disruption of esipp."""
 
 FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
-"""``MicroTime`` of the API."""
+"""The format of ``MicroTime`` in the API."""
 
 
 def path_of(namespace: str) -> str:
-    """The Leases of a namespace."""
+    """The API path of the Leases of a namespace."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
 def machine() -> str:
-    """What tells this kernel and PID namespace from others, which may have the same host name; empty if unknown."""
+    """An identifier of this kernel and PID namespace, because host names may be equal; empty if unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         pids = Path("/proc/self/ns/pid").readlink()
@@ -49,7 +49,7 @@ def machine() -> str:
 
 
 def lease(run: str, holder: str, now: float) -> Json:
-    """The Lease of a run that begins to hold it now."""
+    """A new Lease for a run."""
     moment = _micro_time(now)
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -65,10 +65,10 @@ def lease(run: str, holder: str, now: float) -> Json:
 
 
 def fresh_until(lease: Json) -> float:
-    """The time (unix) until which a Lease is good.
+    """The time (unix) until which a Lease is valid.
 
-    The API server dates every change itself (``managedFields``), so that the holder's clock does not matter; where
-    it does not, the holder's word counts.
+    The API server dates every change itself (``managedFields``), so that the holder's clock does not matter. If it does
+    not, the holder's own time counts.
     """
     spec, about = lease.get("spec") or {}, lease.get("metadata") or {}
     dated = [_moment(str(each.get("time") or "")) for each in about.get("managedFields") or ()]
@@ -78,14 +78,14 @@ def fresh_until(lease: Json) -> float:
 
 
 class Heartbeat:
-    """Holds a run's Lease from ``begin`` to ``end``.
+    """The holder of a run's Lease, from ``begin`` to ``end``.
 
     Args:
-        cluster: where.
-        namespace: the run's.
-        run: its id.
+        cluster: the cluster.
+        namespace: namespace of the run.
+        run: id of the run.
         owner: the process, as ``host/pid``.
-        note: is told, once each, why there is no Lease, or that it was not renewed in time. The run goes on.
+        note: called once if there is no Lease, and once if it was not renewed in time. The run continues.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def begin(self, every: float = EVERY) -> bool:
-        """Make the Lease, and renew it from now on; whether there is one."""
+        """Create the Lease and start to renew it. Return whether there is a Lease."""
         made = lease(self._run, f"{self._owner}/{self._run}", time.time())
         try:
             self._cluster.create(path_of(self._namespace), made)
         except (ApiError, UnreachableError) as refused:
             self._note(
-                f"There is no Lease: {refused}. 'esipp clean' on another machine takes this run for one that was "
+                f"Cannot create the run's Lease: {refused}. 'esipp clean' on another machine would treat this run as "
                 "killed: do not use it there."
             )
             return False
@@ -111,21 +111,21 @@ class Heartbeat:
         return True
 
     def end(self) -> None:
-        """Renew no more. The Lease goes with its namespace, or ends by itself."""
+        """Stop renewing. The Lease disappears with its namespace, or expires."""
         self._over.set()
         if self._thread is not None:
-            self._thread.join(timeout=2 * REQUEST_SECONDS)  # it may wait for an API server that is away
+            self._thread.join(timeout=2 * REQUEST_SECONDS)  # it may wait for an unavailable API server
             self._thread = None
 
     def _beat(self, every: float) -> None:
-        renewed, told = time.monotonic(), False
+        renewed, noted = time.monotonic(), False
         while not self._over.wait(every):
             try:
                 self._renew()
             except Exception as broken:  # whatever it is, the next renewal may succeed
                 late = time.monotonic() - renewed
-                if late >= DURATION and not told and not self._over.is_set():
-                    told = True
+                if late >= DURATION and not noted and not self._over.is_set():
+                    noted = True
                     self._note(f"The Lease was not renewed for {late:.0f} s: {broken}")
             else:
                 renewed = time.monotonic()

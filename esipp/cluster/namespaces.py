@@ -1,4 +1,4 @@
-"""The run's namespace: waited for, removed, and found again after a run that was killed."""
+"""Namespaces of runs: waiting for one, removing one, and finding those of killed runs."""
 
 import os
 import socket
@@ -14,13 +14,13 @@ from esipp.base.waiting import Budget, Reading, converge, waiting
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 
 ACCOUNT = Budget("the namespace's default service account", 20.0, need=1, spacing=0.05)
-GONE = Budget("our namespace being gone", 90.0)
-BACK = Budget("the API server taking back what we made", 90.0, need=1, spacing=0.5)
+GONE = Budget("removal of the run's namespace", 90.0)
+BACK = Budget("the API server to remove the run's objects", 90.0, need=1, spacing=0.5)
 FORGOTTEN = 20.0
-"""Seconds in which an API server that was started again may refuse us: it does not know all accounts and rights yet."""
+"""Seconds after a restart in which an API server may refuse requests, because it has not loaded all rights yet."""
 
 LOST_AFTER = 35.0
-"""Seconds that a kubelet gets to end pods whose grace is one; after that it is taken for lost with its node."""
+"""Seconds that a kubelet has to end pods with a grace period of one second; then its node is assumed to be lost."""
 
 CONFLICT = 409
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def owner() -> str:
-    """Who will remove what this process makes: ``host/pid``."""
+    """The process that removes the objects of this run: ``host/pid``."""
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
@@ -36,7 +36,7 @@ def wait_for_account(cluster: Cluster, namespace: str) -> None:
     """Wait for a new namespace's default service account, without which no pod can be created.
 
     Raises:
-        HarnessError: it does not come.
+        HarnessError: it does not appear in time.
     """
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
 
@@ -45,27 +45,29 @@ def wait_for_account(cluster: Cluster, namespace: str) -> None:
             cluster.request("GET", path)
         except ApiError as refused:
             return Reading(False, refused.message)
-        return Reading(True, "there")
+        return Reading(True, "present")
 
     waited = converge(look, ACCOUNT)
     if not waited.held:
         raise HarnessError(
-            f"The namespace {namespace} got no default service account: {waited.state}",
-            "is the controller manager of the cluster running?",
+            f"The namespace {namespace} has no default service account: {waited.state}",
+            "check that the cluster's controller manager is running.",
         )
 
 
 def remove_namespace(cluster: Cluster, name: str, budget: Budget = GONE) -> None:
-    """Delete a namespace and wait until it is gone, within a budget; an API server that is away is waited for first.
+    """Delete a namespace and wait until it is gone; first wait for an unavailable API server.
 
     Raises:
-        HarnessError: it is still there after the budget.
+        HarnessError: it still exists when the time is over.
     """
     path = f"/api/v1/namespaces/{name}"
     insist(lambda: _delete(cluster, path))
     began = time.monotonic()
-    # the namespace controller only starts after 5 s; what it would delete then is deleted while it waits
-    insist(lambda: _remove_objects(cluster, path, ("pods", "services"), grace=1))  # also pods that would serve on
+    # the namespace controller starts only after 5 s, so delete pods and services meanwhile
+    insist(
+        lambda: _remove_objects(cluster, path, ("pods", "services"), grace=1)
+    )  # also terminating pods that still serve
     with waiting(budget.name, budget.seconds):
         gone = _is_gone(cluster, path, min(LOST_AFTER, budget.seconds))
         if not gone:
@@ -74,13 +76,13 @@ def remove_namespace(cluster: Cluster, name: str, budget: Budget = GONE) -> None
             gone = _is_gone(cluster, path, max(1.0, left))
     if not gone:
         raise HarnessError(
-            f"The namespace {name} is still there after {time.monotonic() - began:.0f} s{_what_holds(cluster, path)}.",
-            f"see what holds it: kubectl --context {cluster.context} get namespace {name} -o yaml",
+            f"The namespace {name} still exists after {time.monotonic() - began:.0f} s{_what_holds(cluster, path)}.",
+            f"see what blocks it: kubectl --context {cluster.context} get namespace {name} -o yaml",
         )
 
 
 def _delete(cluster: Cluster, path: str) -> None:
-    """Delete a namespace; servers of old refuse that of one that is going already, by a Conflict."""
+    """Delete a namespace; old servers refuse with a Conflict if it is already terminating."""
     try:
         cluster.delete(path)
     except ApiError as refused:
@@ -89,7 +91,7 @@ def _delete(cluster: Cluster, path: str) -> None:
 
 
 def _is_gone(cluster: Cluster, path: str, seconds: float) -> bool:
-    """Wait until it is gone, so long at most; an API server that stays away does not say so."""
+    """Wait until it is gone; False if it still exists, or the API server does not answer, when the time is over."""
     until = time.monotonic() + seconds
 
     def look() -> bool:
@@ -102,11 +104,11 @@ def _is_gone(cluster: Cluster, path: str, seconds: float) -> bool:
 
 
 def insist(do: Callable[[], T], budget: Budget = BACK) -> T:
-    """Do something as soon as the API server is there to do it: what we made has to go, also after it was away.
+    """Retry a removal until the API server is available.
 
     Raises:
-        ApiError: it refused.
-        UnreachableError: it did not answer within the budget.
+        ApiError: the API server refused.
+        UnreachableError: it did not answer in time.
     """
     done: list[T] = []
     trouble: list[Exception] = []
@@ -131,7 +133,7 @@ def insist(do: Callable[[], T], budget: Budget = BACK) -> T:
 
 
 def _remove_objects(cluster: Cluster, namespace: str, kinds: tuple[str, ...], grace: int) -> None:
-    """Delete everything of these kinds; pods have so many seconds to end, and with none are forgotten at once."""
+    """Delete all objects of these kinds. ``grace`` is the grace period of pods; 0 removes them at once."""
     objects = [f"{namespace}/{kind}/{each['metadata']['name']}" for kind in kinds
                for each in cluster.list(f"{namespace}/{kind}")]  # fmt: skip
     with ThreadPoolExecutor(max_workers=8) as pool:
@@ -139,7 +141,7 @@ def _remove_objects(cluster: Cluster, namespace: str, kinds: tuple[str, ...], gr
 
 
 def _what_holds(cluster: Cluster, path: str) -> str:
-    """What the namespace controller says it waits for; nothing where it says nothing."""
+    """What the namespace controller waits for, according to the namespace's conditions; empty if unknown."""
     try:
         status = cluster.request("GET", path).get("status", {})
     except (ApiError, UnreachableError):
@@ -155,7 +157,7 @@ def of_runs(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def is_alive(owner: str) -> bool:
-    """Whether the process that made a run is still there; only known of this host's, and then only if it is ours."""
+    """Whether the process of a run still exists on this host and is esipp; False for other hosts."""
     host, _, pid = owner.rpartition("/")
     if host != socket.gethostname() or not pid.isdigit():
         return False

@@ -1,4 +1,4 @@
-"""The ports that Services have on every node: nodePorts and health checks' come from one range, by one allocator."""
+"""Node ports of Services. nodePorts and health check node ports come from the same range and allocator."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -6,37 +6,37 @@ from typing import Any
 Json = dict[str, Any]
 
 BY_NUMBER = range(30_000, 30_086)
-"""The band of the default range that API servers give to those who ask for a number; who asks for any port is given
-none of it while others are left (KEP-3668, on by default since Kubernetes 1.28)."""
+"""The static band of the default range. While other ports are free, API servers allocate from it only if a Service
+requests a specific port (KEP-3668, enabled by default since Kubernetes 1.28)."""
 
 
 def node_ports(service: Json) -> list[int]:
-    """Its nodePorts; an ExternalName Service may have no ports at all."""
+    """The nodePorts of a Service; an ExternalName Service may have no ports at all."""
     return [each["nodePort"] for each in service["spec"].get("ports") or [] if each.get("nodePort")]
 
 
 def health_port(service: Json) -> int | None:
-    """Its health check's node port, if it has one."""
+    """The health check node port of a Service, if it has one."""
     return service["spec"].get("healthCheckNodePort") or None
 
 
 def all_ports(service: Json) -> list[int]:
-    """Its ports on the nodes, the health check's last."""
+    """All node ports of a Service, the health check node port last."""
     port = health_port(service)
     return [*node_ports(service), *([port] if port else [])]
 
 
 def taken(services: Iterable[Json], ports: Collection[int], but: Collection[tuple[str, str]]) -> str:
-    """Which service has one of these ports by now, as a sentence; empty where none has.
+    """A sentence about another Service that took one of these ports; empty if there is none.
 
     Args:
-        services: all of the cluster.
-        ports: those that somebody else may have taken.
-        but: namespaces and names of services that may have them.
+        services: all Services of the cluster.
+        ports: the ports to look for.
+        but: namespaces and names of Services that may have the ports.
     """
     for item in services:
         owner = item["metadata"]["namespace"], item["metadata"]["name"]
         theirs = sorted({*all_ports(item)} & {*ports})
         if theirs and owner not in but:
-            return f"the service {'/'.join(owner)} took port {theirs[0]} meanwhile"
+            return f"the Service {'/'.join(owner)} took port {theirs[0]} meanwhile"
     return ""

@@ -1,7 +1,7 @@
-"""Lists that come in pages, so that no API server has to put thousands of objects into one answer. Pure.
+"""Paged lists, so that no API server has to put thousands of objects into one answer. Pure.
 
-Kubernetes documentation, "API Concepts: Retrieving large results sets in chunks": what comes page by page is as it was
-when the first was asked for, and a server keeps that for some minutes only. Servers before 1.8 send everything at once.
+Kubernetes documentation, "API Concepts: Retrieving large results sets in chunks": all pages show the state at the time
+of the first request. A server keeps that state only for some minutes. Servers before 1.8 send everything at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,25 +13,25 @@ Json = dict[str, Any]
 Ask = Callable[[Mapping[str, str]], Json]
 
 PAGE = 500
-"""Objects in an answer: as many as kubectl asks for (``--chunk-size``)."""
+"""Objects per page, as many as kubectl requests (``--chunk-size``)."""
 
 EXPIRED = 410
-"""The status of a refusal to go on with a list that is too old."""
+"""The status of a refusal to continue an expired list."""
 
 
 def listed(ask: Ask, query: Mapping[str, str], most: int | None = None) -> list[Json]:
-    """The items of a list, all of them as of one moment.
+    """The items of a list, all from the same point in time.
 
-    A list that has become too old while it was read is begun anew, once; then it is asked for whole.
+    A list that expires while it is read is read again once, and then requested without pages.
 
     Args:
-        ask: asks for one answer, by a query.
-        query: what narrows the list.
-        most: so many are enough; what is left of the last page comes with them.
+        ask: requests one page.
+        query: the query, such as a selector.
+        most: stop after the page that reaches this number of items.
 
     Raises:
         ApiError: the server refused.
-        UnreachableError: it did not answer.
+        UnreachableError: the server did not answer.
     """
     for _ in range(2):
         items: list[Json] = []

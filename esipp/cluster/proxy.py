@@ -1,8 +1,8 @@
-"""Through which proxy the API server is reached: as kubectl decides it, so that both of us go the same way.
+"""Selection of the proxy for the API server, by kubectl's rules, so that esipp and kubectl use the same one.
 
-The client library decides otherwise in small things: it obeys ALL_PROXY, asks proxies for loopback addresses, and lets
-NO_PROXY overrule a kubeconfig's proxy-url. kubectl's rules are those of golang.org/x/net/http/httpproxy. Nothing but
-requests to the API server ever goes through a proxy.
+The client library differs in details: it obeys ALL_PROXY, uses proxies for loopback addresses, and lets NO_PROXY
+override a kubeconfig's proxy-url. kubectl's rules are those of golang.org/x/net/http/httpproxy. Only requests to the
+API server use a proxy.
 """
 
 import ipaddress
@@ -13,7 +13,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 def proxy_for(server: str, environment: Mapping[str, str]) -> str | None:
-    """The URL of the proxy that the environment names for a server's URL; None where it is asked directly."""
+    """The URL of the proxy for a server's URL, from the environment; None for a direct connection."""
     url = urlsplit(server)
     name = f"{url.scheme}_proxy"
     proxy = environment.get(name.upper()) or environment.get(name) or ""
@@ -26,19 +26,21 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str | None:
 
 
 def proxy_hint(environment: Mapping[str, str]) -> str:
-    """What to look at, where a server does not answer and the environment names a proxy; else nothing."""
+    """A hint if a server does not answer and the environment names a proxy; otherwise empty."""
     names = sorted(name for name, value in environment.items() if value and name.lower() == "https_proxy")
-    return f" {names[0]} is set: does that proxy reach the server, or should NO_PROXY name it?" if names else ""
+    if not names:
+        return ""
+    return f" {names[0]} is set: check that this proxy reaches the server, or add the server to NO_PROXY."
 
 
 def account_at(proxy: str) -> str:
-    """``user:password`` of a proxy's URL, or nothing."""
+    """``user:password`` of a proxy's URL; empty if it has none."""
     url = urlsplit(proxy)
     return f"{unquote(url.username)}:{unquote(url.password or '')}" if url.username else ""
 
 
 def _is_excepted(host: str, port: int, excepted: str) -> bool:
-    """Whether a host is asked directly: this machine always, others where NO_PROXY says so."""
+    """Whether a host needs no proxy: this machine, or a host in NO_PROXY."""
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
@@ -46,7 +48,7 @@ def _is_excepted(host: str, port: int, excepted: str) -> bool:
 
 
 def _fits(entry: str, host: str, port: int, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
-    """Whether an entry of NO_PROXY names the host: ``*``, a CIDR, an address or a domain, the last two with a port."""
+    """Whether an entry of NO_PROXY matches: ``*``, a CIDR, an address or a domain; the last two may have a port."""
     if entry == "*":
         return True
     if "/" in entry:
@@ -64,7 +66,7 @@ def _fits(entry: str, host: str, port: int, address: ipaddress.IPv4Address | ipa
 
 
 def _split(entry: str) -> tuple[str, str]:
-    """Name and port of an entry; an IPv6 address with a port stands in brackets."""
+    """Name and port of an entry; an IPv6 address with a port is in brackets."""
     if entry.startswith("["):
         name, _, port = entry[1:].partition("]")
         return name, port.removeprefix(":")

@@ -1,6 +1,6 @@
-"""What the API server has to allow a run: what docs/rbac.yaml grants, and no more.
+"""The rights that a run needs: exactly what docs/rbac.yaml grants.
 
-The run's namespace is its own and made by it, so that what is done there has to be allowed in every namespace.
+A run creates its own namespace, so it needs the rights for that namespace in every namespace.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,9 +17,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Right:
-    """A verb on a resource, which may name a subresource (``pods/exec``); in every namespace, or in one only, where
-    ``name`` is the one object that is meant.
-    """
+    """A verb on a resource or subresource (``pods/exec``), in every namespace or one, on every object or one."""
 
     verb: str
     resource: str
@@ -33,7 +31,7 @@ class Right:
         return f"{self.verb} {self.resource}" + (f" in {self.namespace}" if self.namespace else "")
 
     def is_held(self, cluster: Cluster) -> bool:
-        """Whether our account holds it."""
+        """Whether the account has the right."""
         return cluster.may(
             self.verb, self.resource, group=self.group, namespace=self.namespace or None, name=self.name or None
         )
@@ -58,7 +56,7 @@ OF_EVERY_RUN = (
     *_rights("get", "serviceaccounts"),
     *_rights("create", "daemonsets", "apps"),
 )
-"""What a run does, clean-up included."""
+"""The rights for every run, including cleanup."""
 
 OF_SUITES: Mapping[str, tuple[Right, ...]] = {
     "health_checks": (*GATES, *_rights("get patch update", "services")),
@@ -67,7 +65,7 @@ OF_SUITES: Mapping[str, tuple[Right, ...]] = {
     "convergence": (*GATES, *SLICES),
     "continuity": (*GATES, *SLICES, *_rights("patch", "services"), *_rights("create patch", "deployments", "apps")),
 }
-"""What only one suite does: pods are made ready and unready by their readiness gate, Services are changed."""
+"""Additional rights of suites, which set pods' readiness gates and change Services."""
 
 OF_DISRUPTIONS = (
     *_rights("get patch", "nodes"),
@@ -76,10 +74,10 @@ OF_DISRUPTIONS = (
     *_rights("get", "leases", COORDINATION, SYSTEM, "kube-scheduler"),
     *_rights("get", "leases", COORDINATION, "kube-node-lease"),
 )
-"""What ``--allow-disruptive`` adds."""
+"""Additional rights for ``--allow-disruptive``."""
 
 OF_FEATURES: Mapping[str, tuple[Right, ...]] = {"rights.services-status": _rights("patch", "services/status")}
-"""Without these the checks that need the feature are unsupported, and all others are asked."""
+"""Rights for features. Without them, only the checks that need the feature are unsupported."""
 
 OF_THE_API = ("adminnetworkpolicies", "baselineadminnetworkpolicies", "clusternetworkpolicies")
 OF_CILIUM = ("ciliumclusterwidenetworkpolicies", "ciliumnetworkpolicies")
@@ -100,39 +98,38 @@ WELCOME = (
     *(right for kind in OF_CILIUM for right in _rights("list", kind, "cilium.io")),
     *(right for kind in OF_CALICO for right in _rights("list", kind, "crd.projectcalico.org")),
 )
-"""Without these facts are unknown, names are not asked for, a failure has fewer files that explain it,
-NetworkPolicies that others put into the run's namespace stay there, those of the whole cluster explain nothing, and no
-Lease says that the run is at work."""
+"""Optional rights. Without them, some facts are unknown, DNS checks do not run, and failures have fewer artefacts.
+Other NetworkPolicies stay in force in the run's namespace; cluster-wide ones explain nothing; the run has no Lease."""
 
 
 def of_pull_secret(namespace: str = "", name: str = "") -> tuple[Right, ...]:
-    """What ``--image-pull-secret`` adds: no account of docs/ holds it, as whoever may make Secrets may do much.
+    """The rights for ``--image-pull-secret``: to read the Secret, if one is copied, and to create the copy.
 
-    The Secret that is copied, where one is, and the copy in the run's namespace.
+    No account in docs/ has them, because an account that may create Secrets may do much.
     """
     copied = _rights("get", "secrets", "", namespace, name) if namespace else ()
     return (*copied, *_rights("create", "secrets"))
 
 
 def needed(suites: Iterable[str], *, disruptive: bool) -> tuple[Right, ...]:
-    """The rights without which these suites cannot be run, each once."""
+    """The rights that these suites need, each once."""
     of_suites = (right for suite in suites for right in OF_SUITES.get(suite, ()))
     return tuple(dict.fromkeys((*OF_EVERY_RUN, *of_suites, *(OF_DISRUPTIONS if disruptive else ()))))
 
 
 def needed_by(right: Right) -> tuple[str, ...]:
-    """The suites that cannot be run without a right; none where every run needs it, or nothing but disruptions."""
+    """The suites that need a right; none if every run needs it, or only disruptive checks do."""
     return () if right in OF_EVERY_RUN else tuple(suite for suite, rights in OF_SUITES.items() if right in rights)
 
 
 def all_rights() -> frozenset[Right]:
-    """All that any run makes use of."""
+    """All rights that any run uses."""
     of_features = (right for those in OF_FEATURES.values() for right in those)
     return frozenset((*needed(OF_SUITES, disruptive=True), *of_features, *WELCOME))
 
 
 def lacking(cluster: Cluster, rights: Iterable[Right]) -> list[Right]:
-    """Those of the rights that our account does not hold, in their order."""
+    """The rights that the account does not have, in order."""
     rights = list(rights)
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         held = list(pool.map(lambda right: right.is_held(cluster), rights))
@@ -140,11 +137,11 @@ def lacking(cluster: Cluster, rights: Iterable[Right]) -> list[Right]:
 
 
 def rights_features(cluster: Cluster) -> dict[str, Feature]:
-    """The features that stand for a right; a missing one is the account's lack, not the cluster's."""
+    """The features that depend on rights; a missing one is a lack of the account, not of the cluster."""
     found = {}
     for name, rights in OF_FEATURES.items():
         missing = ", ".join(map(str, lacking(cluster, rights)))
         found[name] = Feature(
-            not missing, f"the account may not {missing}" if missing else "the account may", ours=True
+            not missing, f"the account may not {missing}" if missing else "the account has the rights", ours=True
         )
     return found

@@ -1,4 +1,4 @@
-"""What comes over the wire from an API server: lines of a body that goes on, and trouble, in plain words."""
+"""HTTP helpers for API responses: lines of a streamed body, and readable network errors."""
 
 from collections.abc import Iterator
 
@@ -14,11 +14,11 @@ def lines_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 
 def plain_words(broken: BaseException) -> str:
-    """The plainest words in a chain of wrapped network errors."""
+    """The innermost message in a chain of wrapped network errors."""
     reason = getattr(broken, "reason", None)
     if isinstance(reason, BaseException):
         return plain_words(reason)
     text = str(broken).rpartition("): ")[2] or str(broken) or type(broken).__name__
     while text[-1:] in ("'", '"') or (text.endswith(")") and text.count(")") > text.count("(")):
-        text = text[:-1]  # of the wrapping that was cut off
+        text = text[:-1]  # rest of the removed wrapping
     return text.lstrip("\"'")

@@ -1,1 +1,1 @@
-"""Disruptions: done, proven, and undone whatever happens to the run."""
+"""Disruptions of a cluster, each proven, and undone whatever happens to the run."""

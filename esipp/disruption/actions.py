@@ -14,13 +14,13 @@ from esipp.disruption.rollback import Undo
 
 Json = dict[str, Any]
 
-UNTAINTED = Budget("a node without the taint of a cordon", 60.0, need=1, spacing=0.2)
-EVICTED = Budget("our pods being evicted", 60.0, need=1, spacing=0.5)
+UNTAINTED = Budget("removal of the cordon's taint", 60.0, need=1, spacing=0.2)
+EVICTED = Budget("eviction of the run's pods", 60.0, need=1, spacing=0.5)
 
 
 @dataclass
 class Marked:
-    """A change to a Node object that bears our mark."""
+    """A change to a Node object, with esipp's mark."""
 
     cluster: Cluster
     node: str
@@ -29,7 +29,7 @@ class Marked:
 
     @property
     def undos(self) -> tuple[Undo, ...]:
-        """What undoes it."""
+        """The rollback."""
         return (Undo(self.mark.value, self.node, self.owner),)
 
     def do(self) -> None:
@@ -37,36 +37,41 @@ class Marked:
         marks.change(self.cluster, self.node, self.mark, self.owner)
 
     def prove(self, stop: Stop) -> str:
-        """The API server shows it."""
+        """Check that the API server shows the change."""
         stop.check()
         return self._shown("it is not")
 
     def lasts(self) -> str:
-        """It still does."""
-        self._shown("it did not stay so")
-        return "it lasted"
+        """Check that the API server still shows the change."""
+        self._shown("it did not remain so")
+        return "the change lasted"
 
     def back(self) -> str:
-        """The API server does not show it any more."""
+        """Check that the API server no longer shows the change."""
         node = marks.read(self.cluster, self.node)
         if marks.is_so(node, self.mark):
-            raise HarnessError(f"Node {self.node} is {self.mark.name.lower()} again.", "who else does that?")
+            raise HarnessError(
+                f"Node {self.node} is {self.mark.name.lower()} again.", "check which other client changes the node."
+            )
         return "undone"
 
     def _shown(self, otherwise: str) -> str:
         node = marks.read(self.cluster, self.node)
         if not marks.is_so(node, self.mark) or marks.owner_of(node, self.mark) != self.owner:
-            raise HarnessError(f"Node {self.node} should be {self.mark.name.lower()}: {otherwise}.", "who else works?")
-        return f"the Node object is {self.mark.name.lower()}, by us"
+            raise HarnessError(
+                f"Node {self.node} should be {self.mark.name.lower()}: {otherwise}.",
+                "check which other client changes the node.",
+            )
+        return f"the Node object is {self.mark.name.lower()} by this run"
 
 
 class Cordon(Marked):
-    """A node takes no new pods."""
+    """A cordon: the node accepts no new pods."""
 
     mark = Mark.CORDONED
 
     def back(self) -> str:
-        """Neither the field nor the taint that the node controller makes of it is there."""
+        """Check that the field and the taint that the node controller derives from it are gone."""
         said = super().back()
 
         def look() -> Reading:
@@ -75,33 +80,36 @@ class Cordon(Marked):
 
         waited = converge(look, UNTAINTED)
         if not waited.held:
-            raise HarnessError(f"Node {self.node} keeps the taint of a cordon: {waited}", "the controller manager?")
+            raise HarnessError(
+                f"Node {self.node} keeps the taint of the cordon: {waited}",
+                "check that the cluster's controller manager is running.",
+            )
         return said
 
 
 class Exclude(Marked):
-    """A node has the label that keeps it out of external load balancers."""
+    """The label that excludes a node from external load balancers."""
 
     mark = Mark.EXCLUDED
 
 
 @dataclass
 class Drain(Cordon):
-    """A cordon, and the eviction of our run's pods that a selector names; nobody else's."""
+    """A cordon, and the eviction of this run's pods that match a selector, and of no other pods."""
 
     run: str
     selector: str
     evicted: dict[str, str] = field(default_factory=dict)
 
     def prove(self, stop: Stop) -> str:
-        """The node is cordoned, and each pod that was there is gone, or is told to end."""
+        """Check that the node is cordoned, and evict the pods until each is gone or terminating."""
         said = super().prove(stop)
         selector = ",".join(part for part in (f"{RUN_LABEL}={self.run}", self.selector) if part)
         where = {"labelSelector": selector, "fieldSelector": f"spec.nodeName={self.node}"}
         there = self.cluster.list(self._pods, **where)
         self.evicted = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in there}
         if not self.evicted:
-            raise HarnessError(f"Node {self.node} has no pod to evict ({selector}).", "where is the workload?")
+            raise HarnessError(f"Node {self.node} has no pod to evict ({selector}).", "check where the pods are.")
         waiting = dict(self.evicted)
 
         def attempt() -> Reading:
@@ -110,7 +118,9 @@ class Drain(Cordon):
 
         waited = stop.converge(attempt, EVICTED)
         if not waited.held:
-            raise HarnessError(f"Pods of node {self.node} are not evicted: {waited}", "a disruption budget of others?")
+            raise HarnessError(
+                f"Pods of node {self.node} are not evicted: {waited}", "check for PodDisruptionBudgets of others."
+            )
         return f"{said}; evicted {', '.join(sorted(self.evicted))}"
 
     @property
@@ -118,7 +128,7 @@ class Drain(Cordon):
         return f"/api/v1/namespaces/esipp-{self.run}/pods"
 
     def _evict(self, name: str, waiting: dict[str, str]) -> str:
-        """Ask for one eviction; why it was refused for now. A pod that ends, or is another by now, waits no more."""
+        """Request an eviction, and return why it was refused for now. Terminating and replaced pods are done."""
         path = f"{self._pods}/{name}"
         body: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
         try:
@@ -132,6 +142,6 @@ class Drain(Cordon):
             del waiting[name]
             return ""
         if pod["uid"] == waiting[name] and not pod.get("deletionTimestamp"):
-            return "it was not told to end"
+            return "it is not terminating"
         del waiting[name]
         return ""

@@ -1,4 +1,4 @@
-"""``esipp clean``: what killed runs left in a cluster and beside it is found by its marks, undone and removed."""
+"""``esipp clean``: finds what killed runs left by its marks, undoes it and removes it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,36 +20,36 @@ from esipp.probing.node_containers import node_containers
 from esipp.testbed import leftovers
 from esipp.testbed.leftovers import Thing
 
-AGAIN = Budget("the API server answering again", 90.0, need=1, spacing=0.5)
+AGAIN = Budget("the API server to answer again", 90.0, need=1, spacing=0.5)
 
-REMOVED = Budget("a killed run's namespace being gone", 330.0)
-"""Who removes it may be a controller manager that lost its leader election with the API server's absence, and whose
-kubelet starts it anew only after its longest back-off."""
+REMOVED = Budget("removal of a killed run's namespace", 330.0)
+"""Without the API server, a controller manager loses its leader election; its kubelet may restart it only after the
+longest back-off."""
 
 Say = Callable[[str], None]
 
 
 def clean(cluster: Cluster, run: str | None, force: bool, say: Say, *, dry_run: bool = False) -> None:
-    """Undo and remove what no living run answers for, and say each in a line.
+    """Undo and remove what belongs to no active run, with one line of output each.
 
-    The nodes' own marks come first, through their containers: an API server that is stopped cannot be asked.
+    Marks on the nodes themselves come first, through their containers, because a stopped API server cannot answer.
 
     Args:
         cluster: the cluster.
-        run: only this run's namespace and containers; disruptions are undone whichever run's they are.
-        force: also what belongs to a run that is at work, here or on another machine.
+        run: remove only this run's namespace and containers; disruptions of all runs are undone.
+        force: also clean up after runs that are active, on this machine or another one.
         say: prints a line.
-        dry_run: only say what would be undone and removed.
+        dry_run: only print what would be undone and removed.
 
     Raises:
         PreflightError: the API server does not answer, or refuses.
         HarnessError: something could not be undone or removed.
     """
-    _Sweep(cluster, run, force, say, dry_run).perform()
+    _Cleanup(cluster, run, force, say, dry_run).perform()
 
 
-class _Sweep:
-    """One clean-up."""
+class _Cleanup:
+    """A cleanup."""
 
     def __init__(self, cluster: Cluster, run: str | None, force: bool, say: Say, dry_run: bool) -> None:
         self.cluster, self.run, self.force, self.dry_run = cluster, run, force, dry_run
@@ -57,28 +57,28 @@ class _Sweep:
         self._busy: set[str] | None = None
 
     def perform(self) -> None:
-        """Do all of it, in the order in which it can be done."""
+        """Clean up everything, in the order in which it is possible."""
         began = self._wake()
         if any(what is Disruption.API_SERVER for _, what in began):
             _await(self.cluster)
         self.cluster.version()
-        with _refusals("The nodes cannot be looked after", "nodes must be listed and patched."):
+        with _refusals("Cannot clean up the nodes", "the account must be able to list and patch nodes."):
             self._unmark()
-        with _refusals("The cluster cannot be swept", "namespaces must be listed and deleted."):
+        with _refusals("Cannot clean up the namespaces", "the account must be able to list and delete namespaces."):
             spaces = leftovers.namespaces(self.cluster)
             self._remove(spaces)
         self._remove_containers(spaces)
         if not self.dry_run:
             self._look_again(began)
         if not self._said:
-            self._say("nothing was left")
+            self._say("nothing to clean up")
 
     def _look_again(self, began: set[tuple[str, Disruption]]) -> None:
-        """Undo what a process that was killed a moment ago had sent off, and wait for what was stopped."""
+        """Undo what a recently killed process had still requested, and wait for stopped services."""
         late = self._wake()
         if any(what is Disruption.API_SERVER for _, what in late):
             _await(self.cluster)
-        with _refusals("The nodes cannot be looked after", "nodes must be listed and patched."):
+        with _refusals("Cannot clean up the nodes", "the account must be able to list and patch nodes."):
             self._unmark()
         woken = began | late
         if any(what is Disruption.API_SERVER for _, what in woken):
@@ -91,11 +91,11 @@ class _Sweep:
         self._say(line)
 
     def _is_spared(self, owner: str) -> bool:
-        """Whether what an owner did to a node stays: its run is at work."""
+        """Whether an owner's change to a node stays, because its run is active."""
         return not self.force and (is_alive(owner) or owner in self._owners_at_work())
 
     def _owners_at_work(self) -> set[str]:
-        """The owners whose runs hold a Lease, as far as the API server tells now."""
+        """The owners of active runs; empty if the API server does not answer."""
         if self._busy is None:
             try:
                 self._busy = {space.owner for space in leftovers.namespaces(self.cluster) if space.alive}
@@ -104,9 +104,9 @@ class _Sweep:
         return self._busy
 
     def _wake(self) -> set[tuple[str, Disruption]]:
-        """Undo what was done on the nodes themselves; where, and what.
+        """Undo disruptions on the nodes themselves, and return them with their nodes.
 
-        A stopped API server comes first: it is the one that tells which runs are at work.
+        A stopped API server comes first, because it knows which runs are active.
         """
         woken: set[tuple[str, Disruption]] = set()
         found = [
@@ -123,13 +123,13 @@ class _Sweep:
         return woken
 
     def _unmark(self) -> None:
-        """Undo what was done to Node objects."""
+        """Undo changes to Node objects."""
         for left in marks.left_behind(self.cluster):
             if not self._is_spared(left.owner):
                 self._undo(Undo(left.mark.value, left.node, left.owner))
 
     def _undo(self, undo: Undo) -> bool:
-        """Undo one thing; whether that was done."""
+        """Undo a disruption, and return whether there was one."""
         if self.dry_run:
             self._tell(f"would undo {undo.what} on node {undo.node}")
             return False
@@ -139,21 +139,21 @@ class _Sweep:
         return True
 
     def _goes(self, what: str, thing: Thing) -> bool:
-        """Whether something may be removed; says why where it may not."""
+        """Whether an object may be removed; prints the reason if not."""
         if self.run not in (None, thing.run):
             return False
         if thing.foreign:
-            self._tell(f"kept {what}, which is not surely of a run: {thing.foreign}")
+            self._tell(f"kept {what}, which may not belong to a run: {thing.foreign}")
         elif thing.alive and not self.force:
             self._tell(f"kept {what}: {thing.alive} (--force removes it)")
         elif self.dry_run:
-            self._tell(f"would remove {what} of run {thing.run}, made by {thing.owner}")
+            self._tell(f"would remove {what} of run {thing.run}, created by {thing.owner}")
         else:
             return True
         return False
 
     def _remove(self, spaces: list[Thing]) -> None:
-        """Remove the namespaces of runs that are over."""
+        """Remove the namespaces of runs that are not active."""
         left = [
             space
             for space in sorted(spaces, key=lambda each: each.name)
@@ -165,7 +165,7 @@ class _Sweep:
             self._tell(f"removed namespace {space.name}")
 
     def _remove_containers(self, spaces: list[Thing]) -> None:
-        """Remove the containers of runs that are over."""
+        """Remove the containers of runs that are not active."""
         found = leftovers.containers(outside.left_behind(self.cluster.server), spaces)
         left = [each.name for each in found if self._goes(f"container {each.name}", each)]
         outside.sweep(left)
@@ -174,7 +174,7 @@ class _Sweep:
 
 
 def _await(cluster: Cluster) -> None:
-    """An API server that was just made to go on answers soon; whoever asks next says what is wrong if not."""
+    """Wait until a resumed API server answers. If it does not, the next request reports the error."""
 
     def look() -> Reading:
         try:
@@ -187,7 +187,7 @@ def _await(cluster: Cluster) -> None:
 
 
 def removal_budget(cluster: Cluster) -> Budget:
-    """How long a namespace's removal may take: its load balancers must go first, which takes minutes on a cloud."""
+    """The timeout for a namespace's removal: its load balancers go first, which takes minutes in clouds."""
     try:
         platform = platform_of(cluster.list("/api/v1/nodes")).value
     except (ApiError, UnreachableError):
@@ -198,7 +198,7 @@ def removal_budget(cluster: Cluster) -> Budget:
 
 @contextmanager
 def _refusals(sentence: str, hint: str) -> Iterator[None]:
-    """A cluster that cannot be asked is told as such."""
+    """Turn errors of the API server into a preflight error."""
     try:
         yield
     except (ApiError, UnreachableError) as broken:

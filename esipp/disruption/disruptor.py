@@ -1,7 +1,7 @@
-"""Performs disruptions: each proves that it happened, and is undone whatever happens to the run.
+"""The disruptor, which performs disruptions, proves that they happened, and undoes them whatever happens to the run.
 
-Three nets undo them: this process, shielded from signals; the watchdog, if this process is killed; and for what is
-done on the nodes themselves a timer there, if both are. ``esipp clean`` finds the marks of whatever is left.
+Three mechanisms undo them: this process, shielded from signals; the watchdog, if this process is killed; and a timer on
+the node, for disruptions on nodes themselves, if both are killed. ``esipp clean`` finds the marks of everything else.
 """
 
 import threading
@@ -23,13 +23,13 @@ from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, Undo, undo_all
 from esipp.disruption.services import ApiServerAway, KubeletStopped
-from esipp.disruption.watchdog_client import Leash
+from esipp.disruption.watchdog_client import WatchdogClient
 
 Guard = Callable[[], AbstractContextManager[None]]
 
 
 class Found(Protocol):
-    """What preflight found about the cluster, as far as disruptions need it."""
+    """The findings of preflight that disruptions need."""
 
     @property
     def features(self) -> Mapping[str, Feature]: ...  # noqa: D102
@@ -37,11 +37,11 @@ class Found(Protocol):
     def on_node(self, node: str, command: list[str]) -> list[str] | None: ...  # noqa: D102
 
 
-class Deed(Protocol):
-    """One disruption: what undoes it, known beforehand as data, and the steps.
+class Action(Protocol):
+    """A disruption: its rollback, which is known beforehand as data, and its steps.
 
-    ``do`` is short and shielded from signals. ``prove``, ``lasts`` and ``back`` return words; all raise HarnessError
-    where it is not so. ``back`` waits until the cluster is as before.
+    ``do`` is short and shielded from signals. ``prove``, ``lasts`` and ``back`` return a description, or raise
+    HarnessError if the check fails. ``back`` waits until the cluster is as before.
     """
 
     @property
@@ -57,17 +57,17 @@ class Deed(Protocol):
 
 
 class Disruptor:
-    """Disturbs a cluster, with ``--allow-disruptive`` only.
+    """The disruptor of a run, which acts only with ``--allow-disruptive``.
 
     Args:
-        cluster: whose API is asked.
-        findings: what preflight found; without its feature ``disruptive`` nothing is done.
-        run_id: only pods of this run are evicted.
-        stop: ends the waits of a disruption that has begun; its undoing is never cut short.
-        guard: around what must not be disturbed by signals (``fixtures.session.undisturbed``). Signals reach the main
-            thread only, so elsewhere it is left out.
-        log: a file in which the watchdog says what it did, if it ever does anything.
-        say: is told when a disruption begins, and when it is undone.
+        cluster: the cluster.
+        findings: the findings of preflight; without the feature ``disruptive`` it does nothing.
+        run_id: id of the run; only its pods are evicted.
+        stop: ends the waits of an active disruption, but never its rollback.
+        guard: shields the body from signals (``fixtures.session.undisturbed``). Signals reach only the main thread, so
+            other threads do not use it.
+        log: the watchdog's log file, if it ever does anything.
+        say: called when a disruption begins and when it is undone.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Disruptor:
     ) -> None:
         self._cluster, self._findings, self._run = cluster, findings, run_id
         self._stop, self._guard, self._say = stop, guard, say
-        self._leash = Leash(cluster.context, cluster.kubeconfig, log)
+        self._watchdog = WatchdogClient(cluster.context, cluster.kubeconfig, log)
 
     def __enter__(self) -> "Disruptor":
         return self
@@ -92,7 +92,7 @@ class Disruptor:
 
     def close(self) -> None:
         """End the watchdog."""
-        self._leash.close()
+        self._watchdog.close()
 
     def perform(
         self,
@@ -104,76 +104,81 @@ class Disruptor:
         not_ready: bool = False,
         longest: float | None = None,
     ) -> Proof:
-        """Do it, prove it, have ``meanwhile`` called while it is in effect, undo it, prove that.
+        """Perform a disruption, prove it, call ``meanwhile`` while it is in effect, undo it, and prove the rollback.
 
-        What restarts (``kube-proxy``, ``speaker``) is being replaced while ``meanwhile`` runs, and may be back before
-        that ends. While ``api-server`` is in effect nothing but this object may call the API: every request hangs.
-        Disruptions nest: ``meanwhile`` may perform another one.
+        Restarted pods (``kube-proxy``, ``speaker``) are being replaced while ``meanwhile`` runs, and may be back before
+        it ends. During ``api-server`` only this object may call the API, because every request blocks. Disruptions
+        nest: ``meanwhile`` may perform another one.
 
         Args:
             what: the disruption.
-            node: where. "" is every node for ``speaker``, and all control-plane nodes for ``api-server`` anyway.
-            meanwhile: what is to be seen while it is in effect; it is to end soon once ``stop`` is set.
-            selector: ``drain``: the label selector of the pods to evict, of those of this run on that node.
-            not_ready: ``kubelet``: wait until the node counts as not ready (about 50 s) before ``meanwhile``.
-            longest: seconds after which a node undoes by itself what was done there; ``LONGEST`` by default. What
-                ``meanwhile`` does must end before.
+            node: the node. "" means every node for ``speaker``; ``api-server`` always affects all control-plane nodes.
+            meanwhile: called while the disruption is in effect; it must end soon after ``stop`` is set.
+            selector: for ``drain``: label selector of the pods to evict, among those of this run on the node.
+            not_ready: for ``kubelet``: wait until the node counts as not ready (about 50 s) before ``meanwhile``.
+            longest: seconds after which the node itself undoes a disruption there; ``LONGEST`` by default.
+                ``meanwhile`` must end before.
 
         Raises:
-            HarnessError: it cannot be done, proven, kept up or undone.
-            StoppedError: the session ends; it was undone.
+            HarnessError: it cannot be performed, proven, kept up or undone.
+            StoppedError: the session was interrupted; the disruption was undone.
         """
-        deed = self._deed(what, node, selector, not_ready, longest)
+        action = self._action(what, node, selector, not_ready, longest)
         where = node or ALL_NODES
         self._say(f"disruption: {what} of {where} begins")
         began = time.monotonic()
         numbers: list[int] = []
         try:
             with self._guarded():
-                numbers += [self._leash.note(undo) for undo in deed.undos]
-                _told(what, deed.do)
-            words = [_told(what, lambda: deed.prove(self._stop))]
+                numbers += [self._watchdog.note(undo) for undo in action.undos]
+                _step(what, action.do)
+            words = [_step(what, lambda: action.prove(self._stop))]
             happened = time.monotonic()
             meanwhile()
-            words.append(_told(what, deed.lasts))
+            words.append(_step(what, action.lasts))
             ending = time.monotonic()
         except RefusedError:
-            self._forget(numbers)  # nothing was done; the mark that is there is another's, or of a disruption around us
+            self._forget(
+                numbers
+            )  # nothing was done; an existing mark belongs to another run, or to an outer disruption
             raise
         except BaseException as broken:
             try:
-                self._take_back(what, deed, numbers)
+                self._take_back(what, action, numbers)
             except HarnessError as left:
                 if isinstance(broken, Exception):
                     raise left from broken
-                broken.add_note(left.sentence)  # an interrupt stays one
+                broken.add_note(left.sentence)  # an interrupt remains an interrupt
             raise
-        words.append(self._take_back(what, deed, numbers))
+        words.append(self._take_back(what, action, numbers))
         said = "; ".join(word for word in words if word)
         self._say(f"disruption: {what} of {where} is undone")
         return Proof(what, where, said, began, happened, ending, time.monotonic())
 
-    def _take_back(self, what: Disruption, deed: Deed, numbers: list[int]) -> str:
-        """Undo all of it, whatever signals come, and wait until the cluster is as before; a signal ends that wait."""
+    def _take_back(self, what: Disruption, action: Action, numbers: list[int]) -> str:
+        """Undo everything, shielded from signals, and wait until the cluster is as before; a signal ends that wait."""
         with self._guarded():
-            left, waited = undo_all(deed.undos, self._cluster, UNDONE)
+            left, waited = undo_all(action.undos, self._cluster, UNDONE)
             if left:
-                hint = f"esipp clean --context {self._cluster.context} takes that back"
+                command = f"'esipp clean --context {self._cluster.context}'"
                 names = ", ".join(dict.fromkeys(undo.node for undo in left))
-                raise HarnessError(f"Still disturbed by {what}: {names}; {hint}. {waited.state}", hint)
+                raise HarnessError(
+                    f"Cannot undo the disruption {what} of {names}; {command} undoes it. {waited.state}",
+                    f"run {command}.",
+                )
             self._forget(numbers)
-        return _told(what, deed.back)
+        return _step(what, action.back)
 
     def _forget(self, numbers: list[int]) -> None:
         for number in numbers:
-            self._leash.undone(number)
+            self._watchdog.undone(number)
 
     def _guarded(self) -> AbstractContextManager[None]:
         return self._guard() if threading.current_thread() is threading.main_thread() else nullcontext()
 
-    def _deed(self, what: Disruption, node: str, selector: str, not_ready: bool, longest: float | None) -> Deed:
+    def _action(self, what: Disruption, node: str, selector: str, not_ready: bool, longest: float | None) -> Action:
         if not self._findings.features["disruptive"].present:
-            raise HarnessError(f"{what} would disturb the cluster.", "only with --allow-disruptive")
+            raise HarnessError(f"{what} would disrupt the cluster.", "it needs --allow-disruptive.")
         cluster, by, bound = self._cluster, owner(), longest or LONGEST.get(what, 0.0)
         match what:
             case Disruption.CORDON:
@@ -182,7 +187,7 @@ class Disruptor:
                 return Exclude(cluster, node, by)
             case Disruption.DRAIN:
                 if not selector:
-                    raise HarnessError("A drain must be told which of our pods are evicted.", "by a label selector")
+                    raise HarnessError("A drain needs a selector of the pods to evict.", "pass a label selector.")
                 return Drain(cluster, node, by, self._run, selector)
             case Disruption.KUBE_PROXY | Disruption.SPEAKER:
                 return Restart(cluster, what, node)
@@ -192,24 +197,30 @@ class Disruptor:
                 return KubeletStopped(cluster, by, node, self._way(node), bound, not_ready)
 
     def _way(self, node: str) -> tuple[str, ...]:
-        """How a command is run on a node."""
+        """The command that runs commands on a node."""
         way = self._findings.on_node(node, [])
         if way is None:
-            raise HarnessError(f"Node {node} cannot be reached but through Kubernetes.", "only nodes of kind can")
+            raise HarnessError(
+                f"Cannot reach node {node} without Kubernetes.", "this is possible only for kind's nodes."
+            )
         return tuple(way)
 
     def _control_planes(self) -> dict[str, tuple[str, ...]]:
-        """The nodes with an API server's pod, and how each is reached."""
+        """The nodes with a pod of the API server, and the commands to enter them."""
         pods = self._cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="component=kube-apiserver")
         names = sorted({pod["spec"]["nodeName"] for pod in pods})
         if not names:
-            raise HarnessError("No node is known to run the API server.", "no pod has component=kube-apiserver")
+            raise HarnessError(
+                "Cannot find a node that runs the API server.", "no pod has the label component=kube-apiserver."
+            )
         return {name: self._way(name) for name in names}
 
 
-def _told(what: Disruption, step: Callable[[], "str | None"]) -> str:
-    """A step; a refusal or silence of the API server is told as what it keeps us from."""
+def _step(what: Disruption, step: Callable[[], "str | None"]) -> str:
+    """Take a step; an error of the API server becomes an error of the disruption."""
     try:
         return step() or ""
     except (ApiError, UnreachableError) as broken:
-        raise HarnessError(f"{what} cannot be done and proven: {broken}", "is the cluster well otherwise?") from None
+        raise HarnessError(
+            f"Cannot perform and prove the disruption {what}: {broken}", "check the health of the cluster."
+        ) from None

@@ -1,7 +1,7 @@
-"""What is done to Node objects, and the marks by which it is undone: ours, and nobody else's.
+"""Changes to Node objects, with marks by which esipp undoes only its own changes.
 
-An annotation beside each change says which run made it (``host/pid``), in the same request. What was there before has
-no such mark: it is neither made anew nor taken away.
+The request that changes a node also sets an annotation with the run's owner (``host/pid``). A state that existed before
+has no such mark; esipp neither sets nor removes it.
 """
 
 from collections.abc import Callable
@@ -18,15 +18,15 @@ Json = dict[str, Any]
 EXCLUDE_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 
-CHANGED = Budget("a Node object being changed", 20.0, need=1, spacing=0.1)
+CHANGED = Budget("a change to a Node object", 20.0, need=1, spacing=0.1)
 
 
 class RefusedError(HarnessError):
-    """Nothing was done: it is so already, by somebody else's doing, or it is not allowed."""
+    """Nothing was done, because the state exists already or the change is not allowed."""
 
 
 class Mark(StrEnum):
-    """The annotations; the value of each is the run's owner."""
+    """The annotation of a change; its value is the run's owner."""
 
     CORDONED = "esipp.dev/cordoned-by"
     EXCLUDED = "esipp.dev/excluded-by"
@@ -34,13 +34,13 @@ class Mark(StrEnum):
 
 CORDONED_BY = Mark.CORDONED.value
 
-UNDOING = {Mark.CORDONED: "uncordoned node {}", Mark.EXCLUDED: "took the label off that excluded node {}"}
-"""What is said when it was undone."""
+UNDOING = {Mark.CORDONED: "uncordoned node {}", Mark.EXCLUDED: "removed the exclusion label from node {}"}
+"""The messages about an undone change."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """A mark that was found on a node."""
+    """A mark on a node."""
 
     node: str
     mark: Mark
@@ -48,35 +48,37 @@ class Left:
 
 
 def is_so(node: Json, mark: Mark) -> bool:
-    """Whether a Node object shows what the mark stands for, whoever did it."""
+    """Whether a Node object has the state of a mark, whoever set it."""
     if mark is Mark.CORDONED:
         return bool(node.get("spec", {}).get("unschedulable"))
     return EXCLUDE_LABEL in (node["metadata"].get("labels") or {})
 
 
 def change(cluster: Cluster, name: str, mark: Mark, owner: str) -> None:
-    """Make it so, marked as ours.
+    """Change a node and set the mark.
 
     Raises:
-        RefusedError: it is so already.
-        ApiError, UnreachableError: of the API server.
+        RefusedError: the node has that state already.
+        ApiError, UnreachableError: the API server refuses or does not answer.
     """
 
     def make(node: Json) -> Json:
         if is_so(node, mark):
             by = owner_of(node, mark)
-            who = f"run {by}" if by else "somebody else"
-            raise RefusedError(f"Node {name} is {mark.name.lower()} already, by {who}.", f"kubectl get node {name}")
+            who = f"run {by}" if by else "someone else"
+            raise RefusedError(
+                f"Node {name} is already {mark.name.lower()} by {who}.", f"see 'kubectl get node {name}'."
+            )
         return _patch(mark, owner)
 
     _rewrite(cluster, name, make)
 
 
 def undo(cluster: Cluster, name: str, mark: Mark, owner: str | None = None) -> bool:
-    """Undo it if the mark is there, and of this owner if one is named; whether there was anything to undo.
+    """Undo a change if its mark exists (of this owner, if given), and return whether there was one.
 
     Raises:
-        ApiError, UnreachableError: of the API server; a node that is gone has nothing to undo.
+        ApiError, UnreachableError: the API server refuses or does not answer; a node that is gone is no error.
     """
 
     def make(node: Json) -> Json | None:
@@ -92,7 +94,7 @@ def undo(cluster: Cluster, name: str, mark: Mark, owner: str | None = None) -> b
 
 
 def owner_of(node: Json, mark: Mark) -> str | None:
-    """Whose mark a Node object bears."""
+    """The owner of a mark on a Node object."""
     by = (node["metadata"].get("annotations") or {}).get(mark.value)
     return None if by is None else str(by)
 
@@ -113,7 +115,7 @@ def read(cluster: Cluster, name: str) -> Json:
 
 
 def is_tainted(node: Json, *keys: str) -> bool:
-    """Whether it has a taint with one of these keys."""
+    """Whether a node has a taint with one of these keys."""
     return any(taint["key"] in keys for taint in node.get("spec", {}).get("taints") or [])
 
 
@@ -124,7 +126,7 @@ def is_ready(item: Json) -> bool:
 
 
 def _patch(mark: Mark, owner: str | None) -> Json:
-    """The change, or, without an owner, what undoes it; a null takes away."""
+    """The merge patch that sets a mark, or without an owner the one that removes it."""
     body: Json = {"metadata": {"annotations": {mark.value: owner}}}
     if mark is Mark.CORDONED:
         return {**body, "spec": {"unschedulable": True if owner else None}}
@@ -133,7 +135,7 @@ def _patch(mark: Mark, owner: str | None) -> Json:
 
 
 def _rewrite(cluster: Cluster, name: str, make: Callable[[Json], Json | None]) -> bool:
-    """Read, decide, and write only if nobody has written meanwhile; whether it was written."""
+    """Read and patch a node, and retry after a conflict. Return whether there was something to write."""
     written = False
 
     def attempt() -> Reading:
@@ -154,5 +156,5 @@ def _rewrite(cluster: Cluster, name: str, make: Callable[[Json], Json | None]) -
 
     waited = converge(attempt, CHANGED)
     if not waited.held:
-        raise HarnessError(f"Node {name} cannot be changed: {waited}", "who else writes to it all the time?")
+        raise HarnessError(f"Cannot change node {name}: {waited}", "check which other client changes it all the time.")
     return written

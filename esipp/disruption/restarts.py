@@ -1,4 +1,4 @@
-"""Pods of DaemonSets that are deleted, to come again: kube-proxy, and a load balancer's speaker."""
+"""Restarts of DaemonSets' pods: kube-proxy, and a load balancer's speaker."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ from esipp.disruption.rollback import Undo
 
 Json = dict[str, Any]
 
-GONE = Budget("a pod being told to end", 30.0, need=1, spacing=0.1)
-AGAIN = Budget("the DaemonSet's next pod being ready", 120.0, need=1, spacing=0.2)
+GONE = Budget("termination of a pod", 30.0, need=1, spacing=0.1)
+AGAIN = Budget("the DaemonSet's next pod to be ready", 120.0, need=1, spacing=0.2)
 
 KINDS = {
     Disruption.KUBE_PROXY: ("/api/v1/namespaces/kube-system/pods", ("k8s-app=kube-proxy",)),
     Disruption.SPEAKER: ("/api/v1/pods", ("app=metallb,component=speaker", "app.kubernetes.io/component=speaker")),
 }
-"""Where the pods are, and the labels by which they are known: kubeadm's, and those of MetalLB's manifests and chart."""
+"""The API paths and labels of the pods: kubeadm's, and those of MetalLB's manifests and chart."""
 
 
 def daemon_pods(cluster: Cluster, what: Disruption) -> list[Json]:
-    """The pods of that kind that a DaemonSet has made."""
+    """The pods of a kind that belong to a DaemonSet."""
     collection, selectors = KINDS[what]
     found = {}
     for selector in selectors:
@@ -35,26 +35,26 @@ def daemon_pods(cluster: Cluster, what: Disruption) -> list[Json]:
 
 
 def daemon_set(pod: Json) -> str:
-    """The DaemonSet that will bring another pod in this one's place; "" if none will."""
+    """The uid of the DaemonSet that will replace a pod; "" if there is none."""
     owners = pod["metadata"].get("ownerReferences") or []
     return next((str(each["uid"]) for each in owners if each["kind"] == "DaemonSet" and each.get("controller")), "")
 
 
 def pods_feature(cluster: Cluster, what: Disruption) -> Feature:
-    """Whether there are pods that can be restarted like that."""
+    """Whether there are such pods."""
     collection, selectors = KINDS[what]
     try:
         pods = daemon_pods(cluster, what)
     except (ApiError, UnreachableError) as broken:
-        return Feature(False, f"{collection} cannot be listed: {broken}")
+        return Feature(False, f"cannot list {collection}: {broken}")
     labelled = f"with {' or '.join(selectors)}, of a DaemonSet"
     return Feature(bool(pods), f"{len(pods)} pods {labelled}" if pods else f"no pod {labelled}")
 
 
 class Restart:
-    """The pods of one kind on a node, or on all of them one after the other; the last is coming while others look on.
+    """The restart of the pods of a kind, on a node or on all nodes one after the other.
 
-    There is nothing to undo: the DaemonSet does, whatever becomes of us.
+    The last replacement starts while the caller observes. The DaemonSet replaces the pods, so there is no rollback.
     """
 
     undos: tuple[Undo, ...] = ()
@@ -64,13 +64,15 @@ class Restart:
         self._last: Json = {}
 
     def do(self) -> None:
-        """Nothing yet: no part of it needs to be shielded."""
+        """Do nothing yet; no part of a restart needs a shield."""
 
     def prove(self, stop: Stop) -> str:
-        """Each pod is told to end, and each but the last has a successor."""
+        """Delete each pod, and wait until each one except the last is replaced."""
         pods = [p for p in daemon_pods(self._cluster, self._what) if self._node in ("", p["spec"].get("nodeName"))]
         if not pods:
-            raise HarnessError(f"There is no pod of {self._what} on {self._node or 'any node'}.", "kubectl get pods -A")
+            raise HarnessError(
+                f"There is no pod of {self._what} on {self._node or 'any node'}.", "see 'kubectl get pods -A'."
+            )
         said = []
         for pod in sorted(pods, key=lambda pod: str(pod["spec"]["nodeName"])):
             if self._last:
@@ -81,11 +83,11 @@ class Restart:
         return "; ".join([*said, f"deleted {_named(self._last)}"])
 
     def lasts(self) -> str:
-        """How long it takes is not ours to say."""
+        """Check nothing, because the duration of a restart is undefined."""
         return ""
 
     def back(self) -> str:
-        """The last one has a successor, too; nothing to wait for where none was deleted."""
+        """Wait until the last deleted pod, if any, is replaced."""
         return self._successor() if self._last else ""
 
     def _end(self, pod: Json) -> None:
@@ -98,11 +100,11 @@ class Restart:
             except ApiError as refused:
                 return Reading(refused.status == 404, refused.message)
             ends = now["uid"] != pod["metadata"]["uid"] or bool(now.get("deletionTimestamp"))
-            return Reading(ends, "told to end" if ends else "not told to end")
+            return Reading(ends, "terminating" if ends else "not terminating")
 
         waited = converge(look, GONE)
         if not waited.held:
-            raise HarnessError(f"Pod {_named(pod)} is not deleted: {waited}", f"kubectl get --raw {path}")
+            raise HarnessError(f"Pod {_named(pod)} does not terminate: {waited}", f"see 'kubectl get --raw {path}'.")
 
     def _successor(self) -> str:
         before, node = self._last, self._last["spec"]["nodeName"]
@@ -120,7 +122,9 @@ class Restart:
 
         waited = converge(look, AGAIN)
         if not waited.held:
-            raise HarnessError(f"No other pod is ready in place of {_named(before)}: {waited}", "kubectl get pods -A")
+            raise HarnessError(
+                f"The replacement of pod {_named(before)} is not ready: {waited}", "see 'kubectl get pods -A'."
+            )
         return f"{_named(before)} was replaced by {_named(found[0])} on {node}"
 
 

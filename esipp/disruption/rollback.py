@@ -1,4 +1,4 @@
-"""What undoes a disruption, as data: the same in the run itself, in the watchdog and in ``esipp clean``."""
+"""Rollback of disruptions, as data, for the run itself, the watchdog and ``esipp clean``."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -11,19 +11,18 @@ from esipp.cluster.client import Cluster
 from esipp.disruption import marks, shell
 from esipp.disruption.marks import Mark
 
-UNDONE = Budget("everything being undone", 60.0, need=1, spacing=0.5)
+UNDONE = Budget("rollback of disruptions", 60.0, need=1, spacing=0.5)
 
 
 @dataclass(frozen=True)
 class Undo:
-    """One thing to undo, if its mark is there and of this owner.
+    """The rollback of a change, if the change has a mark of this owner.
 
     Args:
-        what: a ``Mark``'s value for what was done to the Node object; the ``Disruption``'s for what was done on the
-            node itself.
-        node: the Node's name.
+        what: the value of a ``Mark`` for a change to a Node object, or of a ``Disruption`` on the node itself.
+        node: name of the node.
         owner: ``host/pid`` of the run.
-        way: how a command is run on the node itself; empty for what is undone through the API.
+        way: the command that runs commands on the node; empty for a rollback through the API.
     """
 
     what: str
@@ -37,20 +36,20 @@ class Undo:
         return cls(str(data["what"]), str(data["node"]), str(data["owner"]), tuple(map(str, data["way"])))
 
     def as_json(self) -> dict[str, Any]:
-        """It as one JSON object."""
+        """The rollback as a JSON object."""
         return asdict(self)
 
     @property
     def done(self) -> str:
-        """What is said when it was undone."""
+        """The message about the performed rollback."""
         words = shell.SERVICES[Disruption(self.what)].done if self.way else marks.UNDOING[Mark(self.what)]
         return words.format(self.node)
 
     def perform(self, cluster: Cluster) -> bool:
-        """Undo it; whether there was anything to undo.
+        """Perform the rollback, and return whether there was anything to undo.
 
         Raises:
-            HarnessError, PreflightError, ApiError, UnreachableError: it could not be undone.
+            HarnessError, PreflightError, ApiError, UnreachableError: the rollback failed.
         """
         if self.way:
             return shell.go_on(self.way, Disruption(self.what), self.owner)
@@ -58,16 +57,17 @@ class Undo:
 
 
 def in_order(undos: Iterable[Undo]) -> list[Undo]:
-    """The nodes' own first: without an API server nothing can be undone through it."""
+    """Sort rollbacks on nodes themselves first, because the others need the API server."""
     return sorted(undos, key=lambda undo: not undo.way)
 
 
 def undo_all(
     undos: Iterable[Undo], cluster: Cluster, budget: Budget = UNDONE, did: Callable[[Undo], None] | None = None
 ) -> tuple[list[Undo], Convergence]:
-    """Undo all, again and again until all were looked after (``budget.need`` times) or the budget is used up.
+    """Perform all rollbacks repeatedly, until all succeed (``budget.need`` times) or the time is over.
 
-    Returns what is left, and how the wait ended: its last state says why. ``did`` is told what was really undone.
+    Returns the failed ones, and how the wait ended; its last state contains the reasons. ``did`` is called for each
+    change that was undone.
     """
     asked = in_order(undos)
     left: list[Undo] = []
@@ -79,7 +79,7 @@ def undo_all(
             try:
                 if undo.perform(cluster) and did is not None:
                     did(undo)
-            except Exception as broken:  # whatever it is, the others are to be undone, and this is tried again
+            except Exception as broken:  # perform the others, and retry this one
                 left.append(undo)
                 why = broken.sentence if isinstance(broken, EsippError) else str(broken) or type(broken).__name__
                 troubles.append(f"{undo.node}, {undo.what}: {why}")

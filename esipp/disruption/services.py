@@ -18,18 +18,18 @@ Way = tuple[str, ...]
 
 ASK_SECONDS = 2.0
 ASK_SPACING = 1.0
-UNANSWERED = Budget("a request to the stopped API server going unanswered", 30.0, need=1, spacing=0.1)
-CONTROL_PLANE = Budget("the control plane being at work again", 330.0, need=1, spacing=0.5)
-"""What lost its leader election is started anew by its kubelet, after at most 300 s if that happened often lately."""
-NOT_READY = Budget("a node without a kubelet counting as not ready", 180.0, need=1, spacing=0.5)
-NODE_BACK = Budget("a node with its kubelet again being ready", 120.0, need=1, spacing=0.5)
+UNANSWERED = Budget("an unanswered request to the stopped API server", 30.0, need=1, spacing=0.1)
+CONTROL_PLANE = Budget("the control plane to work again", 330.0, need=1, spacing=0.5)
+"""Its kubelet restarts a component that lost its leader election; after many restarts, that takes up to 300 s."""
+NOT_READY = Budget("a node without a kubelet to become not ready", 180.0, need=1, spacing=0.5)
+NODE_BACK = Budget("a node with a restarted kubelet to be ready", 120.0, need=1, spacing=0.5)
 
 LEADERS = ("kube-controller-manager", "kube-scheduler")
 NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class _Asking:
-    """Asks the API server again and again, in a thread, with a short timeout; counts what is answered."""
+    """A thread that sends requests to the API server with a short timeout, and counts the answers."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -52,12 +52,12 @@ class _Asking:
             self._over.wait(ASK_SPACING)
 
     def end(self) -> None:
-        """What is answered from now on does not count."""
+        """Stop counting."""
         self._over.set()
 
 
 class ApiServerAway:
-    """All API servers are stopped: requests hang."""
+    """A stop of all API servers: requests hang."""
 
     def __init__(self, cluster: Cluster, owner: str, nodes: Mapping[str, Way], longest: float) -> None:
         self._cluster, self._owner, self._nodes, self._longest = cluster, owner, dict(nodes), longest
@@ -65,16 +65,16 @@ class ApiServerAway:
 
     @property
     def undos(self) -> tuple[Undo, ...]:
-        """Each node's own."""
+        """The rollbacks, one for each node."""
         what = Disruption.API_SERVER.value
         return tuple(Undo(what, node, self._owner, way) for node, way in self._nodes.items())
 
     def do(self) -> None:
-        """Stop them.
+        """Stop all API servers.
 
         Raises:
-            RefusedError: the first one is stopped already. Nothing was done.
-            HarnessError: a later one cannot be stopped, be it that it is stopped already: there is something to undo.
+            RefusedError: the first one is already stopped. Nothing was done.
+            HarnessError: a later one cannot be stopped, or is already stopped, so that there is something to undo.
         """
         for number, way in enumerate(self._nodes.values()):
             try:
@@ -85,19 +85,19 @@ class ApiServerAway:
                 raise HarnessError(refused.sentence, refused.hint) from None
 
     def prove(self, stop: Stop) -> str:
-        """Every process is stopped, and a request goes unanswered."""
+        """Check that every process is stopped and a request gets no answer."""
         self._check_stopped()
         asking = self._asking = _Asking(self._cluster)
         waited = stop.converge(lambda: Reading(asking.asked > 0, f"{asking.asked} unanswered"), UNANSWERED)
         if not waited.held or asking.answered:
             raise HarnessError(
                 f"The API server still answers: {asking.answered} of {asking.asked} requests.",
-                "is there another API server behind that address, which is no pod of kube-system?",
+                "check for another API server behind that address that is not a pod of kube-system.",
             )
-        return f"all processes stopped on {', '.join(self._nodes)}, and a request went unanswered"
+        return f"all processes on {', '.join(self._nodes)} were stopped, and a request got no answer"
 
     def lasts(self) -> str:
-        """Not one request was answered meanwhile, and they are still stopped."""
+        """Check that no request was answered meanwhile, and the processes are still stopped."""
         asking = self._asking
         if asking is None:
             return ""
@@ -105,29 +105,31 @@ class ApiServerAway:
         self._check_stopped()
         if asking.answered:
             raise HarnessError(
-                f"The API server was back too early: it answered {asking.answered} of {asking.asked} requests.",
-                f"what happens meanwhile must end within {self._longest:.0f} s",
+                f"The API server resumed too early: it answered {asking.answered} of {asking.asked} requests.",
+                f"the observation must end within {self._longest:.0f} s.",
             )
         return f"none of {asking.asked} requests was answered meanwhile"
 
     def back(self) -> str:
-        """It answers, and what has leader election is at work again."""
+        """Wait until the API server answers, and components with leader election work again."""
         if self._asking:
             self._asking.end()
         waited = wait_for_control_plane(self._cluster)
-        return f"it answers, and the control plane was at work again after {waited:.1f} s"
+        return f"it answers, and the control plane worked again after {waited:.1f} s"
 
     def _check_stopped(self) -> None:
         going = [node for node, way in self._nodes.items() if not shell.is_stopped(way, Disruption.API_SERVER)]
         if going:
-            raise HarnessError(f"The API server of node {going[0]} is not stopped.", "did its kubelet replace it?")
+            raise HarnessError(
+                f"The API server of node {going[0]} is not stopped.", "check whether its kubelet replaced it."
+            )
 
 
 def wait_for_control_plane(cluster: Cluster) -> float:
-    """Wait until the API server answers, leaders renew their Leases, and the control plane's pods are ready; how long.
+    """Wait until the API server answers, leaders renew their Leases and control-plane pods are ready; in seconds.
 
     Raises:
-        HarnessError: it does not come about.
+        HarnessError: that does not happen in time.
     """
     first: dict[str, str] = {}
 
@@ -141,16 +143,16 @@ def wait_for_control_plane(cluster: Cluster) -> float:
         except (ApiError, UnreachableError) as silent:
             return Reading(False, str(silent))
         idle += [pod["metadata"]["name"] for pod in pods if not is_ready(pod)]
-        return Reading(not idle, f"not at work: {', '.join(idle)}" if idle else "at work")
+        return Reading(not idle, f"not working: {', '.join(idle)}" if idle else "working")
 
     waited = converge(look, CONTROL_PLANE)
     if not waited.held:
-        raise HarnessError(f"The control plane does not come back: {waited}", "kubectl get pods -n kube-system")
+        raise HarnessError(f"The control plane does not recover: {waited}", "see 'kubectl get pods -n kube-system'.")
     return waited.seconds
 
 
 def _renewed(cluster: Cluster, namespace: str, name: str) -> str:
-    """When a Lease was renewed last, by its holder's clock; "" where there is none."""
+    """The last renewal of a Lease, by its holder's clock; "" if there is no Lease."""
     try:
         lease = cluster.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
     except ApiError as refused:
@@ -161,7 +163,7 @@ def _renewed(cluster: Cluster, namespace: str, name: str) -> str:
 
 
 class KubeletStopped:
-    """A node's kubelet is stopped."""
+    """A stop of a node's kubelet."""
 
     def __init__(self, cluster: Cluster, owner: str, node: str, way: Way, longest: float, not_ready: bool) -> None:
         self._cluster, self._owner, self._node, self._way = cluster, owner, node, way
@@ -170,19 +172,19 @@ class KubeletStopped:
 
     @property
     def undos(self) -> tuple[Undo, ...]:
-        """The node's own."""
+        """The rollback on the node."""
         return (Undo(Disruption.KUBELET.value, self._node, self._owner, self._way),)
 
     def do(self) -> None:
-        """Stop it."""
+        """Stop the kubelet."""
         shell.stop(self._way, Disruption.KUBELET, self._owner, self._longest)
 
     def prove(self, stop: Stop) -> str:
-        """The node says so, and, if that is wanted, counts as not ready."""
+        """Check that the kubelet is stopped and, if requested, wait until the node is not ready."""
         self._check_stopped()
         self._lease = _renewed(self._cluster, "kube-node-lease", self._node)
         if not self._not_ready:
-            return "systemd says that the kubelet is inactive"
+            return "systemd reports that the kubelet is inactive"
 
         def look() -> Reading:
             ready = is_ready(marks.read(self._cluster, self._node))
@@ -190,33 +192,38 @@ class KubeletStopped:
 
         waited = stop.converge(look, NOT_READY)
         if not waited.held:
-            raise HarnessError(f"Node {self._node} is ready without a kubelet: {waited}", "the controller manager?")
-        return f"systemd says that the kubelet is inactive, and the node was not ready after {waited.seconds:.0f} s"
+            raise HarnessError(
+                f"Node {self._node} remains ready without a kubelet: {waited}",
+                "check that the cluster's controller manager is running.",
+            )
+        return f"systemd reports that the kubelet is inactive, and the node was not ready after {waited.seconds:.0f} s"
 
     def lasts(self) -> str:
-        """It is still stopped, and has not renewed the node's Lease."""
+        """Check that the kubelet is still stopped, and has not renewed the node's Lease."""
         self._check_stopped()
         if _renewed(self._cluster, "kube-node-lease", self._node) != self._lease:
-            raise HarnessError(f"Somebody renewed the Lease of node {self._node}.", "was its kubelet started?")
+            raise HarnessError(
+                f"The Lease of node {self._node} was renewed meanwhile.", "check whether its kubelet was started."
+            )
         return "the node's Lease was not renewed meanwhile"
 
     def back(self) -> str:
-        """It runs, and the node is ready and without the taints of one that is not."""
+        """Wait until the kubelet runs, and the node is ready and has no not-ready taints."""
         waited = wait_for_node(self._cluster, self._node)
         return f"the kubelet was started, and the node was ready after {waited:.1f} s"
 
     def _check_stopped(self) -> None:
         if not shell.is_stopped(self._way, Disruption.KUBELET):
             raise HarnessError(
-                f"The kubelet of node {self._node} is not stopped.", "did the node's own timer start it?"
+                f"The kubelet of node {self._node} is not stopped.", "check whether the node's own timer started it."
             )
 
 
 def wait_for_node(cluster: Cluster, name: str) -> float:
-    """Wait until a node's kubelet renews its Lease, the node is ready and has no taint of one that is not; how long.
+    """Wait until a kubelet renews its node's Lease, and the node is ready without not-ready taints; in seconds.
 
     Raises:
-        HarnessError: it does not come about.
+        HarnessError: that does not happen in time.
     """
     first: list[str] = []
 
@@ -228,9 +235,9 @@ def wait_for_node(cluster: Cluster, name: str) -> float:
             return Reading(False, str(silent))
         if not is_ready(node) or is_tainted(node, *NODE_TAINTS):
             return Reading(False, "not ready")
-        return Reading(first[-1] != first[0] or not first[0], "ready, and its Lease not renewed yet")
+        return Reading(first[-1] != first[0] or not first[0], "ready, but its Lease is not renewed yet")
 
     waited = converge(look, NODE_BACK)
     if not waited.held:
-        raise HarnessError(f"Node {name} does not come back: {waited}", f"kubectl describe node {name}")
+        raise HarnessError(f"Node {name} does not recover: {waited}", f"see 'kubectl describe node {name}'.")
     return waited.seconds

@@ -1,9 +1,9 @@
 """The watchdog: a process that undoes what a killed run left, ``python -m esipp.disruption.watchdog``.
 
-It reads JSON lines from a pipe that only the run holds: first whose cluster it is, then what must be undone, told
-before it is done, and what was undone. Each line is answered by one, so that nothing is done unless it is noted. When
-the pipe ends, be it that the run ended or was killed, what is left is undone, the nodes' own first, for as long as the
-API server may need to come back. Where nothing is left it ends at once and touches nothing.
+It reads JSON lines from a pipe that only the run holds: first the cluster, then each rollback before its disruption,
+and each performed rollback. It answers each line, so that the run disrupts nothing that the watchdog does not know.
+When the pipe ends, because the run ended or was killed, it performs the remaining rollbacks, those on nodes themselves
+first. It retries for as long as the API server may need to recover. If nothing remains, it ends at once.
 """
 
 import contextlib
@@ -20,34 +20,34 @@ from esipp.base.waiting import Budget
 from esipp.cluster.client import Cluster
 from esipp.disruption.rollback import Undo, undo_all
 
-LAST = Budget("the watchdog undoing what is left", 240.0, need=3, spacing=1.0)
-"""Three looks: what the killed run had sent off in its last moment may arrive after the first."""
+LAST = Budget("the watchdog's rollback", 240.0, need=3, spacing=1.0)
+"""Three passes, because a last request of the killed run may take effect after the first one."""
 
 
 class Watch:
-    """What is to be undone if the run ends now."""
+    """The state of the watchdog: the rollbacks to perform if the run ends now."""
 
     def __init__(self) -> None:
         self.left: dict[int, Undo] = {}
         self.cluster: Cluster | None = None
         self.log: Path | None = None
 
-    def hear(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Take one message and return the answer."""
-        if "cluster" in told:
-            # read now: the file may be gone by the time it is needed
-            KNOWN.cloud.hear(told.get("cloud") or {})
-            self.cluster = Cluster(told["cluster"], told["kubeconfig"])
-            self.log = Path(told["log"]) if told["log"] else None
+    def hear(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Process a message and return the answer."""
+        if "cluster" in message:
+            # read the kubeconfig now: the file may be gone when it is needed
+            KNOWN.cloud.hear(message.get("cloud") or {})
+            self.cluster = Cluster(message["cluster"], message["kubeconfig"])
+            self.log = Path(message["log"]) if message["log"] else None
             return {"heard": "cluster"}
-        if "undone" in told:
-            self.left.pop(told["undone"], None)
-            return {"heard": told["undone"]}
-        self.left[told["number"]] = Undo.from_json(told["undo"])
-        return {"heard": told["number"]}
+        if "undone" in message:
+            self.left.pop(message["undone"], None)
+            return {"heard": message["undone"]}
+        self.left[message["number"]] = Undo.from_json(message["undo"])
+        return {"heard": message["number"]}
 
     def end(self) -> int:
-        """The run has ended: undo what is left. The exit code says whether all was undone."""
+        """Perform the remaining rollbacks after the run. Return 1 if any failed, else 0."""
         if not self.left or self.cluster is None:
             return 0
         left, waited = undo_all(self.left.values(), self.cluster, LAST, lambda undo: self._say(undo.done))
@@ -61,26 +61,26 @@ class Watch:
 
 
 def watch(lines: Iterable[str], answers: TextIO) -> int:
-    """Listen until the pipe ends, then undo what is left."""
+    """Read messages until the pipe ends, then perform the remaining rollbacks."""
     watched = Watch()
     for line in lines:
         try:
-            told = json.loads(line)
+            message = json.loads(line)
         except ValueError:
-            break  # cut off in the middle: it was never answered, so nothing was done
-        answer = watched.hear(told)
-        with contextlib.suppress(OSError):  # the run may be gone already
+            break  # truncated: it was never answered, so the run did nothing
+        answer = watched.hear(message)
+        with contextlib.suppress(OSError):  # the run may have ended
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
     return watched.end()
 
 
 def main() -> int:
-    """Be the watchdog of the process at the other end of the pipe."""
+    """Watch the process at the other end of the pipe."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # they are meant for the run, which undoes things itself
+        signal.signal(number, signal.SIG_IGN)  # these signals are for the run, which performs its rollbacks itself
     code = watch(sys.stdin, sys.stdout)
-    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  nobody may read the pipe any more
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  the pipe may have no reader
     return code
 
 

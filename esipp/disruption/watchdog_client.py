@@ -1,4 +1,4 @@
-"""The run's end of the watchdog's pipe."""
+"""The client of the watchdog, in the run."""
 
 import contextlib
 import json
@@ -16,16 +16,16 @@ from esipp.checks.catalog import HOUSE
 from esipp.disruption.rollback import Undo
 
 ANSWER_SECONDS = 60.0
-"""For one message; the first has a Python interpreter to wait for, on a busy machine."""
+"""Timeout of a message; the first one waits for the start of Python on a busy machine."""
 END_SECONDS = 5.0
 
 
-class Leash:
-    """Starts the watchdog with the first note; everything noted and not undone is undone when this process ends.
+class WatchdogClient:
+    """The watchdog's client. The watchdog performs all noted rollbacks that remain when this process ends.
 
     Args:
-        context, kubeconfig: of the cluster.
-        log: a file in which the watchdog says what it did, if it does anything.
+        context, kubeconfig: those of the cluster.
+        log: the watchdog's log file, if it does anything.
     """
 
     def __init__(self, context: str, kubeconfig: str | None, log: Path | None = None) -> None:
@@ -37,32 +37,32 @@ class Leash:
 
     @property
     def pid(self) -> int | None:
-        """The watchdog's process; None while there is none."""
+        """The process id of the watchdog; None if it does not run."""
         return self._dog.pid if self._dog else None
 
     def note(self, undo: Undo) -> int:
-        """Have the watchdog know what will have to be undone; returns a number for ``undone``.
+        """Register a rollback before its disruption, and return a number for ``undone``; starts the watchdog if needed.
 
         Raises:
-            HarnessError: it does not confirm; then nothing may be done.
+            HarnessError: the watchdog does not confirm; then the disruption must not be performed.
         """
         with self._one_at_a_time:
             if self._dog is None:
                 self._dog = self._start()
                 log = str(self._log.absolute()) if self._log else ""
-                told = {"cluster": self._context, "kubeconfig": self._kubeconfig, "log": log}
-                self._tell({**told, "cloud": KNOWN.cloud.told()})
+                message = {"cluster": self._context, "kubeconfig": self._kubeconfig, "log": log}
+                self._tell({**message, "cloud": KNOWN.cloud.told()})
             self._number += 1
             self._tell({"number": self._number, "undo": undo.as_json()})
             return self._number
 
     def undone(self, number: int) -> None:
-        """It was undone; a watchdog that is gone need not know."""
+        """Remove a performed rollback; it is no error if the watchdog is gone."""
         with self._one_at_a_time, contextlib.suppress(HarnessError):
             self._tell({"undone": number})
 
     def close(self) -> None:
-        """End the watchdog. What could not be undone is left to it for some minutes more."""
+        """End the watchdog. It retries failed rollbacks for some minutes."""
         with self._one_at_a_time:
             dog, self._dog = self._dog, None
         if dog is None or dog.stdin is None or dog.stdout is None:
@@ -74,7 +74,7 @@ class Leash:
         dog.stdout.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """In a session of its own: what is sent to our process group does not reach it."""
+        """Start the watchdog in its own session, so that signals to this process group do not reach it."""
         path = os.pathsep.join(part for part in (str(HOUSE), os.environ.get("PYTHONPATH")) if part)
         return subprocess.Popen(
             [sys.executable, "-m", "esipp.disruption.watchdog"],
@@ -99,5 +99,5 @@ class Leash:
         if not answer:
             raise HarnessError(
                 "The watchdog, which undoes disruptions if this process is killed, does not answer.",
-                "nothing is disturbed without it; is the machine out of memory?",
+                "esipp disrupts nothing without it; check whether the machine is out of memory.",
             )

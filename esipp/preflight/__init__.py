@@ -1,1 +1,1 @@
-"""What is found about a cluster before anything is created."""
+"""Preflight: examines a cluster before anything is created."""

@@ -1,6 +1,6 @@
-"""Cilium as the service proxy: its settings, as its own ConfigMap has them, and how it is, as its agents tell.
+"""Cilium as the service proxy: its settings from its ConfigMap, and its health from its agents.
 
-Settings that are left out have the defaults of Cilium 1.18 (``cilium-agent --help``). Pure apart from ``health``.
+Settings that the ConfigMap omits have the defaults of Cilium 1.18 (``cilium-agent --help``). Pure except ``health``.
 """
 
 import re
@@ -16,51 +16,54 @@ from esipp.probing.prober import Prober
 
 CONFIG = "ConfigMap kube-system/cilium-config"
 REPLACED = ("true", "strict", "partial", "probe")
-"""Values of ``kube-proxy-replacement`` under which it serves Services from outside; the last three are older words."""
+"""Values of ``kube-proxy-replacement`` with which it serves external traffic; the last three are older values."""
 
-NOT_ITS = Fact("not applicable", "Cilium is in kube-proxy's place and has no such setting")
+NOT_ITS = Fact("not applicable", "Cilium replaces kube-proxy and has no such setting")
 AGENT, STAND_IN = ("127.0.0.1", 9879), ("127.0.0.1", 10256)
-"""Where an agent tells how it is, on its node; and what it serves in kube-proxy's place, where it is told to."""
+"""The health endpoint of an agent on its node, and its replacement of kube-proxy's healthz, if enabled."""
 
 TIMEOUT, BOUND = 2.0, 10.0
 
 SCTP = "cilium.sctp"
-"""The fact that tells whether it carries SCTP at all: between pods, and to Services."""
+"""The fact that shows whether Cilium supports SCTP at all, between pods and to Services."""
 
 
 def version(image: str, daemon_set: str = "cilium") -> Fact:
-    """Which version it is, by the tag of a DaemonSet's image: ``1.18.6``; unknown where that names no version."""
+    """The version from the tag of a DaemonSet's image, such as ``1.18.6``; unknown if the tag is no version."""
     found = re.search(r":v?(\d+\.\d+\.\d+[^@]*)", image)
-    told = f"DaemonSet kube-system/{daemon_set}, image {image}" if image else "DaemonSets cannot be listed"
-    return Fact(found[1] if found else "unknown", told)
+    how = f"DaemonSet kube-system/{daemon_set}, image {image}" if image else "cannot list DaemonSets"
+    return Fact(found[1] if found else "unknown", how)
 
 
 def replaces_kube_proxy(config: Mapping[str, Any]) -> bool:
-    """Whether it serves Services in kube-proxy's place, by its ConfigMap's data."""
+    """Whether Cilium replaces kube-proxy, according to its ConfigMap."""
     return str(config.get("kube-proxy-replacement") or "false").lower() in REPLACED
 
 
 def read_config(config: Mapping[str, Any]) -> dict[str, Fact]:
-    """The facts of a data plane that is Cilium's: kube-proxy's, as far as they have a meaning, and its own."""
+    """The facts about Cilium's data plane: those of kube-proxy that apply to it, and its own."""
 
-    def told(key: str, default: str) -> Fact:
+    def setting(key: str, default: str) -> Fact:
         value = str(config.get(key) or "").strip()
-        return Fact(value or default, f"{CONFIG}, {key}" + ("" if value else " is left out: the default"))
+        return Fact(value or default, f"{CONFIG}, {key}" + ("" if value else " is not set: the default"))
 
-    mode = told("bpf-lb-mode", "snat")
-    ports = told("nodeport-addresses", "primary")
+    mode = setting("bpf-lb-mode", "snat")
+    ports = setting("nodeport-addresses", "primary")
     own = {
-        "cilium.kube-proxy-replacement": told("kube-proxy-replacement", "false"),
+        "cilium.kube-proxy-replacement": setting("kube-proxy-replacement", "false"),
         "cilium.load-balancer-mode": mode,
-        "cilium.acceleration": told("bpf-lb-acceleration", "disabled"),
-        "cilium.routing": told("routing-mode", "tunnel"),
+        "cilium.acceleration": setting("bpf-lb-acceleration", "disabled"),
+        "cilium.routing": setting("routing-mode", "tunnel"),
         "cilium.socket-balancing": _at_sockets(config),
         "cilium.sockets-of-hosts": _of_hosts(config),
-        "cilium.loopback.ipv4": told("ipv4-service-loopback-address", "169.254.42.1"),
-        "cilium.loopback.ipv6": told("ipv6-service-loopback-address", "fe80::1"),
-        SCTP: told("enable-sctp", "false"),
-        **{f"pod-to-outside.ipv{digit}": _masquerades(told(f"enable-ipv{digit}-masquerade", "true")) for digit in "46"},
-        "cilium.kube-proxy-healthz-address": told("kube-proxy-replacement-healthz-bind-address", "none"),
+        "cilium.loopback.ipv4": setting("ipv4-service-loopback-address", "169.254.42.1"),
+        "cilium.loopback.ipv6": setting("ipv6-service-loopback-address", "fe80::1"),
+        SCTP: setting("enable-sctp", "false"),
+        **{
+            f"pod-to-outside.ipv{digit}": _masquerades(setting(f"enable-ipv{digit}-masquerade", "true"))
+            for digit in "46"
+        },
+        "cilium.kube-proxy-healthz-address": setting("kube-proxy-replacement-healthz-bind-address", "none"),
     }
     theirs = {
         "proxy-mode": Fact(f"eBPF {mode.value}", mode.decided),
@@ -72,26 +75,26 @@ def read_config(config: Mapping[str, Any]) -> dict[str, Fact]:
 
 
 def sctp_feature(facts: Mapping[str, str], decided: Mapping[str, str]) -> dict[str, Feature]:
-    """Why SCTP cannot be asked for where Cilium is told to drop it, which it is by default; else nothing."""
+    """The missing feature ``sctp`` if Cilium drops SCTP, as it does by default; empty otherwise."""
     if facts.get(SCTP, "true").lower() == "true":
         return {}
     return {"sctp": Feature(False, f"Cilium drops SCTP unless enable-sctp is true ({decided[SCTP]})")}
 
 
-def _masquerades(told: Fact) -> Fact:
-    """What becomes of a pod's address on its way out of the cluster; towards nodes it may be another matter."""
-    return replace(told, value="masqueraded" if told.value.lower() == "true" else "unchanged")
+def _masquerades(setting: Fact) -> Fact:
+    """What happens to a pod's address on its way out of the cluster; towards nodes it may differ."""
+    return replace(setting, value="masqueraded" if setting.value.lower() == "true" else "unchanged")
 
 
 def _at_sockets(config: Mapping[str, Any]) -> Fact:
-    """For whose connections a backend is chosen when they are made, at the socket: their packets name no Service."""
+    """The clients for whose connections Cilium selects the backend at the socket."""
     if str(config.get("bpf-lb-sock-hostns-only") or "").lower() == "true":
         return Fact("hosts only", f"{CONFIG}, bpf-lb-sock-hostns-only")
     return Fact("hosts and pods", f"{CONFIG}: kube-proxy-replacement implies it, bpf-lb-sock-hostns-only is not set")
 
 
 def _of_hosts(config: Mapping[str, Any]) -> Fact:
-    """Whether a backend is chosen at the sockets of host processes; older words for a part of it do not imply that."""
+    """Whether Cilium selects backends at the sockets of host processes; older values do not imply it."""
     replaced = str(config.get("kube-proxy-replacement") or "false").lower()
     if replaced in ("true", "strict"):
         return Fact("balanced", f"{CONFIG}: kube-proxy-replacement {replaced} implies it")
@@ -102,10 +105,10 @@ def _of_hosts(config: Mapping[str, Any]) -> Fact:
 
 
 def health(agents: Mapping[str, Prober]) -> dict[str, Fact]:
-    """How each node's agent is, asked there by ours; ``healthy`` where all say 200.
+    """The health of Cilium's agents, as esipp's agents read it on each node; ``healthy`` if all answer 200.
 
     Args:
-        agents: ours, by node, on the nodes' own network.
+        agents: the probers of esipp's agents, by node, on the host network.
     """
     asked = {
         name: {node: agent.ask(_job(*where)) for node, agent in agents.items()}
@@ -126,7 +129,7 @@ def _job(host: str, port: int) -> Job:
 
 
 def _said(results: list[dict[str, Any]]) -> str:
-    """The status, or how there was none."""
+    """The HTTP status, or the outcome if there was none."""
     result = results[0] if results else {}
     status = (result.get("response") or {}).get("status")
     return str(status or result.get("outcome") or "no answer")
@@ -139,6 +142,6 @@ def _healthy(said: str) -> str:
 def _fact(answers: Mapping[str, str], where: tuple[str, int], say: Callable[[str], str]) -> Fact:
     found = Counter(say(said) for said in answers.values())
     value = next(iter(found)) if len(found) == 1 else "mixed" if found else "unknown"
-    told = ", ".join(f"{said} on {', '.join(sorted(node for node in answers if say(answers[node]) == said))}"
+    results = ", ".join(f"{said} on {', '.join(sorted(node for node in answers if say(answers[node]) == said))}"
                      for said in sorted(found))  # fmt: skip
-    return Fact(value, f"http://{where[0]}:{where[1]}/healthz: {told or 'no agent of ours to ask it from'}")
+    return Fact(value, f"http://{where[0]}:{where[1]}/healthz: {results or 'there is no agent to ask from'}")

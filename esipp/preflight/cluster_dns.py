@@ -1,17 +1,17 @@
-"""Whether the cluster has DNS: what kube-system says."""
+"""The cluster's DNS, according to kube-system."""
 
 from esipp.checks.check import Feature
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 
 LABEL = "k8s-app=kube-dns"
-"""The label of the cluster's DNS, whichever server it is (CoreDNS and node-local caches keep it)."""
+"""The label of the cluster's DNS, for any server (CoreDNS and node-local caches keep it)."""
 
 SYSTEM = "/api/v1/namespaces/kube-system"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 
 
 def dns_feature(cluster: Cluster) -> Feature:
-    """A Service with the label and a ready endpoint behind it."""
+    """The feature ``dns``: a Service with the label has a ready endpoint."""
     try:
         names = sorted(item["metadata"]["name"] for item in cluster.list(f"{SYSTEM}/services", labelSelector=LABEL))
         for name in names:
@@ -23,7 +23,7 @@ def dns_feature(cluster: Cluster) -> Feature:
             if ready:
                 return Feature(True, f"Service kube-system/{name} ({LABEL}) has {ready} ready endpoints")
     except (ApiError, UnreachableError) as broken:
-        return Feature(False, f"Services and EndpointSlices of kube-system cannot be read ({broken})")
+        return Feature(False, f"cannot read Services and EndpointSlices of kube-system ({broken})")
     if names:
         return Feature(False, f"Service kube-system/{names[0]} ({LABEL}) has no ready endpoint")
     return Feature(False, f"kube-system has no Service with the label {LABEL}")

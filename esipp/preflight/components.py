@@ -1,7 +1,7 @@
-"""What exactly was tested: the images that make a cluster's data plane, by digest, and how each was found out.
+"""The tested components: the images of a cluster's data plane, by digest, and how each was determined.
 
-Read from one list of all pods and from the nodes' status; pure apart from ``all_pods``. What cannot be seen is a
-component without a digest that says so: a managed control plane, a proxy that is built into another process.
+The sources are one list of all pods and the nodes' status; the module is pure except ``all_pods``. An invisible
+component has no digest and says so: a managed control plane, or a proxy that is part of another process.
 """
 
 import re
@@ -37,10 +37,10 @@ KINDS = (
         r"|kube-router|kube-ovn-.*|multus.*|esipp-network|terway.*|sdn",
     ),
 )
-"""Whose pods are what, by the name of their workload; the first that fits counts."""
+"""The kind of a component by the name of its workload; the first match counts."""
 
 WITHOUT_KUBE_PROXY = re.compile(r"cilium|anetd|kube-router|ovnkube-node|antrea-agent|calico-node|kube-ovn-cni")
-"""Network add-ons that can be the service proxy too; where there is no kube-proxy, they are it, as far as is seen."""
+"""Network add-ons that can also be the service proxy; without a kube-proxy, they are assumed to be."""
 
 MOST_PODS = 20_000
 MOST_NAMES = 10
@@ -50,10 +50,10 @@ _BARE = re.compile(r"(?:\A|/)([0-9a-f]{64})\Z")
 
 @dataclass(frozen=True)
 class Component:
-    """A part of what was tested.
+    """A tested component.
 
-    ``digest`` is ``sha256:`` and 64 digits, empty where it is unknown or there is no image; ``decided`` says how it was
-    found, on which nodes or in which pods where they differ, and whether a registry knows the digest.
+    ``digest`` is ``sha256:`` and 64 digits; it is empty if it is unknown or there is no image. ``decided`` says how it
+    was determined, on which nodes or in which pods if they differ, and whether a registry knows the digest.
     """
 
     name: str
@@ -64,32 +64,32 @@ class Component:
     decided: str
 
     def as_json(self) -> dict[str, Any]:
-        """The component as the ledger has it."""
+        """The component as JSON for the ledger."""
         return asdict(self)
 
 
 def all_pods(cluster: Cluster, collection: str = "/api/v1/pods") -> list[Json]:
-    """The pods of a collection, page by page, the first twenty thousand.
+    """The pods of a collection, page by page, at most ``MOST_PODS``.
 
     Raises:
-        ApiError: they may not be listed.
-        UnreachableError: no answer.
+        ApiError: the account may not list them.
+        UnreachableError: the API server does not answer.
     """
     return listed(lambda page: cluster.request("GET", collection, query=page), {}, MOST_PODS)
 
 
 def find_components(cluster: Cluster, version: str, nodes: Sequence[Json]) -> tuple[list[Component], list[str]]:
-    """What the cluster is made of, and what could not be found out, a sentence each. Never raises for the latter.
+    """The components of a cluster, and a sentence for each thing that cannot be determined.
 
     Args:
-        cluster: whose.
-        version: of its API server.
-        nodes: as the API server lists them.
+        cluster: the cluster.
+        version: version of its API server.
+        nodes: the nodes as the API server lists them.
     """
     try:
         pods = all_pods(cluster)
     except (ApiError, UnreachableError) as refused:
-        why = f"the pods of all namespaces cannot be listed ({refused})"
+        why = f"cannot list the pods of all namespaces ({refused})"
         unknown = [Component("unknown", kind, "", "", "", why) for kind in (SERVICE_PROXY, NETWORK, BALANCER, DNS)]
         server = Component("kube-apiserver", CONTROL_PLANE, "", "", version, f"API server /version; {why}")
         return [*unknown, server, *of_nodes(nodes)], [f"image digests are unknown: {why}"]
@@ -98,7 +98,7 @@ def find_components(cluster: Cluster, version: str, nodes: Sequence[Json]) -> tu
 
 # -------------------------------------------------------------------------------------------------------- of pods
 def of_pods(pods: Iterable[Json], version: str = "") -> list[Component]:
-    """The components that run in pods; those that must be somewhere and are not seen are told as such."""
+    """The components that run in pods; a required component without a pod is listed as unknown."""
     by_kind: dict[str, list[Json]] = defaultdict(list)
     for pod in pods:
         kind = kind_of(pod)
@@ -107,7 +107,7 @@ def of_pods(pods: Iterable[Json], version: str = "") -> list[Component]:
             by_kind[kind].append(pod)
     if not by_kind[SERVICE_PROXY]:
         by_kind[SERVICE_PROXY] = [pod for pod in by_kind[NETWORK] if WITHOUT_KUBE_PROXY.match(workload_of(pod)[1])]
-        added = "; no kube-proxy is seen, so this add-on is taken for the service proxy"
+        added = "; there is no kube-proxy pod, so this add-on is assumed to be the service proxy"
     else:
         added = ""
     found = []
@@ -122,16 +122,16 @@ def of_pods(pods: Iterable[Json], version: str = "") -> list[Component]:
 
 def _unseen(kind: str, version: str) -> Component:
     if kind == CONTROL_PLANE:
-        why = "API server /version; its pods are not seen: the control plane is managed, or no pods"
+        why = "API server /version; it has no visible pods: the control plane is managed, or does not run in pods"
         return Component("kube-apiserver", kind, "", "", version, why)
     why = (
-        "no pod by a known name; it may be part of another process (k3s has kube-proxy and flannel in one), or unknown"
+        "no pod with a known name; it may be part of another process (k3s combines kube-proxy and flannel), or unknown"
     )
     return Component("unknown", kind, "", "", "", why)
 
 
 def kind_of(pod: Json) -> str | None:
-    """What a pod is to us; None for a workload that has no part in it."""
+    """The kind of component that a pod belongs to; None for other workloads."""
     namespace, name = workload_of(pod)
     if namespace == "metallb-system":
         return BALANCER
@@ -139,7 +139,7 @@ def kind_of(pod: Json) -> str | None:
 
 
 def workload_of(pod: Json) -> tuple[str, str]:
-    """Namespace and name of what a pod belongs to: of a Deployment, not its ReplicaSet; a static pod without node."""
+    """Namespace and name of a pod's workload: the Deployment, not its ReplicaSet; a static pod without its node."""
     about = pod.get("metadata") or {}
     name, labels = str(about.get("name") or ""), about.get("labels") or {}
     owner: Mapping[str, Any] = next(iter(about.get("ownerReferences") or ()), {})
@@ -155,7 +155,7 @@ def workload_of(pod: Json) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Seen:
-    """One container of one pod."""
+    """A container of a pod."""
 
     pod: str
     node: str
@@ -166,7 +166,7 @@ class _Seen:
 
 
 def images_of(pods: Iterable[Json], kind: str, added: str = "") -> list[Component]:
-    """A component for each image and digest that containers of the same workload run."""
+    """One component for each image and digest of a workload's containers."""
     seen: dict[str, list[_Seen]] = defaultdict(list)
     for pod in pods:
         for name, container in _containers(pod):
@@ -186,13 +186,13 @@ def _containers(pod: Json) -> Iterable[tuple[str, _Seen]]:
     about, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
     namespace, workload = workload_of(pod)
     label = str((about.get("labels") or {}).get("app.kubernetes.io/version") or "")
-    told = {each.get("name"): each for each in status.get("containerStatuses") or ()}
-    containers = spec.get("containers") or list(told.values())
+    statuses = {each.get("name"): each for each in status.get("containerStatuses") or ()}
+    containers = spec.get("containers") or list(statuses.values())
     for each in containers:
         name = workload if namespace in ("kube-system", "") else f"{namespace}/{workload}"
         if len(containers) > 1 and each.get("name") != workload:
             name += f"/{each.get('name')}"
-        its = told.get(each.get("name")) or {}
+        its = statuses.get(each.get("name")) or {}
         image_id = str(its.get("imageID") or "")
         image = str(each.get("image") or its.get("image") or "")
         seen = _Seen(
@@ -203,25 +203,25 @@ def _containers(pod: Json) -> Iterable[tuple[str, _Seen]]:
 
 
 def _how(those: Sequence[_Seen], of: Sequence[_Seen]) -> str:
-    """How the digest of these containers was found, among all those of their workload."""
+    """How the digest of these containers was determined, among all containers of their workload."""
     where = f"all {len(of)} pods" if len(of) > 1 else f"the only pod, {of[0].pod}"
     if len(those) < len(of):
         names = [f"{each.pod} on {each.node}" if each.node else each.pod for each in those]
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         where = f"{len(those)} of {len(of)} pods, which differ: {', '.join(names[:MOST_NAMES])}{more}"
     if not those[0].digest:
-        return f"status.containerStatuses.imageID is not told by {where}"
+        return f"no status.containerStatuses.imageID in {where}"
     said = f"status.containerStatuses.imageID of {where}"
     if not all(each.known_to_registry for each in those):
-        said += "; the image's own id, not a registry's digest: it was loaded onto the nodes"
+        said += "; the image's own id, not a registry digest, because the image was loaded onto the nodes"
     return said
 
 
 def digest_of(image_id: str) -> str:
-    """The digest in ``imageID``, as container runtimes write it; empty where there is none.
+    """The digest in ``imageID``, as container runtimes write it; empty if there is none.
 
-    containerd: ``name@sha256:…``, or ``sha256:…`` of an image that was loaded; dockershim: ``docker-pullable://name@…``
-    and ``docker://sha256:…``; CRI-O: also the bare digits.
+    containerd: ``name@sha256:…``, or ``sha256:…`` for a loaded image; dockershim: ``docker-pullable://name@…`` and
+    ``docker://sha256:…``; CRI-O: also only the digits.
     """
     found = _DIGEST.search(image_id)
     if found:
@@ -231,28 +231,28 @@ def digest_of(image_id: str) -> str:
 
 
 def version_of(image: str) -> str:
-    """The tag of an image's name; empty where it has none."""
+    """The tag of an image; empty if it has none."""
     name = image.partition("@")[0].rpartition("/")[2]
     return name.partition(":")[2]
 
 
 # -------------------------------------------------------------------------------------------------------- of nodes
 def of_nodes(nodes: Sequence[Json]) -> list[Component]:
-    """Kubelets and container runtimes, one for each version that there is."""
+    """Kubelets and container runtimes, one component for each version."""
     kubelets, runtimes = _by_value(nodes, "kubeletVersion"), _by_value(nodes, "containerRuntimeVersion")
     found = []
-    for told, names in kubelets.items():
+    for version, names in kubelets.items():
         how = _of_nodes("status.nodeInfo.kubeletVersion", names, nodes)
-        found.append(Component("kubelet", KUBELET, "", "", told, how))
-    for told, names in runtimes.items():
+        found.append(Component("kubelet", KUBELET, "", "", version, how))
+    for runtime, names in runtimes.items():
         how = _of_nodes("status.nodeInfo.containerRuntimeVersion", names, nodes)
-        name, _, version = told.partition("://")
+        name, _, version = runtime.partition("://")
         found.append(Component(name or "unknown", RUNTIME, "", "", version, how))
     return found
 
 
 def _by_value(nodes: Iterable[Json], key: str) -> dict[str, list[str]]:
-    """The nodes' names by what their nodeInfo says."""
+    """The nodes' names, grouped by a value of their nodeInfo."""
     found: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
         info = (node.get("status") or {}).get("nodeInfo") or {}
@@ -271,11 +271,11 @@ ROLE = "node-role.kubernetes.io/"
 
 
 def node_facts(nodes: Sequence[Json], services: Iterable[str] | None) -> dict[str, Fact]:
-    """Families of nodes and services, the nodes' operating systems, architectures, roles, and whose machines they are.
+    """Facts about nodes and Services: address families, operating systems, architectures, roles and cloud provider.
 
     Args:
-        nodes: as the API server lists them.
-        services: the families that a Service can have; None where nothing told.
+        nodes: the nodes as the API server lists them.
+        services: the address families that a Service can have; None if unknown.
     """
     families = {
         "IPv6" if ":" in str(address.get("address")) else "IPv4"
@@ -287,7 +287,7 @@ def node_facts(nodes: Sequence[Json], services: Iterable[str] | None) -> dict[st
     facts = {
         "families.nodes": Fact(", ".join(sorted(families)) or "unknown", "InternalIPs in node status"),
         "families.services": Fact(
-            ", ".join(sorted(services or ())) or "unknown", asked if services else f"{asked}: nothing was told"
+            ", ".join(sorted(services or ())) or "unknown", asked if services else f"{asked}: no result"
         ),
     }
     for name, key in {"os-image": "osImage", "architecture": "architecture"}.items():
@@ -305,32 +305,32 @@ def node_facts(nodes: Sequence[Json], services: Iterable[str] | None) -> dict[st
 
 
 def _counted(names: Mapping[str, Sequence[str]]) -> str:
-    """``3 worker, 1 control-plane``; only the value where all have the same."""
+    """Counts such as ``3 x worker; 1 x control-plane``, or the value if all nodes have the same."""
     values = sorted(names, key=lambda value: (-len(names[value]), value))
     if len(values) == 1:
         return values[0] or "unknown"
     return "; ".join(f"{len(names[value])} x {value or 'unknown'}" for value in values) or "unknown"
 
 
-# ---------------------------------------------------------------------------------------------------------- of ours
+# ---------------------------------------------------------------------------------------------------------- of esipp
 def reference_component(reference: Reference) -> Component:
-    """The reference load balancer, which is a container beside the cluster."""
+    """The reference load balancer, a container next to the cluster."""
     digest = digest_of(reference.image_id)
-    how = f"docker inspect {reference.container}: " + ("the image's own id" if digest else "no id of an image is told")
+    how = f"docker inspect {reference.container}: " + ("the image's own id" if digest else "it shows no image id")
     return Component("reference load balancer", BALANCER, reference.image, digest, version_of(reference.image), how)
 
 
 def echo_components(cluster: Cluster, namespace: str) -> list[Component]:
-    """Our own image, as the nodes report it of our pods."""
+    """The echo server's image, as the status of esipp's pods shows it."""
     try:
         pods = all_pods(cluster, f"/api/v1/namespaces/{namespace}/pods")
     except (ApiError, UnreachableError) as broken:
-        return [Component("echo server", ECHO, "", "", "", f"our pods cannot be listed ({broken})")]
+        return [Component("echo server", ECHO, "", "", "", f"cannot list our pods ({broken})")]
     return echo_of(pods)
 
 
 def echo_of(pods: Iterable[Json]) -> list[Component]:
-    """The images of our own pods; pods that have not run yet do not count."""
+    """The images of esipp's pods that have started."""
     seen = [each for pod in pods for _, each in _containers(pod) if each.digest]
     groups: dict[tuple[str, str], list[_Seen]] = defaultdict(list)
     for each in seen:

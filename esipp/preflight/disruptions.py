@@ -1,4 +1,4 @@
-"""What of a cluster can be disturbed, found in preflight; nothing is changed."""
+"""Preflight for disruptive checks: which disruptions are possible. It changes nothing."""
 
 from collections.abc import Collection
 
@@ -9,19 +9,20 @@ from esipp.disruption.restarts import pods_feature
 
 
 def disruption_features(cluster: Cluster, nodes: Collection[str], reached: Collection[str]) -> dict[str, Feature]:
-    """The features of ``Disruption`` beside ``disruptive`` itself.
+    """The features of ``Disruption``, except ``disruptive`` itself.
 
     Args:
         cluster: the cluster.
-        nodes: all of its nodes.
-        reached: those that are proven to be containers here (``containers.proven``).
+        nodes: all nodes of the cluster.
+        reached: nodes that are proven to be containers on this machine (``node_containers.proven``).
     """
     lost = sorted(set(nodes) - set(reached))
     found = {
         "kube-proxy.pods": pods_feature(cluster, Disruption.KUBE_PROXY),
         "load-balancer.speaker": pods_feature(cluster, Disruption.SPEAKER),
         "nodes.shell": Feature(
-            not lost, f"node {lost[0]} is no container here" if lost else "docker exec reaches every node"
+            not lost,
+            f"node {lost[0]} is not a container on this machine" if lost else "docker exec reaches every node",
         ),
     }
     found["control-plane.reachable"] = _control_plane(cluster, reached)
@@ -32,9 +33,11 @@ def _control_plane(cluster: Cluster, reached: Collection[str]) -> Feature:
     try:
         pods = cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="component=kube-apiserver")
     except (ApiError, UnreachableError) as broken:
-        return Feature(False, f"pods of kube-system cannot be listed: {broken}")
+        return Feature(False, f"cannot list the pods of kube-system: {broken}")
     on = sorted({pod["spec"].get("nodeName", "") for pod in pods})
     lost = [node for node in on if node not in reached]
     if not on:
         return Feature(False, "no pod has the label component=kube-apiserver")
-    return Feature(not lost, f"node {lost[0]} is no container here" if lost else f"docker exec reaches {', '.join(on)}")
+    if lost:
+        return Feature(False, f"node {lost[0]} is not a container on this machine")
+    return Feature(True, f"docker exec reaches {', '.join(on)}")

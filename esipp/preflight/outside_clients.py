@@ -1,4 +1,4 @@
-"""Preflight's part about clients outside: where they can stand, whether they start there, and what checks then lack."""
+"""Preflight for outside clients: where they run, whether they start there, and which features are missing."""
 
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,16 +11,16 @@ from esipp.judging.topology import Node
 from esipp.probing.hosts import Landed, look
 from esipp.probing.outside import check_network, find_network
 
-NOBODY = Feature(False, "no client outside the cluster is known", ours=True)
+NOBODY = Feature(False, "there is no client outside the cluster", ours=True)
 
 
-def resolve(told: str, nodes: list[Node]) -> tuple[tuple[Place, ...], str | None]:
-    """The places of ``--outside``, and the docker network beside the nodes, where the reference load balancer stands.
+def resolve(text: str, nodes: list[Node]) -> tuple[tuple[Place, ...], str | None]:
+    """The places of ``--outside``, and the docker network of the nodes, which the reference load balancer uses.
 
     Raises:
-        PreflightError: there is no such place, or no such docker network.
+        PreflightError: a place is invalid, or there is no such docker network.
     """
-    places = read_places(told)
+    places = read_places(text)
     if places is None:
         network = find_network(nodes)
         return (Place(Kind.DOCKER, network),) if network else (), network
@@ -31,10 +31,10 @@ def resolve(told: str, nodes: list[Node]) -> tuple[tuple[Place, ...], str | None
 
 
 def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, Landed]:
-    """What this machine and the hosts over ssh tell of themselves, asked side by side.
+    """Examine this machine and the hosts over ssh, in parallel.
 
     Raises:
-        PreflightError: one cannot be reached, or cannot run the prober, or is a node of the cluster.
+        PreflightError: a host is unreachable, cannot run the prober, or is a node of the cluster.
     """
     wanted = [place for place in places if place.kind is not Kind.DOCKER]
     if not wanted:
@@ -48,19 +48,19 @@ def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, Landed
             held = sorted(str(address) for address in each.addresses & node.addresses)
             if held:
                 raise PreflightError(
-                    f"The client outside is to stand on {each.place}, which is node {node.name} ({held[0]}).",
-                    "a node is inside; name a machine that is none.",
+                    f"An outside client cannot run on {each.place}, which is node {node.name} ({held[0]}).",
+                    "a node is inside the cluster; name a machine that is not a node.",
                 )
     return {each.place: each for each in found}
 
 
 def features(places: tuple[Place, ...], landed: Iterable[Landed], families: Iterable[Family]) -> dict[str, Feature]:
-    """What checks may need of clients outside, as far as it is known before anything stands in the cluster."""
-    # that no client outside is at hand is our surroundings' lack, not the cluster's
+    """The features of outside clients that are known before anything is created."""
+    # missing outside clients are a lack of esipp's environment, not of the cluster
     if not places:
         return {OUTSIDE: NOBODY, TWO_ADDRESSES: NOBODY}
     words, most = ", ".join(map(str, places)), most_clients(places)
-    only = f"one client outside only, {words}; --outside names more, with commas between them"
+    only = f"only one outside client: {words}; add more with --outside, separated by commas"
     several = most is None or most > 1
     found = {
         OUTSIDE: Feature(True, words),
@@ -70,8 +70,8 @@ def features(places: tuple[Place, ...], landed: Iterable[Landed], families: Iter
     for number, place in enumerate(places):
         if place not in hosts:
             continue
-        raw = found.get(RAW_SOCKETS, Feature(True, "clients outside are root or have CAP_NET_RAW"))
-        why = f"{place} has neither root nor CAP_NET_RAW, and SCTP is asked by raw sockets"
+        raw = found.get(RAW_SOCKETS, Feature(True, "outside clients are root or have CAP_NET_RAW"))
+        why = f"{place} has neither root nor CAP_NET_RAW, which raw sockets for SCTP need"
         found[RAW_SOCKETS] = raw if hosts[place].raw else Feature(False, why, ours=True)
         for family in families:
             name = f"{TWO_ADDRESSES if number else OUTSIDE}.{family.value.lower()}"
@@ -80,4 +80,4 @@ def features(places: tuple[Place, ...], landed: Iterable[Landed], families: Iter
     return found
 
 
-NO_CLIENT_OUTSIDE = "the run stands in the cluster itself (--in-cluster), where no client is outside of it"
+NO_CLIENT_OUTSIDE = "esipp itself runs in the cluster (--in-cluster), so it has no outside client"

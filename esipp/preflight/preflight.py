@@ -1,4 +1,4 @@
-"""What is checked before anything is created, and what is written down about the cluster, with how it was decided."""
+"""Preflight: checks before anything is created, and facts and features of the cluster."""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ from esipp.loadbalancers.reference import find as find_reference
 from esipp.loadbalancers.settings import as_it_runs
 from esipp.loadbalancers.timeouts import steering_of
 from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
-from esipp.preflight import outside_clients as standing
+from esipp.preflight import outside_clients
 from esipp.preflight.cilium import sctp_feature
 from esipp.preflight.cluster_dns import dns_feature
 from esipp.preflight.components import BALANCER, Component, find_components, node_facts, reference_component
@@ -47,13 +47,12 @@ from esipp.testbed.sampling import NO_SAMPLE, Sample, sample
 
 @dataclass(frozen=True)
 class Findings:
-    """The cluster before the run: nodes, roles, facts and features, the docker network for outside clients, the
-    reference load balancer, if one is there, what the cluster is made of, and what could not be found out about that.
+    """The results of preflight: nodes, roles, facts, features and components, and the reference load balancer, if any.
 
-    ``sample`` is of the nodes that carry an agent; ``places`` are where clients outside stand; ``landed`` is what those
-    of them told that are no containers; ``balancer`` is what load balancer the cluster itself has; ``steering`` is how
-    many seconds any load balancer here may take to steer away from a node, as far as is known; ``ways`` are how a
-    command is run on those nodes that are proven to be containers here.
+    ``outside_network`` is the docker network for outside clients, ``places`` are where outside clients run, and
+    ``landed`` describes the places that are not containers. ``sample`` are the nodes that run an agent. ``balancer`` is
+    the cluster's own load balancer. ``steering`` is how many seconds any load balancer here may take to stop using a
+    node, if known. ``ways`` are the commands to enter nodes that are proven to be containers on this machine.
     """
 
     nodes: Mapping[str, Node]
@@ -73,24 +72,22 @@ class Findings:
     ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None:
-        """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
+        """The command line that runs a command on a node without Kubernetes; None if that is not possible."""
         return [*self.ways[node], *command] if node in self.ways else None
 
 
 def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) -> Findings:
-    """Ask the cluster everything that decides whether and what can be run, of these suites; the first misfit ends it.
+    """Examine the cluster for a run of these suites, and stop at the first error.
 
-    ``esipp doctor`` takes the same steps, and goes on after a misfit.
+    ``esipp doctor`` takes the same steps, and continues after an error.
 
     Raises:
-        PreflightError: unreachable, rights missing, too few schedulable nodes, or a required feature is missing.
+        PreflightError: the cluster is unreachable, or lacks rights, schedulable nodes or a required feature.
     """
     version = check_server(cluster)
     check_rights(cluster, settings, suites)
     raw = list_nodes(cluster)
-    load(
-        cluster, settings.customisation.pull_secret, settings.image
-    )  # what cannot be had is told before anything is made
+    load(cluster, settings.customisation.pull_secret, settings.image)  # fails before anything is created
     nodes, roles = check_nodes(raw, settings)
     outside = check_outside(settings, nodes)
     reference = find_reference(outside.network, cluster.server) if outside.network else None
@@ -101,7 +98,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
 
 @dataclass(frozen=True)
 class Seen:
-    """What the steps before ``look_around`` found: version, nodes as listed and as read, roles, what stands outside."""
+    """The results of the steps before ``look_around``: version, raw and parsed nodes, roles, and the outside."""
 
     version: str
     raw: list[dict[str, Any]]
@@ -112,11 +109,10 @@ class Seen:
 
 
 def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
-    """Facts and features: what the cluster has, and so which checks can be asked.
+    """Determine facts and features, which decide which checks can run.
 
     Raises:
-        PreflightError: it stopped answering, the reference load balancer does not answer, or ``--without`` names
-            nothing that there is.
+        PreflightError: the API server or the reference load balancer does not answer, or ``--without`` is invalid.
     """
     with answered(cluster):
         granted = rights_features(cluster)
@@ -130,10 +126,10 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
         facts[name], decided[name] = fact.value, fact.decided
     if facts["service-proxy"] in ("kube-proxy", "unknown") and facts.get(VERSION, "unknown") == "unknown":
         facts[VERSION] = facts["kubelet"] if len(facts["kubelet"].split(", ")) == 1 else "unknown"
-        decided[VERSION] = "the kubelets' version, as no DaemonSet tells kube-proxy's"
+        decided[VERSION] = "the kubelets' version, because no DaemonSet shows kube-proxy's"
     places, network, landed = seen.outside.places, seen.outside.network, seen.outside.landed
     features = _features(nodes, roles, services)
-    features |= standing.features(places, landed.values(), [f for f in Family if _has(features, f)])
+    features |= outside_clients.features(places, landed.values(), [f for f in Family if _has(features, f)])
     features |= _of_a_pod(settings, features)
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
@@ -155,7 +151,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     features["dns"] = dns_feature(cluster)
     if policies := network_policies.beyond_us(cluster):
         facts[network_policies.FACT] = ", ".join(policies)
-        decided[network_policies.FACT] = "listed; a NetworkPolicy of ours does not lift them"
+        decided[network_policies.FACT] = "listed; a NetworkPolicy of esipp does not override them"
     features |= granted
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
@@ -168,7 +164,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     )
     features |= sctp_feature(facts, decided)
     features |= left_out(settings.without, features) | features_of(settings.exclude)
-    if not features[HOST_NETWORK].present:  # then there is no root and are no raw sockets either
+    if not features[HOST_NETWORK].present:  # then there are no root privileges and no raw sockets either
         features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
     features |= version_features(version, all_checks())
     chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
@@ -178,16 +174,16 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen, steering=steering, ways=ways)
 
 
-NO_AGENTS = Feature(False, "agents are a DaemonSet's, bound to nodes by their names: needs Kubernetes 1.12")
+NO_AGENTS = Feature(False, "the DaemonSet of the agents selects nodes by name, which needs Kubernetes 1.12")
 
 
 def _places_agents(version: str) -> bool:
-    """Whether a server knows ``matchFields``, and DaemonSets go by them (kubernetes/kubernetes#64362)."""
+    """Whether a server supports ``matchFields``, and DaemonSets honour them (kubernetes/kubernetes#64362)."""
     return (read_version(version) or NEWEST) >= (1, 12)
 
 
 def workloads_of(components: Iterable[Component]) -> list[str]:
-    """The names of what may serve load balancers."""
+    """The names of components that may implement load balancers."""
     return [each.name for each in components if each.kind == BALANCER]
 
 
@@ -196,21 +192,20 @@ def _told(settings: Settings) -> LoadBalancer | None:
 
 
 def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[str, Feature]:
-    """The features that a user wants to be taken as missing.
+    """The features of ``--without``, as missing.
 
     Raises:
-        PreflightError: there is no such feature; or it is a version, without which what came later would still be
-            asked, as of no cluster that there is.
+        PreflightError: there is no such feature, or it is a version, which no cluster can lack alone.
     """
     for name in sorted(set(without)):
         version = name.removeprefix(KUBERNETES)
         if version != name:
             raise PreflightError(
-                f"--without {name}: a server's version cannot be left out.",
-                f"esipp list --kubernetes {version} shows what is asked of a server of that age.",
+                f"--without {name}: esipp cannot leave out a Kubernetes version.",
+                f"'esipp list --kubernetes {version}' lists the checks that such a server supports.",
             )
         if name not in features and name not in carrying.NAMES:
-            raise PreflightError(f"--without {name}: there is no such feature.", f"known: {', '.join(features)}")
+            raise PreflightError(f"--without {name}: there is no such feature.", f"use one of: {', '.join(features)}.")
     return {name: Feature(False, "left out by --without", ours=True) for name in without}
 
 
@@ -224,27 +219,27 @@ def _versions(raw: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _dry_run(cluster: Cluster, **spec: Any) -> dict[str, Any]:
-    """What the API server would make of a Service."""
+    """The Service that the API server would create."""
     manifest = {"apiVersion": "v1", "kind": "Service", "metadata": {"generateName": "esipp-dry-run-"}}
     body = {**manifest, "spec": {"ports": [{"port": 80}], **spec}}
     return cluster.request("POST", "/api/v1/namespaces/default/services", query={"dryRun": "All"}, body=body)
 
 
 def _external_ips(cluster: Cluster) -> Feature:
-    """Whether services with externalIPs are admitted at all."""
+    """Whether the cluster admits Services with externalIPs."""
     try:
         _dry_run(cluster, externalIPs=["192.0.2.1"])
     except (ApiError, UnreachableError) as refused:
         if isinstance(refused, ApiError) and refused.reason == NOT_THERE:
-            return Feature(True, f"taken for admitted: {refused.message}")
-        return Feature(False, f"a dry run was refused: {refused}")
-    return Feature(True, "a dry run was admitted")
+            return Feature(True, f"assumed to be admitted: {refused.message}")
+        return Feature(False, f"the API server refused a dry run: {refused}")
+    return Feature(True, "the API server admitted a dry run")
 
 
 def _service_families(cluster: Cluster, version: str = "") -> set[str] | None:
-    """The families that services can have; None where nothing tells.
+    """The address families that Services can have; None if unknown.
 
-    Servers before dual-stack services have one, that of the Service ``kubernetes``.
+    Servers without dual-stack Services have only the address family of the Service ``kubernetes``.
     """
     try:
         if (read_version(version) or NEWEST) < CLUSTER_IPS_SINCE:
@@ -260,7 +255,7 @@ def _has(features: Mapping[str, Feature], family: Family) -> bool:
 
 
 def _of_a_pod(settings: Settings, features: Mapping[str, Feature]) -> dict[str, Feature]:
-    """Why there is no client outside, where the run itself stands inside."""
+    """The reason that there is no outside client, if esipp itself runs in the cluster."""
     if not settings.in_cluster or features["vantage.outside"].present:
         return {}
     outside = ("vantage.outside", "vantage.outside.two-addresses")
@@ -268,8 +263,8 @@ def _of_a_pod(settings: Settings, features: Mapping[str, Feature]) -> dict[str, 
 
 
 def _reference_features(reference: Reference | None) -> dict[str, Feature]:
-    """Whether Services of the reference load balancer's classes would be served."""
-    why = "no reference load balancer stands beside the nodes (ci/conformance brings one)"
+    """Whether a reference load balancer serves Services of its classes."""
+    why = "there is no reference load balancer next to the nodes (ci/conformance creates one)"
     found = Feature(reference is not None, f"container {reference.container}" if reference else why)
     return {f"load-balancer.{each.value}": found for each in Balancer if each is not Balancer.DEFAULT}
 
@@ -277,32 +272,32 @@ def _reference_features(reference: Reference | None) -> dict[str, Feature]:
 def health_view_feature(
     nodes: Iterable[Node], reference: Mapping[str, Any], told: LoadBalancer | None = None
 ) -> Feature:
-    """Whether the cluster's own load balancer can be asked for its view: by its cloud's tool, or as the reference one.
+    """Whether esipp can read the node health that the cluster's own load balancer reports.
 
     Args:
-        nodes: the cluster's.
+        nodes: the nodes of the cluster.
         reference: the settings of the reference load balancer, if there is one.
-        told: what somebody said the load balancer is.
+        told: the load balancer that the user named.
     """
     if DEFAULT in reference:
-        return Feature(True, "the reference load balancer serves Services that name no class")
+        return Feature(True, "the reference load balancer serves Services without a class")
     nodes = list(nodes)
     provider = asked_of(nodes, told)
     if provider not in CLOUDS:
         known = provider_of(nodes) or "unknown"
-        unasked = f"nobody knows how to ask the load balancer of provider '{known}'"
+        unasked = f"esipp cannot query the load balancer of provider '{known}'"
         return Feature(False, f"{NO_TOOL} that asks nodes of '{known}' about {told.name}" if told else unasked)
     program = CLOUDS[provider].tool.program
     if shutil.which(program) is None:
-        return Feature(False, f"'{program}' is not on PATH, by which it would be asked", ours=True)
+        return Feature(False, f"'{program}', which queries the load balancer, is not on PATH", ours=True)
     return Feature(True, f"'{program}' is on PATH")
 
 
 def ask_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
-    """How it checks health, as it tells itself: the settings, and the same as a fact.
+    """The health check settings that the reference load balancer reports, also as a fact.
 
     Raises:
-        PreflightError: it stands there and does not answer.
+        PreflightError: it exists but does not answer.
     """
     try:
         told = reference.view()
@@ -314,7 +309,7 @@ def ask_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
 
 
 def role_of(settings: Mapping[str, Any]) -> str:
-    """What the reference load balancer is here, by its settings: the cluster's own, or an instrument beside it."""
+    """The role of the reference load balancer: the cluster's own load balancer, or only an instrument."""
     return "own" if settings.get(DEFAULT) else "instrument"
 
 
@@ -326,25 +321,26 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
         served = services is None or family.value in services
         why = f"node {without[0]} has no {family} InternalIP" if without else "every node has an InternalIP"
         if not without and (only := [node.name for node in playing if node.only_external]):
-            why = f"node {only[0]} has no InternalIP: its ExternalIP {nodes[only[0]].internal[family]} is dialled"
-        why += "" if served else f", but a Service gets only {', '.join(sorted(services or ()))} (a dry run)"
+            why = f"node {only[0]} has no InternalIP; esipp dials its ExternalIP {nodes[only[0]].internal[family]}"
+        why += "" if served else f", but a Service gets only {', '.join(sorted(services or ()))} (dry run)"
         features[f"family.{family.value.lower()}"] = Feature(not without and served, why)
     three = len(set(roles.values())) == 3
-    two = "only two nodes take pods: these checks need a third one, on which no backend and no dialled address is"
-    features["nodes.three"] = Feature(three, "three nodes take pods" if three else two)
+    two = "only two nodes can run pods; these checks need a third node, without a backend and not dialled"
+    features["nodes.three"] = Feature(three, "three nodes can run pods" if three else two)
     for mark in MARKS:
         found = marked(nodes.values(), roles, mark)
-        none = f"there is no such node besides those that play another part (label {MARKS[mark]})"
+        none = f"no node without another role has the label {MARKS[mark]}"
         why = f"{found} has the label {MARKS[mark]}" if found else none
         features[f"nodes.{mark.removesuffix('-node')}"] = Feature(found is not None, why)
-    features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
+    features["load-balancer"] = Feature(True, "enabled by default; --without load-balancer disables it")
     both = all(features[f"family.{family.value.lower()}"].present for family in Family)
     features["families.dual"] = Feature(
-        both, "nodes and services have both families" if both else "nodes or services have one family"
+        both,
+        "nodes and Services have both address families" if both else "nodes or Services have only one address family",
     )
-    features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp leaves it out")
-    features["packets"] = Feature(True, "tcpdump in the agents; --without packets leaves it out")
+    features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp disables it")
+    features["packets"] = Feature(True, "tcpdump in the agents; --without packets disables it")
     for family in Family:
         name = f"nodes.second-address.{family.value.lower()}"
-        features[name] = Feature(True, "told by the agents, once they run")
+        features[name] = Feature(True, "the agents report it once they run")
     return features

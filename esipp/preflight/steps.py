@@ -1,4 +1,4 @@
-"""The steps of preflight, each by itself: ``preflight.examine`` stops at the first misfit, ``esipp doctor`` at none."""
+"""The steps of preflight. ``preflight.examine`` stops at the first error, ``esipp doctor`` takes all steps."""
 
 import contextlib
 import re
@@ -20,18 +20,18 @@ from esipp.cluster.rights import PAGE, Right, lacking, needed
 from esipp.disruption.marks import CORDONED_BY
 from esipp.judging.topology import Node, cast_roles, read_node
 from esipp.ledger.run import Settings
-from esipp.preflight import outside_clients as standing
+from esipp.preflight import outside_clients
 from esipp.probing.hosts import Landed
 
 LEAST_DISK = 100 * 1024 * 1024
-HINT_RIGHTS = f"{PAGE} is an account that holds what a run needs: kubectl apply it, and see docs/rights.md."
+HINT_RIGHTS = f"kubectl apply -f {PAGE} creates an account with all rights that a run needs; see docs/rights.md."
 
 
 def check_without_cluster(settings: Settings) -> None:
-    """What can be known before the cluster is asked.
+    """Check what needs no cluster.
 
     Raises:
-        PreflightError: no image named, no kubectl, no disk space.
+        PreflightError: there is no image, no kubectl or too little disk space.
     """
     check_image(settings)
     check_kubectl()
@@ -39,19 +39,19 @@ def check_without_cluster(settings: Settings) -> None:
 
 
 def check_image(settings: Settings) -> None:
-    """Make sure that an echo image is named, by what can be a reference.
+    """Validate the reference of the echo image.
 
     Raises:
-        PreflightError: it is not.
+        PreflightError: it is missing or invalid.
     """
     if not settings.image:
         raise PreflightError(
             "No echo image is named.",
-            "--image REFERENCE or $ESIPP_IMAGE; ./ci/conformance --keep builds one and tells how to use it.",
+            "use --image REFERENCE or $ESIPP_IMAGE; ./ci/conformance --keep builds one and prints how to use it.",
         )
     if not re.fullmatch(r"[a-z0-9][a-zA-Z0-9./:_@-]*", settings.image):
         raise PreflightError(
-            f"'{settings.image}' is no image reference.", "it looks like host/name:tag or name@sha256:…"
+            f"'{settings.image}' is not an image reference.", "use a reference such as host/name:tag or name@sha256:…."
         )
 
 
@@ -63,15 +63,17 @@ def check_kubectl() -> str:
     """
     found = shutil.which("kubectl")
     if found is None:
-        raise PreflightError("There is no kubectl on PATH.", "clients in pods are reached by 'kubectl exec'.")
+        raise PreflightError(
+            "There is no kubectl on PATH.", "install it; esipp reaches clients in pods with 'kubectl exec'."
+        )
     return found
 
 
 def check_disk(settings: Settings) -> tuple[Path, int]:
-    """The folder that there is of those in which the run would be written, and its free bytes.
+    """The closest existing parent folder of the run, and its free bytes.
 
     Raises:
-        PreflightError: they are too few.
+        PreflightError: there is too little space.
     """
     folder = Path(settings.out or "runs").absolute()
     while not folder.exists():
@@ -79,8 +81,8 @@ def check_disk(settings: Settings) -> tuple[Path, int]:
     free = shutil.disk_usage(folder).free
     if free < LEAST_DISK:
         raise PreflightError(
-            f"Only {free // 2**20} MiB are free where the run would be written ({folder}).",
-            f"free at least {LEAST_DISK // 2**20} MiB, or name another place with --out.",
+            f"Only {free // 2**20} MiB are free for the run's folder (in {folder}).",
+            f"free at least {LEAST_DISK // 2**20} MiB, or name another folder with --out.",
         )
     return folder, free
 
@@ -97,32 +99,32 @@ def check_server(cluster: Cluster) -> str:
 
 
 def check_version(version: str) -> None:
-    """Make sure that a server, by its version, is not older than what is asked of it.
+    """Check that a server's version is new enough.
 
     Raises:
-        PreflightError: it is.
+        PreflightError: it is too old.
     """
     check_age(read_version(version) or NEWEST)
 
 
 @contextlib.contextmanager
 def answered(cluster: Cluster) -> Iterator[None]:
-    """What must be answered, told as a sentence where it is not."""
+    """Turn errors of the API server in the body into preflight errors."""
     try:
         yield
     except UnreachableError as silent:
         raise PreflightError(
-            f"The API server {cluster.server} stopped answering: {silent}.", "is it overloaded?"
+            f"The API server {cluster.server} stopped answering: {silent}.", "check whether it is overloaded."
         ) from None
     except ApiError as refused:
-        raise PreflightError(f"The API server refused: {refused.message}", "see the account's rights.") from None
+        raise PreflightError(f"The API server refused: {refused.message}", "check the account's rights.") from None
 
 
 def check_rights(cluster: Cluster, settings: Settings, suites: Iterable[str]) -> None:
-    """Make sure that the account holds the rights that these suites need.
+    """Check that the account has the rights that these suites need.
 
     Raises:
-        PreflightError: it lacks some: all of them are named.
+        PreflightError: rights are missing; the error names all of them.
     """
     if missing := missing_rights(cluster, settings, suites):
         raise PreflightError(
@@ -132,10 +134,10 @@ def check_rights(cluster: Cluster, settings: Settings, suites: Iterable[str]) ->
 
 
 def missing_rights(cluster: Cluster, settings: Settings, suites: Iterable[str]) -> list[Right]:
-    """The rights without which these suites cannot be run, and which the account lacks.
+    """The rights that these suites need and the account lacks.
 
     Raises:
-        PreflightError: the API server does not tell.
+        PreflightError: the API server does not answer or refuses.
     """
     with answered(cluster):
         return lacking(cluster, needed(suites, disruptive=settings.allow_disruptive))
@@ -145,7 +147,7 @@ def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
     """The nodes as the API server lists them.
 
     Raises:
-        PreflightError: it does not.
+        PreflightError: the API server does not answer or refuses.
     """
     with answered(cluster):
         raw = cluster.list("/api/v1/nodes")
@@ -154,32 +156,32 @@ def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def read_nodes(raw: list[dict[str, Any]], settings: Settings) -> dict[str, Node]:
-    """The nodes by name, as the user's wishes have them."""
+    """The nodes by name, parsed with the user's customisation."""
     return {item["metadata"]["name"]: read_node(item, settings.customisation) for item in raw}
 
 
 def check_nodes(raw: list[dict[str, Any]], settings: Settings) -> tuple[dict[str, Node], dict[Role, str]]:
-    """The nodes, and who plays which part.
+    """The nodes and their roles.
 
     Raises:
-        PreflightError: fewer than two can take pods.
+        PreflightError: fewer than two nodes can run pods.
     """
     nodes = read_nodes(raw, settings)
     try:
         return nodes, cast_roles(nodes.values())
     except ValueError:
         fit = sorted(node.name for node in nodes.values() if node.schedulable and node.chosen)
-        chosen = " that --node-selector leaves" if settings.customisation.node_selector else ""
+        chosen = " selected by --node-selector" if settings.customisation.node_selector else ""
         number = sum(node.chosen for node in nodes.values())
         raise PreflightError(
-            f"Only {len(fit)} of {number} nodes{chosen} can take pods ({', '.join(fit) or 'none'}); two are needed.",
+            f"Only {len(fit)} of {number} nodes{chosen} can run pods ({', '.join(fit) or 'none'}); a run needs two.",
             _hint_of_too_few(raw, settings.context),
         ) from None
 
 
 @dataclass(frozen=True)
 class Outside:
-    """Where clients outside stand, the docker network beside the nodes, and what places told that are no containers."""
+    """Where outside clients run, the docker network of the nodes, and the results of hosts' examination."""
 
     places: tuple[Place, ...] = ()
     network: str | None = None
@@ -187,19 +189,19 @@ class Outside:
 
 
 def check_outside(settings: Settings, nodes: Mapping[str, Node]) -> Outside:
-    """Where clients outside stand.
+    """Determine and examine the places of outside clients.
 
     Raises:
-        PreflightError: there is no such place, it cannot run the prober, or it is a node.
+        PreflightError: a place is invalid, cannot run the prober, or is a node.
     """
-    places, network = standing.resolve(settings.outside, list(nodes.values()))
-    return Outside(places, network, standing.land(places, nodes.values()))
+    places, network = outside_clients.resolve(settings.outside, list(nodes.values()))
+    return Outside(places, network, outside_clients.land(places, nodes.values()))
 
 
 def _hint_of_too_few(raw: list[dict[str, Any]], context: str) -> str:
-    """What to do where too few nodes can take pods."""
+    """The hint if too few nodes can run pods."""
     cordoned = sorted(n["metadata"]["name"] for n in raw if CORDONED_BY in (n["metadata"].get("annotations") or {}))
     if cordoned:
-        return f"a run left {', '.join(cordoned)} cordoned: esipp clean --context {context} takes that back."
+        return f"a run left {', '.join(cordoned)} cordoned: 'esipp clean --context {context}' undoes that."
     two = "one Linux node must have an endpoint and one must not"
-    return f"{two}: add a worker, remove its taint or cordon, or name its taint with --toleration."
+    return f"{two}: add a worker, remove its taint or cordon, or tolerate its taint with --toleration."

@@ -1,1 +1,1 @@
-"""Probers: processes that dial, wherever a client stands, and their protocol."""
+"""Probers, the processes that dial from each client's place, and their protocol."""

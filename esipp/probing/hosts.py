@@ -1,4 +1,4 @@
-"""A client outside that is no container: this machine, or a host over ssh. Nothing is written there."""
+"""Outside clients that are not containers: this machine, or a host over ssh. Nothing is written there."""
 
 import base64
 import contextlib
@@ -21,18 +21,18 @@ from esipp.probing import landing, ssh
 from esipp.probing.prober import Prober
 
 LAND_SECONDS = 45.0
-"""Until a host has told what it is: ssh's own time-out, jump hosts, and the start of Python."""
+"""Timeout for the description of a host. It includes ssh's own timeout, jump hosts and the start of Python."""
 
 LOADER = (
     'import base64,zlib;r=open(0,"rb",0,closefd=False).readline;exec(zlib.decompress(base64.b64decode(r())));land(r)'
 )
-"""Reads two lines and not a byte more, as what follows them is the prober's. No newline, quote or exclamation mark that
-any shell would take for its own."""
+"""Python code that reads exactly two lines, because the rest of its input is for the prober. It contains no newline,
+quote or exclamation mark that a shell would interpret."""
 
 
 @dataclass(frozen=True)
 class Landed:
-    """What a place told of itself: its own addresses, its Python, and whether it may open raw sockets."""
+    """The description of a place: its addresses, its Python, and whether it may open raw sockets."""
 
     place: Place
     addresses: frozenset[IPAddress]
@@ -41,42 +41,42 @@ class Landed:
     hostname: str = ""
 
     def families(self) -> set[Family]:
-        """Those in which it has an address at all."""
+        """The address families in which the place has an address."""
         return {family_of(address) for address in self.addresses}
 
 
 @cache
 def prelude() -> str:
-    """The two lines that a place gets first: landing.py and the prober."""
+    """The first two lines for a place: landing.py and the prober."""
     files = (Path(landing.__file__), HOUSE / "images" / "echoserver" / "prober.py")
     return "".join(f"{base64.b64encode(zlib.compress(file.read_bytes(), 9)).decode()}\n" for file in files)
 
 
 def command(place: Place) -> list[str]:
-    """How a prober is started at a place; it wants ``prelude`` first."""
+    """The command that starts a prober at a place; its input begins with ``prelude``."""
     if place.kind is Kind.MACHINE:
         return [sys.executable, "-B", "-c", LOADER]
     return ssh.command(place, ["python3", "-B", "-c", LOADER])
 
 
 def start(place: Place, name: str) -> Prober:
-    """A prober at a place.
+    """Start a prober at a place.
 
     Raises:
-        HarnessError: it cannot be started, now or at ``hello``.
+        HarnessError: it cannot start, now or at ``hello``.
     """
     return Prober(name, command(place), prelude())
 
 
 def look(place: Place) -> Landed:
-    """Ask a place what it is.
+    """Examine a place.
 
     Raises:
-        PreflightError: ssh cannot run anything there, or what is there cannot run the prober.
+        PreflightError: ssh cannot run anything there, or the place cannot run the prober.
     """
     if place.kind is Kind.SSH and shutil.which("ssh") is None:
         raise PreflightError(
-            "There is no ssh on PATH.", "clients on other hosts are reached by OpenSSH's client (openssh-client)."
+            "There is no ssh on PATH.", "install openssh-client; esipp uses it to reach clients on other hosts."
         )
     try:
         done = subprocess.run(
@@ -85,14 +85,16 @@ def look(place: Place) -> Landed:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise PreflightError(
-            f"{_subject(place)} did not answer within {LAND_SECONDS:.0f} s.", f"does '{_by_hand(place)}' work?"
+            f"{_subject(place)} did not answer within {LAND_SECONDS:.0f} s.", f"check that '{_by_hand(place)}' works."
         ) from None
     events = {line["event"]: line for line in map(_read, done.stdout.splitlines()) if "event" in line}
     landed, ready = events.get("landed"), events.get("ready")
     if landed is None:
         if place.kind is Kind.SSH:
             raise PreflightError(*ssh.explain(place, done.returncode, done.stderr))
-        raise PreflightError(f"Python does not start here: {done.stderr.strip()[-200:]}", f"is {sys.executable} whole?")
+        raise PreflightError(
+            f"Python does not start here: {done.stderr.strip()[-200:]}", f"check the installation of {sys.executable}."
+        )
     if not landed["fit"]:
         least = ".".join(map(str, landing.LEAST))
         raise PreflightError(
@@ -100,18 +102,20 @@ def look(place: Place) -> Landed:
             f"the prober needs Python {least} or newer, as python3, on Linux.",
         )
     if ready is None:
-        last = done.stderr.strip().splitlines()[-1:] or ["no word of why"]
-        raise PreflightError(f"The prober does not start on {place}: {last[0][:200]}", "is its Python whole?")
+        last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise PreflightError(
+            f"The prober does not start on {place}: {last[0][:200]}", "check the installation of Python there."
+        )
     addresses = frozenset(parse_address(each) for each in ready["addresses"])
     return Landed(place, addresses, str(landed["python"]), bool(landed["raw"]), str(ready.get("hostname", "")))
 
 
 def _read(line: str) -> dict[str, Any]:
-    """A line of ours; a login script may say other things."""
+    """A line of the prober as JSON; empty for other lines, such as those of a login script."""
     with contextlib.suppress(ValueError):
-        told = json.loads(line)
-        if isinstance(told, dict):
-            return told
+        event = json.loads(line)
+        if isinstance(event, dict):
+            return event
     return {}
 
 

@@ -1,4 +1,4 @@
-"""What a prober is told to do, and how what it tells of it is read (images/echoserver/README.md)."""
+"""Jobs of probers, and the parsing of their results (images/echoserver/README.md)."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -10,30 +10,30 @@ from esipp.checks.model import Claim, Family, Path, Port
 from esipp.checks.observation import Observation, Outcome
 
 CLAIMED = "203.0.113.7"
-"""The address that a client claims for itself in a forged header: of a range that is nobody's (RFC 5737)."""
+"""The address that a client claims in a forged header; it is reserved for documentation (RFC 5737)."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to dial: ``count`` probes, each its own connection from its own source port, but for lasting jobs.
+    """A job: ``count`` probes, each on its own connection from its own source port, except for lasting jobs.
 
     Args:
-        key: what the observations are of; a path's key.
-        protocol: ``tcp``, ``http``, ``udp`` or ``sctp``, of an echo server; ``get``: one plain HTTP request of anybody,
-            whose results have the whole answer as ``response``; ``lasting``: exchanges with the raw TCP port of an echo
-            server over one connection, and another where that is lost; ``resolve``: what a DNS name resolves to there.
-        host: a literal address; of ``resolve`` the name.
+        key: the subject of the observations, such as a path's key.
+        protocol: ``tcp``, ``http``, ``udp`` or ``sctp``: a request to an echo server. ``get``: one plain HTTP request
+            to any server; the results contain the whole answer as ``response``. ``lasting``: exchanges with the raw TCP
+            port of an echo server over one connection, or a new one if it is lost. ``resolve``: a DNS lookup.
+        host: a literal address; for ``resolve`` the name.
         port: 0 for ``resolve``.
-        timeout: seconds a probe may take.
-        spacing: seconds from start to start; of ``lasting`` 0.005 at least.
-        parallel: probes of this job in flight at most; 0 for no bound.
-        brief: equal results come as one, with their count.
-        one_socket: all datagrams from one source port.
-        headers: of an HTTP request, ``http`` or ``get``.
-        preamble: bytes that are sent first.
+        timeout: timeout of a probe in seconds.
+        spacing: seconds from start to start; at least 0.005 for ``lasting``.
+        parallel: maximum number of probes of this job in flight; 0 for no limit.
+        brief: whether equal results are combined, with their count.
+        one_socket: whether all datagrams come from one source port.
+        headers: headers of an HTTP request (``http`` or ``get``).
+        preamble: bytes to send first.
         url: path of an HTTP request.
-        method: of a ``get``: ``GET`` or ``HEAD``.
-        family: of ``resolve``: of the addresses that are asked for.
+        method: method of a ``get``: ``GET`` or ``HEAD``.
+        family: address family of the addresses for ``resolve``.
     """
 
     key: str
@@ -53,7 +53,7 @@ class Job:
     family: Family = Family.IPV4
 
     def order(self, identity: str) -> dict[str, Any]:
-        """The job as the prober takes it."""
+        """The job in the prober's protocol."""
         order: dict[str, Any] = {
             "id": identity,
             "protocol": self.protocol,
@@ -84,7 +84,7 @@ class Job:
 
 
 def job_on(path: Path, host: str, port: int, count: int, timeout: float) -> Job:
-    """The job of a path: which protocol is spoken there, and what the client claims about itself."""
+    """The job for a path, with the protocol of its port and the client's forged claim, if any."""
     http = path.port is Port.HTTP
     headers = {"X-Forwarded-For": CLAIMED} if path.claim is Claim.FORWARDED_FOR else {}
     return Job(
@@ -115,7 +115,7 @@ def _preamble(claim: Claim, family: Family) -> bytes:
 
 
 def read_result(job: Job, message: dict[str, Any]) -> Observation:
-    """One result line of the prober as an observation; of a brief job it stands for many probes."""
+    """Convert a result line of the prober to an observation; for a brief job, it represents many probes."""
     echo = message.get("echo")
     brief, ports = bool(message.get("brief")), tuple((int(own or 0), seen) for own, seen in message.get("ports") or ())
     own_port, seen_port = ports[0] if ports else (message.get("source_port"), (echo or {}).get("peer_port"))

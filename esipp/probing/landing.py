@@ -1,8 +1,8 @@
-"""What a client outside runs first, on this machine or on another host: it tells what is there, then runs the prober.
+"""Bootstrap of an outside client on this machine or another host: describes the place, then runs the prober.
 
-It is sent as text and never written to a disk, so that nothing is left behind however it ends: at the end of its
-standard input the prober ends, and with it this process. Pythons that are too old for the prober can read this file, so
-that they are told in a sentence and not by a traceback.
+esipp sends it as text and never writes it to a disk, so that nothing remains, however it ends: at the end of its
+standard input the prober ends, and with it this process. Python versions that are too old for the prober can run this
+file, so that the user gets a sentence and not a traceback.
 """
 
 import base64
@@ -17,7 +17,7 @@ LEAST = (3, 10)  # the prober's: os.eventfd
 
 
 def raw_sockets() -> bool:
-    """Whether SCTP can be asked from here, which takes root or CAP_NET_RAW."""
+    """Whether this process can open raw sockets for SCTP, which needs root or CAP_NET_RAW."""
     try:
         socket.socket(socket.AF_INET, socket.SOCK_RAW, 132).close()
     except (OSError, AttributeError):
@@ -26,7 +26,7 @@ def raw_sockets() -> bool:
 
 
 def land(read: Any) -> None:
-    """Tell what is here, take the prober from the next line, and become it."""
+    """Describe this place, read the prober from the next line, and run it."""
     fit = sys.version_info >= LEAST and sys.platform.startswith("linux")
     told = {"event": "landed", "python": platform.python_version(), "platform": sys.platform, "fit": fit}
     told["raw"] = fit and raw_sockets()
@@ -35,4 +35,4 @@ def land(read: Any) -> None:
     if not fit:
         sys.exit(3)
     source = zlib.decompress(base64.b64decode(read()))
-    exec(compile(source, "prober.py", "exec"), {"__name__": "__main__"})  # noqa: S102 - it is what we sent
+    exec(compile(source, "prober.py", "exec"), {"__name__": "__main__"})  # noqa: S102 - esipp sent this source

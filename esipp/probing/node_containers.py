@@ -1,7 +1,7 @@
-"""The containers that are a kind cluster's nodes. Nothing is run in any other container, whatever a Node object says.
+"""The containers of a kind cluster's nodes. esipp runs nothing in any other container, whatever a Node object says.
 
-Two ways lead to them: by the API server's published port, where the API cannot be asked, and by what Node objects say,
-of which docker must say the same.
+There are two ways to find them: by the API server's published port, if the API is not available; and by Node objects,
+which must agree with docker.
 """
 
 import ipaddress
@@ -19,31 +19,31 @@ Json = dict[str, Any]
 CLUSTER_LABEL, ROLE_LABEL = "io.x-k8s.kind.cluster", "io.x-k8s.kind.role"
 API_PORT = "6443/tcp"
 SECONDS, SCRIPT_SECONDS = 30.0, 60.0
-"""What a command of docker takes at most, and a script on a node."""
+"""Timeouts of a docker command and of a script on a node."""
 
 
 def node_containers(server: str) -> dict[str, tuple[str, ...]]:
-    """The running node containers of the cluster with this API server, and how a command is run in each.
+    """The running node containers of the cluster with this API server, and the commands to enter them.
 
-    None where docker is not there, or knows no such cluster.
+    Empty if docker is not available or knows no such cluster.
 
     Args:
-        server: URL of the API server, as the kubeconfig has it.
+        server: URL of the API server in the kubeconfig.
 
     Raises:
-        HarnessError: docker does not end.
+        HarnessError: docker does not end in time.
     """
     return {name: _way(name) for name in nodes_of(server, _of_kind())}
 
 
 def proven(nodes: Iterable[Json]) -> dict[str, tuple[str, ...]]:
-    """Those of the nodes that are surely containers of the engine here, and how a command is run in each.
+    """The nodes that are certainly containers of this machine's engine, and the commands to enter them.
 
-    Docker's word comes first (see ``matching``). Only then the container is entered, to compare its machine id with
-    the node's: an engine elsewhere may have a container of the same name and addresses.
+    A node must first match docker's data (see ``matching``). Only then esipp enters the container and compares its
+    machine id with the node's, because another engine may have a container with the same name and addresses.
 
     Args:
-        nodes: Node objects, as the API server lists them. Docker is not asked where none claims to be of kind.
+        nodes: Node objects, as the API server lists them. Without a node of kind, docker is not used.
     """
     listed = {item["metadata"]["name"]: item for item in nodes}
     if not any((item.get("spec") or {}).get("providerID", "").startswith("kind://docker/") for item in listed.values()):
@@ -59,32 +59,32 @@ def proven(nodes: Iterable[Json]) -> dict[str, tuple[str, ...]]:
 
 
 def matching(nodes: Mapping[str, Collection[str]]) -> dict[str, Json]:
-    """The containers of those nodes that docker knows as such, as ``docker inspect`` tells them, by node.
+    """The containers of nodes that match docker's data, as ``docker inspect`` shows them, by node.
 
     Args:
         nodes: the InternalIPs of each node.
 
     Raises:
-        HarnessError: docker does not end.
+        HarnessError: docker does not end in time.
     """
     return matches(nodes, _of_kind())
 
 
 def matches(nodes: Mapping[str, Collection[str]], containers: Iterable[Json]) -> dict[str, Json]:
-    """See ``matching``: kind's labels, the host name, and every InternalIP must be the container's."""
-    told = {_name(each): each for each in containers if _cluster(each) and _is_node(each)}
+    """The containers with kind's labels and the node's host name that have every InternalIP of the node."""
+    known = {_name(each): each for each in containers if _cluster(each) and _is_node(each)}
     return {
-        name: told[name]
+        name: known[name]
         for name, internal in nodes.items()
-        if name in told
+        if name in known
         and internal
-        and (told[name].get("Config") or {}).get("Hostname") == name
-        and {ipaddress.ip_address(each) for each in internal} <= _addresses(told[name])
+        and (known[name].get("Config") or {}).get("Hostname") == name
+        and {ipaddress.ip_address(each) for each in internal} <= _addresses(known[name])
     }
 
 
 def _is_machine(way: tuple[str, ...], wanted: str) -> bool:
-    """Whether the machine that a way leads to is the one that is wanted."""
+    """Whether the machine id behind a command is the expected one."""
     try:
         done = run(way, "cat /etc/machine-id")
     except HarnessError:
@@ -97,10 +97,10 @@ def _way(name: str) -> tuple[str, ...]:
 
 
 def _of_kind() -> list[Json]:
-    """The running containers with kind's label, as ``docker inspect`` tells them."""
+    """The running containers with kind's label, as ``docker inspect`` shows them."""
     names = _docker("ps", "--filter", f"label={CLUSTER_LABEL}", "--format", "{{.Names}}").split()
-    told: list[Json] = json.loads(_docker("inspect", *names) or "[]") if names else []
-    return told
+    containers: list[Json] = json.loads(_docker("inspect", *names) or "[]") if names else []
+    return containers
 
 
 def _internal(node: Json) -> list[str]:
@@ -110,19 +110,19 @@ def _internal(node: Json) -> list[str]:
 
 def _addresses(container: Json) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     networks = ((container.get("NetworkSettings") or {}).get("Networks") or {}).values()
-    told = [each.get(key) for each in networks for key in ("IPAddress", "GlobalIPv6Address")]
-    return {ipaddress.ip_address(each) for each in told if each}
+    addresses = [each.get(key) for each in networks for key in ("IPAddress", "GlobalIPv6Address")]
+    return {ipaddress.ip_address(each) for each in addresses if each}
 
 
 def nodes_of(server: str, containers: Iterable[Json]) -> list[str]:
-    """The names of those containers, as ``docker inspect`` tells them, that belong to the server's cluster."""
-    told = list(containers)
-    clusters = {_cluster(each) for each in told if _serves(each, server)}
-    return sorted(_name(each) for each in told if _cluster(each) in clusters and _is_node(each))
+    """The names of the node containers that belong to the server's cluster."""
+    containers = list(containers)
+    clusters = {_cluster(each) for each in containers if _serves(each, server)}
+    return sorted(_name(each) for each in containers if _cluster(each) in clusters and _is_node(each))
 
 
 def _serves(container: Json, server: str) -> bool:
-    """Whether the server's address is this container's: a published port, or its own name or address inside."""
+    """Whether the server's address is this container's: a published port, or its own name or address."""
     url = urlsplit(server)
     host, port = url.hostname or "", url.port or 443
     network = container.get("NetworkSettings") or {}
@@ -136,7 +136,7 @@ def _serves(container: Json, server: str) -> bool:
 
 
 def _same_host(host: str, published: str) -> bool:
-    """Whether a port that docker published on an address is reached by this host."""
+    """Whether this host name reaches a port that docker published on an address."""
     try:
         bound = ipaddress.ip_address(published)
     except ValueError:
@@ -160,7 +160,7 @@ def _name(container: Json) -> str:
 
 
 def _docker(*arguments: str) -> str:
-    """What docker prints, nothing where it is not there or has nothing to say."""
+    """The output of docker; empty if it is not available or fails."""
     try:
         done = subprocess.run(
             ["docker", *arguments],
@@ -173,15 +173,17 @@ def _docker(*arguments: str) -> str:
     except OSError:
         return ""
     except subprocess.TimeoutExpired:
-        raise HarnessError(f"docker {arguments[0]} did not end within {SECONDS:.0f} s.", "docker info") from None
+        raise HarnessError(
+            f"docker {arguments[0]} did not end within {SECONDS:.0f} s.", "check that 'docker info' works."
+        ) from None
     return done.stdout if done.returncode == 0 else ""
 
 
 def run(way: Sequence[str], script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script on a node, undisturbed by a Ctrl-C: that goes to the terminal's whole process group.
+    """Run a script on a node, outside the terminal's process group, so that Ctrl-C does not interrupt it.
 
     Raises:
-        HarnessError: it cannot be run, or does not end.
+        HarnessError: the script cannot run, or does not end in time.
     """
     try:
         return subprocess.run(
@@ -194,4 +196,6 @@ def run(way: Sequence[str], script: str) -> subprocess.CompletedProcess[str]:
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as broken:
-        raise HarnessError(f"The node cannot be reached by '{' '.join(way)}': {broken}.", "docker info") from None
+        raise HarnessError(
+            f"Cannot reach the node with '{' '.join(way)}': {broken}.", "check that 'docker info' works."
+        ) from None

@@ -1,4 +1,4 @@
-"""Whoever waits for the lines of a prober about one order: all of them together, or one by one as they arrive."""
+"""Receivers of a prober's result lines: all lines together, or one by one as they arrive."""
 
 import contextlib
 from collections.abc import Callable
@@ -9,98 +9,99 @@ from typing import Any, Generic, Protocol, TypeVar
 from esipp.base.errors import HarnessError
 
 Line = dict[str, Any]
-"""A line of the prober, as its contract has it."""
+"""A line of the prober's protocol."""
 
 
 class Order(Protocol):
-    """Whoever waits for the lines about one order. All is called in the reader's thread, or by whom finds it dead."""
+    """A receiver of the lines about one order, called in the reader's thread or when the prober is found dead."""
 
     def take(self, line: Line) -> None:
-        """A result."""
+        """Receive a result."""
 
     def done(self) -> None:
-        """No more results come."""
+        """Receive the end of the results."""
 
     def fail(self, error: HarnessError) -> None:
-        """Nothing more comes, and that is wrong."""
+        """Receive an error, which ends the order."""
 
 
 class Pulse:
-    """Whether it lives is all that is asked."""
+    """A receiver for liveness requests, which ignores the answer."""
 
     def take(self, line: Line) -> None:
-        """It does."""
+        """Ignore the answer."""
 
     def done(self) -> None:
-        """Nothing more was wanted."""
+        """Ignore the end."""
 
     def fail(self, error: HarnessError) -> None:
-        """Whoever waits for something else is told."""
+        """Ignore the error, which the receivers of other orders get too."""
 
 
 T = TypeVar("T")
 
 
 class Collection(Generic[T]):
-    """Keeps what is read from the results until all are there."""
+    """A receiver that collects all results."""
 
     def __init__(self, read: Callable[[Line], T]) -> None:
         self._read = read
         self._found: list[T] = []
         self.future: Future[list[T]] = Future()
-        self.future.set_running_or_notify_cancel()  # from now on nobody can cancel it under the reader's feet
+        self.future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
 
     def take(self, line: Line) -> None:
-        """Keep a result."""
+        """Collect a result."""
         self._found.append(self._read(line))
 
     def done(self) -> None:
-        """All are there."""
+        """Complete the future with all results."""
         self.future.set_result(self._found)
 
     def fail(self, error: HarnessError) -> None:
-        """They never will be."""
+        """Complete the future with an error."""
         self.future.set_exception(error)
 
 
 class Stream:
-    """A job whose results are told one by one, as they arrive. ``Prober.stream`` starts it."""
+    """A receiver that passes on each result as it arrives. ``Prober.stream`` creates it."""
 
     def __init__(self, name: str, sink: Callable[[Line], None], cancel: Callable[[], None]) -> None:
         self._name = name
         self._sink = sink
         self._cancel = cancel
-        self._told = 0
+        self._count = 0
         self._broken = False
         self._future: Future[int] = Future()
         self._future.set_running_or_notify_cancel()
 
     def cancel(self) -> None:
-        """Have the prober stop the job; its probes in flight have no result. What is over stays so."""
+        """Stop the job, without results for its probes in flight. It has no effect on a finished job."""
         self._cancel()
 
     def wait(self, timeout: float) -> int:
-        """Wait until the job is done or cancelled, up to so many seconds.
+        """Wait until the job is done or cancelled.
 
         Returns:
-            The number of results that were told; of a brief job the number of its groups.
+            The number of results; for a brief job, the number of its groups.
 
         Raises:
-            HarnessError: the prober died or refused the job, the sink failed, or the time is up; then the job goes on.
+            HarnessError: the prober died or refused the job, the sink failed, or the timeout is over (the job then
+                continues).
         """
         try:
             return self._future.result(timeout=timeout)
         except FutureTimeoutError:
             raise HarnessError(
-                f"A job of the prober of {self._name} is not over after {timeout:g} s; {self._told} results came.",
-                "is the machine busy?",
+                f"A job of the prober of {self._name} is not done after {timeout:g} s ({self._count} results so far).",
+                "check whether the machine is overloaded.",
             ) from None
         finally:
             if self._broken:
                 self.cancel()
 
     def take(self, line: Line) -> None:
-        """Tell a result, in the reader's thread."""
+        """Pass on a result, in the reader's thread."""
         if self._broken:
             return
         try:
@@ -108,20 +109,20 @@ class Stream:
         except BaseException as broken:  # whatever it is, it must not end the reader
             self._broken = True
             error = HarnessError(
-                f"A result of the prober of {self._name} could not be taken: {type(broken).__name__}: {broken}.",
-                "this is a mistake of ours; nothing is said about the product.",
+                f"Cannot process a result of the prober of {self._name}: {type(broken).__name__}: {broken}.",
+                "this is a bug in esipp, not a verdict on the product; please report it.",
             )
             error.__cause__ = broken
             self.fail(error)
         else:
-            self._told += 1
+            self._count += 1
 
     def done(self) -> None:
-        """No more results come."""
+        """Complete the future."""
         with contextlib.suppress(InvalidStateError):  # the sink failed before
-            self._future.set_result(self._told)
+            self._future.set_result(self._count)
 
     def fail(self, error: HarnessError) -> None:
-        """Nothing more comes, and that is wrong."""
-        with contextlib.suppress(InvalidStateError):  # the first trouble counts
+        """Complete the future with an error."""
+        with contextlib.suppress(InvalidStateError):  # the first error counts
             self._future.set_exception(error)

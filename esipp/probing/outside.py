@@ -1,4 +1,4 @@
-"""Clients outside the cluster: containers beside the nodes, on the nodes' own docker network."""
+"""Outside clients in containers on the docker network of the nodes."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ DOCKER_SECONDS = 60.0
 
 
 def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run docker; the token is in its environment, and on nobody's command line."""
+    """Run docker; the token is in its environment, not on a command line."""
     try:
         return subprocess.run(
             ["docker", *arguments],
@@ -26,15 +26,17 @@ def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
             env={**os.environ, VARIABLE: TOKEN},
         )
     except FileNotFoundError:
-        raise PreflightError("There is no docker command on PATH.", "outside clients of kind are containers.") from None
+        raise PreflightError(
+            "There is no docker command on PATH.", "install it; outside clients of a kind cluster are containers."
+        ) from None
     except subprocess.TimeoutExpired:
         raise HarnessError(
-            f"docker {arguments[0]} did not end within {DOCKER_SECONDS:.0f} s.", "is the engine alive? docker info"
+            f"docker {arguments[0]} did not end within {DOCKER_SECONDS:.0f} s.", "check that 'docker info' works."
         ) from None
 
 
 def find_network(nodes: Sequence[Node]) -> str | None:
-    """The docker network that kind's nodes are on, or None if these nodes are no containers of the engine here."""
+    """The docker network of kind's nodes; None if the nodes are not containers of this machine's engine."""
     first = next(iter(nodes), None)
     if first is None or not first.provider_id.startswith("kind://docker/"):
         return None
@@ -43,28 +45,28 @@ def find_network(nodes: Sequence[Node]) -> str | None:
 
 
 def check_network(network: str) -> None:
-    """Make sure that a docker network is there.
+    """Check that a docker network exists.
 
     Raises:
-        PreflightError: it is not.
+        PreflightError: it does not.
     """
     if _docker("network", "inspect", network).returncode != 0:
         known = _docker("network", "ls", "--format", "{{.Name}}").stdout.split()
         raise PreflightError(
             f"There is no docker network '{network}'.",
-            f"known: {', '.join(sorted(known)) or 'none'}; is DOCKER_HOST the engine of the nodes?",
+            f"available networks: {', '.join(sorted(known)) or 'none'}; check that DOCKER_HOST is the nodes' engine.",
         )
 
 
 class OutsideContainers:
-    """Containers that stand outside the cluster, one address of each family a container.
+    """Containers outside the cluster, each with one address per family.
 
     Args:
-        run: the run's id; it is on every container as a label, so that a later sweep finds them.
+        run: id of the run; a label of every container, by which a cleanup finds them.
         network: the docker network of the nodes.
-        image: the echo image, which holds the prober too.
-        server: the API server of the cluster; a label too, so that a sweep of one cluster spares another's.
-        raw: whether they get CAP_NET_RAW, which SCTP needs.
+        image: the echo image, which also contains the prober.
+        server: API server of the cluster; also a label, so that a cleanup of one cluster does not affect another.
+        raw: whether the containers get CAP_NET_RAW, which SCTP needs.
     """
 
     def __init__(self, run: str, network: str, image: str, server: str, *, raw: bool = False) -> None:
@@ -72,14 +74,14 @@ class OutsideContainers:
         self.names: list[str] = []
 
     def name_of(self, client: str) -> str:
-        """The container of a client."""
+        """The name of a client's container."""
         return f"esipp-{self._run}-{client}"
 
     def start(self, client: str) -> list[str]:
-        """Start one and return its addresses.
+        """Start a container and return its addresses.
 
         Raises:
-            HarnessError: the engine refused.
+            HarnessError: docker failed.
         """
         name = self.name_of(client)
         self.names.append(name)
@@ -92,17 +94,17 @@ class OutsideContainers:
         )  # fmt: skip
         if started.returncode != 0:
             raise HarnessError(
-                f"The outside client {client} cannot be started from {self._image}: {_why(started.stderr)}",
-                f"does 'docker run --rm --network {self._network} {self._image}' work?",
+                f"Cannot start the outside client {client} from {self._image}: {_why(started.stderr)}",
+                f"check that 'docker run --rm --network {self._network} {self._image}' works.",
             )
         shown = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{.GlobalIPv6Address}} {{end}}"
         return _docker("inspect", "--format", shown, name).stdout.split()
 
     def remove(self) -> None:
-        """Remove those that were started.
+        """Remove the started containers.
 
         Raises:
-            HarnessError: one could not be removed.
+            HarnessError: a container could not be removed.
         """
         if self.names:
             _remove(self.names)
@@ -110,11 +112,11 @@ class OutsideContainers:
 
 
 def _why(complaint: str) -> str:
-    """What docker complains of, in one line: what it found out last, without how it is called."""
+    """The last line of docker's error message, without usage hints."""
     aside = ("Run 'docker", "See 'docker")
     lines = [line.strip() for line in complaint.splitlines() if line.strip() and not line.startswith(aside)]
     words = (
-        lines[-1].removeprefix("docker: ").removeprefix("Error response from daemon: ") if lines else "no word of why"
+        lines[-1].removeprefix("docker: ").removeprefix("Error response from daemon: ") if lines else "no reason given"
     )
     return words[:300].rstrip(".") + "."
 
@@ -124,13 +126,13 @@ def _remove(names: Sequence[str]) -> None:
     left = [line for line in gone.stderr.splitlines() if line and "No such container" not in line]
     if gone.returncode != 0 and left:
         raise HarnessError(
-            f"The containers {', '.join(names)} could not be removed: {left[0][:200]}",
-            f"docker rm --force {' '.join(names)}",
+            f"Cannot remove the containers {', '.join(names)}: {left[0][:200]}",
+            f"try 'docker rm --force {' '.join(names)}'.",
         )
 
 
 def left_behind(server: str) -> dict[str, tuple[str, str]]:
-    """The containers of runs against one cluster, with their run and its owner, as their labels have it."""
+    """The containers of runs against a cluster, with run and owner, from their labels."""
     label = f"label={SERVER_LABEL}={server}"
     shown = "\t".join(["{{.Names}}", *('{{.Label "' + each + '"}}' for each in (RUN_LABEL, OWNER))])
     try:
@@ -138,15 +140,14 @@ def left_behind(server: str) -> dict[str, tuple[str, str]]:
     except PreflightError:
         return {}
     lines = found.stdout.splitlines() if found.returncode == 0 else []
-    told = (line.split("\t") for line in lines)
-    return {name: (run, owner) for name, run, owner in told}
+    return {name: (run, owner) for name, run, owner in (line.split("\t") for line in lines)}
 
 
 def sweep(names: Sequence[str]) -> None:
-    """Remove containers that killed runs left.
+    """Remove containers of killed runs.
 
     Raises:
-        HarnessError: one could not be removed.
+        HarnessError: a container could not be removed.
     """
     if names:
         _remove(names)

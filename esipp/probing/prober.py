@@ -1,4 +1,4 @@
-"""The prober's protocol, our side: one process a client, jobs in, results out (images/echoserver/README.md)."""
+"""esipp's side of the prober's protocol: one process per client, jobs in, results out (images/echoserver/README.md)."""
 
 import contextlib
 import json
@@ -18,37 +18,36 @@ from esipp.probing.jobs import Job, read_result
 from esipp.probing.orders import Collection, Line, Order, Pulse, Stream
 
 START_SECONDS = 60.0
-"""Until a prober says that it is ready: an exec into a container plus the start of Python, on a busy machine."""
+"""Timeout until a prober is ready: an exec into a container plus the start of Python, on a busy machine."""
 
 CLOCK_SECONDS = 10.0
-"""For one reading of a prober's clock; the way there and back takes milliseconds."""
+"""Timeout of one reading of a prober's clock; the round trip takes milliseconds."""
 
 PULSE_SECONDS = 5.0
-"""Between two looks at a prober that has work to do; one that is silent so long is asked whether it lives."""
+"""Interval of liveness checks of a prober with open orders. After this silence, esipp sends it a request."""
 
 SILENT_SECONDS = 60.0
-"""After which a prober that says nothing, although it was asked, is given up: its node, or the way there, is lost. An
-API server that stands still for a while only holds up what probers say."""
+"""Silence after which a prober with open requests counts as lost, with its node or the connection. An API server that
+is stopped for a shorter time only delays the lines of probers."""
 
 KLOG = re.compile(r"^[EFIW]\d{4} [\d:.]+ +\d+ \S+\] ")
-"""What stands before kubectl's own complaints: severity, time, thread, line of its source."""
+"""The prefix of kubectl's own error messages: severity, time, thread, source line."""
 
 PROTOCOL_VERSION = 5
 
 
 class ProberLostError(HarnessError):
-    """A prober is gone, with the pod, node, host or connection that it needed."""
+    """A prober is gone, with its pod, node, host or connection."""
 
 
 class Prober:
     """A running prober.
 
     Args:
-        name: the client it is, for messages.
-        command: how to start it (transports).
-        prelude: lines that the command wants before the prober is there. It is to fit into a pipe (64 KiB), so that
-            nobody waits here for a host that is far away. Until the first line of JSON whatever is said is skipped:
-            login scripts greet.
+        name: name of the client, for messages.
+        command: the command that starts it (transports).
+        prelude: lines that the command needs before the prober runs. It must fit into a pipe (64 KiB), so that this
+            does not block on a slow host. Output before the first JSON line, such as a login message, is skipped.
 
     Raises:
         HarnessError: it did not start.
@@ -60,7 +59,7 @@ class Prober:
         self._orders: dict[str, Order] = {}
         self._cancelled: set[str] = set()  # orders whose cancellation has no answer yet
         self._lock = threading.Lock()
-        self._pen = threading.Lock()  # of its own, so that a pipe that is full never holds up the reader
+        self._pen = threading.Lock()  # a separate lock, so that a full pipe never blocks the reader
         self._serial = 0
         self._dead = ""
         self._ready: Future[dict[str, Any]] = Future()
@@ -69,11 +68,13 @@ class Prober:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
             )
         except OSError as broken:
-            raise HarnessError(f"The prober of {name} cannot be started: {broken}.", "is it on PATH?") from None
+            raise HarnessError(
+                f"Cannot start the prober of {name}: {broken}.", f"check that {command[0]} is on PATH."
+            ) from None
         self._complaints: list[str] = []
         self._heard = time.monotonic()
         self._over = threading.Event()
-        threads = (self._read, self._read_complaints, self._feel_its_pulse)
+        threads = (self._read, self._read_complaints, self._check_liveness)
         self._readers = [threading.Thread(target=each, daemon=True) for each in threads]
         for reader in self._readers:
             reader.start()
@@ -87,12 +88,13 @@ class Prober:
         except FutureTimeoutError:
             raise HarnessError(
                 f"The prober of {self.name} did not start within {START_SECONDS:.0f} s.{self._said()}",
-                "can the image's /esipp/prober.py be run there by hand?",
+                "try to run the image's /esipp/prober.py there by hand.",
             ) from None
         if hello.get("prober") != PROTOCOL_VERSION:
             raise HarnessError(
-                f"The prober of {self.name} speaks protocol {hello.get('prober')}, this suite {PROTOCOL_VERSION}.",
-                "use the echo image of this checkout.",
+                f"The prober of {self.name} has protocol version {hello.get('prober')}; this suite needs "
+                f"{PROTOCOL_VERSION}.",
+                "use the echo image of the same version.",
             )
         return hello
 
@@ -122,7 +124,7 @@ class Prober:
         return stream
 
     def clock(self, rounds: int = 8) -> Clock:
-        """Compare the prober's monotonic clock with ours, by the quickest of so many questions.
+        """Measure the offset of the prober's monotonic clock, by the fastest of several requests.
 
         Raises:
             HarnessError: the prober is gone, or does not answer.
@@ -140,10 +142,10 @@ class Prober:
             with self._lock:
                 self._orders.pop(identity, None)
             raise HarnessError(
-                f"The prober of {self.name} did not tell its time within {CLOCK_SECONDS:.0f} s.{self._said()}",
-                "is the machine, or the way to the prober, busy?",
+                f"The prober of {self.name} did not report its time within {CLOCK_SECONDS:.0f} s.{self._said()}",
+                "check the load of this machine and the connection to the prober.",
             ) from None
-        # It read its clock somewhere between the two times of ours; so the middle is wrong by half of that at most.
+        # The prober read its clock between our two times, so the middle is wrong by at most half of their distance.
         return Clock(theirs - (sent + arrived) / 2, (arrived - sent) / 2)
 
     def _identity(self) -> str:
@@ -152,7 +154,7 @@ class Prober:
             return f"{self._serial}"
 
     def _place(self, order: Order, words: Callable[[str], Line], identity: str = "") -> str:
-        """Send an order, whose lines then come to it; gives its id."""
+        """Send an order, which then receives its result lines, and return its id."""
         identity = identity or self._identity()
         with self._lock:
             dead = self._dead
@@ -179,7 +181,7 @@ class Prober:
         try:
             with self._pen:
                 self._process.stdin.write(lines)
-        except (OSError, ValueError):  # closed over there, or by us
+        except (OSError, ValueError):  # either side closed it
             self._bury("its input was closed")
 
     def close(self) -> None:
@@ -210,12 +212,12 @@ class Prober:
                 try:
                     self._take(json.loads(line))
                 except (ValueError, KeyError, TypeError, AttributeError) as broken:
-                    self._bury(f"it sent something unreadable ({broken}): {line[:120]!r}")
-        self._readers[1].join(timeout=1.0)  # so that its last complaints are told
+                    self._bury(f"it sent an unreadable line ({broken}): {line[:120]!r}")
+        self._readers[1].join(timeout=1.0)  # so that the error contains its last messages
         self._bury("it ended")
 
-    def _feel_its_pulse(self) -> None:
-        """While something is wanted of it: it has to say something now and then, if only that it lives."""
+    def _check_liveness(self) -> None:
+        """While there are open orders, check that the prober sends something from time to time."""
         pulse = Pulse()
         while not self._over.wait(PULSE_SECONDS):
             silent = time.monotonic() - self._heard
@@ -227,8 +229,8 @@ class Prober:
             if not wanted and not asked:
                 self._heard = time.monotonic()
             elif silent > SILENT_SECONDS:
-                self._bury(f"it says nothing any more, not even whether it lives, for {SILENT_SECONDS:.0f} s")
-                self._process.kill()  # whoever still writes to it would wait for ever
+                self._bury(f"it has not answered for {SILENT_SECONDS:.0f} s, not even to a liveness request")
+                self._process.kill()  # a thread that still writes to it would wait forever
             elif silent >= PULSE_SECONDS and not asked and not self._pen.locked():
                 self._place(pulse, lambda identity: {"describe": True, "id": identity})
 
@@ -277,10 +279,10 @@ class Prober:
     def _death(self) -> HarnessError:
         return ProberLostError(
             f"The prober of {self.name} is gone: {self._dead}.{self._said()}",
-            "look at the pod, container or host it ran in, and, for a pod, at the API server, by which 'kubectl exec' "
-            "goes; nothing is said about the product.",
+            "check the pod, container or host that it ran in and, for a pod, the API server, which 'kubectl exec' "
+            "uses; this is not a verdict on the product.",
         )
 
     def _said(self) -> str:
         words = " ".join(dict.fromkeys(KLOG.sub("", line) for line in self._complaints if line))
-        return f" It said: {words[:300]}" if words else ""
+        return f" Its last output: {words[:300]}" if words else ""

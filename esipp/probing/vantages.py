@@ -1,4 +1,4 @@
-"""The clients outside the cluster, wherever each stands: one face for containers, this machine and hosts over ssh."""
+"""Outside clients at any place: one interface for containers, this machine and hosts over ssh."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,24 +15,24 @@ from esipp.probing.outside import OutsideContainers
 from esipp.probing.prober import Prober
 
 ASKS = 2
-"""Connections to each listener: from one client they must all show the same."""
+"""Connections to each listener; all connections of a client must show the same address."""
 
 ASK_SECONDS = 8.0
-"""Until a listener that is silent is given up: a SYN that is lost is sent again after one, three and seven seconds."""
+"""Timeout of a connection to a listener: a lost SYN is sent again after one, three and seven seconds."""
 
 LISTENERS_ASKED = 3
 
 Listeners = Mapping[str, tuple[str, int]]
-"""Address and port of reference listeners, by node."""
+"""Address and port of control listeners, by node."""
 
 
 class Outside:
-    """The clients outside.
+    """The outside clients of a run.
 
     Args:
-        places: where they stand, in order (``--outside``).
-        containers: starts those that are containers.
-        landed: what this machine and the hosts over ssh told of themselves.
+        places: the places of the clients, in order (``--outside``).
+        containers: the clients in containers.
+        landed: the descriptions of this machine and the hosts over ssh.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class Outside:
         self.whereabouts: list[Whereabouts] = []
 
     def place(self, client: str) -> Place:
-        """Where a client stands."""
+        """The place of a client."""
         return place_of(client, self._places)
 
     def start(self, client: str) -> list[str]:
-        """Make a client ready; its own addresses.
+        """Prepare a client and return its own addresses.
 
         Raises:
-            HarnessError: the engine refused its container.
+            HarnessError: docker could not start its container.
         """
         place = self.place(client)
         if place.kind is Kind.DOCKER:
@@ -57,14 +57,14 @@ class Outside:
         return sorted(str(address) for address in self._landed[place].addresses)
 
     def hosts(self, clients: Iterable[str]) -> list[str]:
-        """Those that are no containers: whether NAT stands before them has to be found out."""
+        """The clients that are not containers; they may be behind NAT."""
         return [client for client in clients if self.place(client).kind is not Kind.DOCKER]
 
     def prober(self, client: str, name: str = "") -> Prober:
-        """A prober of its own where a client stands.
+        """Start a new prober at a client's place.
 
         Raises:
-            HarnessError: it cannot be started, now or at ``hello``.
+            HarnessError: it cannot start, now or at ``hello``.
         """
         place = self.place(client)
         if place.kind is Kind.DOCKER:
@@ -74,12 +74,12 @@ class Outside:
     def learn(
         self, clients: Iterable[str], listeners: Mapping[Family, Listeners], owner: Callable[[IPAddress], str]
     ) -> list[Whereabouts]:
-        """Find out by which address the nodes see the clients that are no containers, all at once.
+        """Discover the addresses that nodes see for the clients that are not containers, in parallel.
 
         Args:
-            clients: all clients outside.
-            listeners: the reference listeners by family; the first few are asked.
-            owner: whose an address is, or nothing.
+            clients: all outside clients.
+            listeners: the control listeners by family; only the first few are used.
+            owner: returns the owner of an address, or an empty string.
 
         Raises:
             HarnessError: a prober does not start, or is gone.
@@ -99,19 +99,19 @@ class Outside:
             ]
 
         with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
-            found = [each for told in pool.map(ask, wanted) for each in told]
+            found = [each for answers in pool.map(ask, wanted) for each in answers]
         self.whereabouts = told_apart(found)
         for each in found:
             keep_private([self.place(each.client)], [each.seen] if each.seen is not None else [])
         return self.whereabouts
 
     def check(self, owner: Callable[[IPAddress], str]) -> list[Whereabouts]:
-        """What was learnt, held against owners of whom more is known by now."""
+        """Check the discovered addresses again, now that more owners of addresses are known."""
         self.whereabouts = checked(self.whereabouts, owner)
         return self.whereabouts
 
     def remove(self) -> None:
-        """Remove what was started; on hosts nothing is left, as nothing was written there.
+        """Remove the started containers; nothing is left on hosts, because nothing was written there.
 
         Raises:
             HarnessError: a container could not be removed.
@@ -120,7 +120,7 @@ class Outside:
 
 
 def _ask(prober: Prober, listeners: Mapping[Family, Listeners]) -> dict[Family, list[Answer]]:
-    """What the reference listeners see of a prober's host."""
+    """The answers of the control listeners to a prober."""
     flying = []
     for family, nodes in listeners.items():
         for node, (host, port) in list(nodes.items())[:LISTENERS_ASKED]:
@@ -132,7 +132,7 @@ def _ask(prober: Prober, listeners: Mapping[Family, Listeners]) -> dict[Family, 
             answers[family] += answers_of(node, future.result(timeout=ASK_SECONDS + 10))
         except TimeoutError:
             raise HarnessError(
-                f"The prober of {prober.name} did not tell what the listener of node {node} answered.",
-                "is the way to that host still there?",
+                f"The prober of {prober.name} did not report the answer of the listener of node {node}.",
+                "check the connection to that host.",
             ) from None
     return answers

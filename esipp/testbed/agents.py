@@ -1,4 +1,4 @@
-"""The agents: a pod on the host network of each sampled node, all of one DaemonSet, which Kubernetes places."""
+"""The agents: one DaemonSet with a host-network pod on each sampled node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from esipp.testbed.manifests import POD_LABEL, agent_pod
 Json = dict[str, Any]
 
 NAME = "agent"
-"""Of the DaemonSet, and of every agent in ``esipp.dev/pod``; the pods' own names are Kubernetes' choice."""
+"""The name of the DaemonSet, and of every agent in ``esipp.dev/pod``; Kubernetes generates the pods' own names."""
 
 
 def daemon_set(run: str, image: str, nodes: Sequence[str], *, raw: bool) -> Json:
-    """Agents for these nodes.
+    """The DaemonSet of the agents for these nodes.
 
-    A term a node, which are alternatives: a requirement on a field has one value (``NodeSelectorTerm`` of the API).
-    The controller puts a pod's own node in their place; the scheduler binds it, whatever taints the node has.
+    Each node has its own alternative term, because a requirement on a field has one value (``NodeSelectorTerm`` in the
+    API). The controller replaces the terms with a pod's own node. The scheduler ignores the node's taints.
     """
     pod = agent_pod(NAME, run, "", image, raw=raw)
     del pod["spec"]["nodeName"]
@@ -33,7 +33,7 @@ def daemon_set(run: str, image: str, nodes: Sequence[str], *, raw: bool) -> Json
         "metadata": {"name": NAME, "labels": labels_of(run)},
         "spec": {
             "selector": {"matchLabels": {RUN_LABEL: run, POD_LABEL: NAME}},
-            # nothing is ever rolled out anew: whoever changes an agent ends the run
+            # no rollouts: a change of an agent would end the run
             "updateStrategy": {"type": "OnDelete"},
             "template": template,
         },
@@ -41,24 +41,24 @@ def daemon_set(run: str, image: str, nodes: Sequence[str], *, raw: bool) -> Json
 
 
 def create(cluster: Cluster, namespace: str, made: Json) -> Json:
-    """Create the DaemonSet; a pod of it is tried by a dry run first, as a refusal would else be an event only.
+    """Create the DaemonSet after a dry run of one of its pods, whose refusal would otherwise only be an event.
 
     Raises:
-        ApiError: such a pod, or the DaemonSet, is refused.
-        UnreachableError: no answer.
+        ApiError: the API server refuses such a pod, or the DaemonSet.
+        UnreachableError: the API server does not answer.
     """
     template = made["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {**template["metadata"], "name": NAME}}
     try:
         cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods", query={"dryRun": "All"}, body=pod)
     except ApiError as refused:
-        if refused.reason != NOT_THERE and "dry run" not in refused.message:  # a webhook that knows none
+        if refused.reason != NOT_THERE and "dry run" not in refused.message:  # a webhook without support for dry runs
             raise
     return cluster.create(f"/apis/apps/v1/namespaces/{namespace}/daemonsets", made)
 
 
 def node_of(pod: Mapping[str, Any]) -> str:
-    """The node of an agent, also of one that waits for the scheduler; empty for any other pod."""
+    """The node of an agent, even if it is not scheduled yet; empty for any other pod."""
     if ((pod["metadata"].get("labels") or {}).get(POD_LABEL)) != NAME:
         return ""
     spec = pod["spec"]
@@ -72,11 +72,11 @@ def node_of(pod: Mapping[str, Any]) -> str:
 
 
 def key_of(pod: Mapping[str, Any]) -> str:
-    """By what a pod is waited for: its name, or of an agent, which has none that is known before, its node."""
+    """The wait key of a pod: its name, or for an agent a text with its node, because its name is generated."""
     node = node_of(pod)
     return waited_for(node) if node else str(pod["metadata"]["name"])
 
 
 def waited_for(node: str) -> str:
-    """See ``key_of``; no pod's name has a space."""
+    """The wait key of an agent; it contains spaces, unlike any pod's name."""
     return f"the agent on {node}"

@@ -1,4 +1,4 @@
-"""What a Service's status tells of its load balancer: addresses or hostnames, in which families, and how."""
+"""The load balancer in a Service's status: addresses or hostnames, address families, and ipMode."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def families_of(service: Json) -> list[Family]:
-    """The families of a Service."""
+    """The address families of a Service."""
     return [Family(each) for each in service["spec"].get("ipFamilies") or []]
 
 
@@ -20,13 +20,13 @@ def _ingresses(service: Json) -> list[Json]:
 
 
 def ingress_of(service: Json) -> str:
-    """How a load balancer is announced: by an address with an ipMode, or by a hostname only."""
+    """The form of the announcement: the ipMode of an address, ``hostname``, or ``none``."""
     ways = [each.get("ipMode") or "VIP" if each.get("ip") else "hostname" for each in _ingresses(service)]
     return max(ways, key=("VIP", "Proxy", "hostname").index) if ways else "none"
 
 
 def announced(service: Json) -> list[str]:
-    """The addresses of a load balancer; a hostname stands for those it resolves to here."""
+    """The addresses of a load balancer; a hostname is resolved on this machine."""
     found: list[str] = []
     for each in _ingresses(service):
         if each.get("ip"):
@@ -37,13 +37,13 @@ def announced(service: Json) -> list[str]:
 
 
 def in_order(service: Json, given: Mapping[Family, str]) -> dict[Family, str]:
-    """A Service's addresses by family, its own first family first: a status may list them in any order."""
+    """A Service's addresses in the order of its own families; a status may list them in any order."""
     own = [family for family in families_of(service) if family in given]
     return {family: given[family] for family in (*own, *(each for each in given if each not in own))}
 
 
 def is_announced(service: Json, expected: Collection[Family] | None = None) -> bool:
-    """Whether every expected family (by default all) has its address, or a hostname stands for all of them."""
+    """Whether every expected family (by default all) has its address, or a hostname resolves."""
     given = by_family(announced(service))
     named = any(each.get("hostname") and not each.get("ip") for each in _ingresses(service))
     wanted = families_of(service) if expected is None else expected
@@ -51,10 +51,10 @@ def is_announced(service: Json, expected: Collection[Family] | None = None) -> b
 
 
 def carried(service: Json) -> str:
-    """The protocols of a Service's ports."""
+    """The protocols of a Service's ports, as text."""
     return " and ".join(sorted(protocols_of(service)))
 
 
 def protocols_of(service: Json) -> set[str]:
-    """The same, each once."""
+    """The protocols of a Service's ports."""
     return {port.get("protocol", "TCP") for port in service["spec"].get("ports") or ()}

@@ -1,7 +1,7 @@
-"""Evidence for checks that fail: taken before anything is removed, bounded, redacted, and never a failure itself.
+"""Artefacts for failed checks: collected before teardown, limited in size and time, redacted; errors become notes.
 
-What concerns the whole cluster is collected once a run, into ``artefacts/``; what concerns one check is written into
-``rows/ID/``, which points there.
+Artefacts of the whole cluster are collected once per run, in ``artefacts/``. The evidence of a check is in
+``rows/ID/``, which refers to that folder.
 """
 
 import json
@@ -22,13 +22,13 @@ from esipp.base.hashing import file_name
 from esipp.base.redaction import KNOWN, redact
 
 SECONDS = 20.0
-"""A command may take so long."""
+"""The timeout of a command."""
 
 TOTAL_SECONDS = 60.0
-"""All collectors of a run may take so long together; what is not done by then is noted as missing."""
+"""The timeout of all collectors of a run together; unfinished artefacts are noted as missing."""
 
 MOST_BYTES = 512 * 1024
-"""The size of one artefact, at most."""
+"""The maximum size of an artefact."""
 
 AT_ONCE = 16
 MOST_CHECKS = 20
@@ -37,15 +37,14 @@ MOST_OBSERVATIONS = 1000
 
 @dataclass(frozen=True)
 class Collector:
-    """One artefact.
+    """The collector of an artefact.
 
     Args:
-        name: its file, relative to the folder.
-        source: a command, whose output it is; or what returns its text; or None for what cannot be had.
-        tail: of too much, keep the end and not the beginning.
-        missing: why it cannot be had.
-        parts: the artefacts that one command brings, framed by ``boundary`` (esipp.framing); then it brings nothing
-            else.
+        name: file name, relative to the folder.
+        source: a command, or a function that returns the text; None if the artefact is not available.
+        tail: whether to keep the end, not the beginning, of a text that is too long.
+        missing: why the artefact is not available.
+        parts: several artefacts of one command, framed by ``boundary`` (esipp.base.framing).
     """
 
     name: str
@@ -58,9 +57,9 @@ class Collector:
 
 @dataclass(frozen=True)
 class CheckEvidence:
-    """What is known of one check that fails: its verdict and observations as the ledger has them, and its packets.
+    """The evidence of a failed check: its verdict and observations as in the ledger, and its packets.
 
-    ``packets`` are its traces in words, ``pcaps`` the slices of the captures by node.
+    ``packets`` are its traces as text, ``pcaps`` the slices of the captures by node.
     """
 
     id: str
@@ -81,16 +80,16 @@ def collect(
     total: float = TOTAL_SECONDS,
     most_bytes: int = MOST_BYTES,
 ) -> list[str]:
-    """Run all collectors side by side and write what they bring, redacted, with an ``index.txt``.
+    """Run all collectors in parallel, and write the redacted artefacts and an ``index.txt``.
 
-    Never raises for what a collector does: that it failed, was cut or not done in time is a note.
+    It never raises for a collector: if one fails, is cut or does not end in time, there is a note.
 
     Args:
-        folder: where to; it is made.
-        collectors: what to collect.
-        seconds: bound for a command; not for one that brings several artefacts.
-        total: bound for all of them together.
-        most_bytes: bound for each artefact.
+        folder: the target folder, which is created.
+        collectors: the collectors.
+        seconds: timeout of a command with one artefact.
+        total: timeout of all collectors together.
+        most_bytes: maximum size of an artefact.
 
     Returns:
         The notes, one sentence each, in the order of the collectors.
@@ -112,10 +111,10 @@ def collect(
             taking = _Taking(folder, wanted[number], most_bytes, running, closed, done)
             try:
                 taking.all_of_it(seconds, total)
-            except Exception as broken:  # whatever a collector does, the others go on
+            except Exception as broken:  # an error of a collector does not stop the others
                 taking.broke(redact(str(broken))[:300] or type(broken).__name__)
 
-    # daemons, not an executor: what hangs may not keep the process from ending
+    # daemon threads, not an executor: a blocked thread must not keep the process alive
     workers = [threading.Thread(target=work, daemon=True) for _ in range(min(AT_ONCE, len(wanted)))]
     deadline = time.monotonic() + total
     try:
@@ -137,7 +136,7 @@ def collect(
 
 @dataclass
 class _Taking:
-    """Runs one collector and writes what it brings; ``notes`` gets a word on each artefact, empty where all is well."""
+    """The run of one collector; ``notes`` gets a note on each artefact, empty if all is well."""
 
     folder: Path
     collector: Collector
@@ -147,15 +146,15 @@ class _Taking:
     notes: dict[str, str]
 
     def all_of_it(self, seconds: float, total: float) -> None:
-        """Everything that it brings.
+        """Collect and write all artefacts.
 
         Args:
-            seconds: bound for a command that brings one artefact.
-            total: bound for a command that brings several.
+            seconds: timeout of a command with one artefact.
+            total: timeout of a command with several artefacts.
         """
         only, source = self.collector, self.collector.source
         if source is None:
-            self._note(only, only.missing or "cannot be had")
+            self._note(only, only.missing or "not available")
         elif callable(source):
             self._write(only, source().encode())
         elif only.parts:
@@ -167,14 +166,14 @@ class _Taking:
             )
             said = Kept(self.most, tail=True)
             trouble, code = self._run(source, total, lambda chunk: said.take(chunk) and frames.take(chunk))
-            self.broke(trouble or _ended(code, said.raw, total) or "nothing was said of it")
+            self.broke(trouble or _ended(code, said.raw, total) or "no output")
         else:
             kept = Kept(self.most, only.tail)
             trouble, code = self._run(source, seconds, kept.take)
             self._write(only, kept.raw, trouble or _ended(code, kept.raw, seconds))
 
     def broke(self, why: str) -> None:
-        """Why it brings no more than it has brought."""
+        """Note why the remaining artefacts are missing."""
         for each in self.collector.parts or (self.collector,):
             if each.name not in self.notes:
                 self._note(each, why)
@@ -188,11 +187,11 @@ class _Taking:
         most, tail = self.most, artefact.tail
         cut = len(raw) > most
         if cut and tail:
-            # a line that lost its beginning goes whole: it could be the rest of a secret, which nobody would recognise
+            # drop a line that lost its beginning: it could be the rest of a secret, which redaction would not recognise
             raw = raw[-most:].partition(b"\n")[2]
         raw = redact(raw.decode(errors="replace")).encode()
         if cut and not tail:
-            lines, newline, _ = raw[:most].rpartition(b"\n")  # so could a line that lost its end
+            lines, newline, _ = raw[:most].rpartition(b"\n")  # the same for a line that lost its end
             raw = lines + newline if newline else raw[:most]
         if cut:
             trouble = trouble or f"cut to its {'last' if tail else 'first'} {most} bytes"
@@ -207,10 +206,10 @@ class _Taking:
         self._note(artefact, trouble)
 
     def _run(self, command: Sequence[str], seconds: float, take: Callable[[bytes], bool]) -> tuple[str, int]:
-        """Run a command for what it says, until no more of it is wanted.
+        """Run a command and pass on its output, until no more of it is wanted.
 
         Returns:
-            What went wrong, and the exit code; that is 0 where it was ended for having said enough.
+            What went wrong, and the exit code, which is 0 if the command was ended after enough output.
         """
         process = subprocess.Popen(
             list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -237,7 +236,7 @@ class _Taking:
             timer.cancel()
             if flood:
                 _kill(process)
-            with suppress(subprocess.TimeoutExpired):  # it closed its output and goes on
+            with suppress(subprocess.TimeoutExpired):  # it closed its output but still runs
                 process.wait(1)
             _kill(process)
             process.wait()
@@ -248,7 +247,7 @@ class _Taking:
 
 
 def _ended(code: int, said: bytes, seconds: float) -> str:
-    """What an exit code says, with the last words; nothing of 0."""
+    """A note on an exit code with the last line of output; empty for 0."""
     if code == LATE:
         return f"ended after {seconds:.0f} s"
     last = said.decode(errors="replace").strip().rpartition("\n")[2]
@@ -267,23 +266,23 @@ def _write_index(folder: Path, notes: Sequence[str]) -> None:
         files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "index.txt")
         lines = [f"{path.stat().st_size:>9}  {path.relative_to(folder)}" for path in files]
         missing = [f"  {note}" for note in notes] or ["  nothing"]
-        text = ["bytes      what was collected; [redacted: …] stands for tokens, keys and certificates", *lines]
-        (folder / "index.txt").write_text("\n".join([*text, "", "missing or not whole:", *missing, ""]))
+        text = ["bytes      collected files; [redacted: …] replaces tokens, keys and certificates", *lines]
+        (folder / "index.txt").write_text("\n".join([*text, "", "missing or incomplete:", *missing, ""]))
 
 
 # ------------------------------------------------------------------------------------------------ check by check
 
 
 def write_checks(folder: Path, checks: Sequence[CheckEvidence], *, shared: str = "artefacts") -> list[str]:
-    """Write ``rows/ID/`` of each failing check: verdict, observations, packets, and a README that points to the rest.
+    """Write ``rows/ID/`` for each failed check: verdict, observations, packets, and a README.
 
     Args:
         folder: the run's folder.
-        checks: the most important first; those beyond the first twenty are only named, in ``rows/README.txt``.
-        shared: the folder of what was collected once, beside ``rows``.
+        checks: the checks, the most important first; after the first twenty, ``rows/README.txt`` only names them.
+        shared: the folder of the cluster's artefacts, next to ``rows``.
 
     Returns:
-        What could not be written or was left out, a sentence each.
+        What could not be written or was left out, one sentence each.
     """
     notes = []
     for check in checks[:MOST_CHECKS]:
@@ -293,11 +292,11 @@ def write_checks(folder: Path, checks: Sequence[CheckEvidence], *, shared: str =
             notes.append(f"{check.id}: {broken}")
     left = [check.id for check in checks[MOST_CHECKS:]]
     if left:
-        notes.append(f"{len(left)} more checks have no folder of their own; they are named in rows/README.txt")
+        notes.append(f"{len(left)} more checks have no folder of their own; rows/README.txt names them")
     if checks:
         lines = [f"{file_name(check.id)}/" for check in checks[:MOST_CHECKS]]
         if left:
-            lines += ["", f"without a folder (at most {MOST_CHECKS} have one), see ../ledger.jsonl:", *left]
+            lines += ["", f"without a folder (limit: {MOST_CHECKS}), see ../ledger.jsonl:", *left]
         with suppress(OSError):
             (folder / "rows").mkdir(parents=True, exist_ok=True)
             (folder / "rows" / "README.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -314,17 +313,20 @@ def _write_check(folder: Path, check: CheckEvidence, shared: str) -> list[str]:
     (folder / "verdict.json").write_text(f"{verdict}\n", encoding="utf-8")
     lines = "".join(f"{KNOWN.line(json.dumps(each))}\n" for each in observations)
     (folder / "observations.jsonl").write_text(lines, encoding="utf-8")
-    said = ["verdict.json        what was required, expected and seen", "observations.jsonl  every probe of the check"]
+    said = [
+        "verdict.json        requirement, expectation and observation",
+        "observations.jsonl  every probe of the check",
+    ]
     if check.packets:
         (folder / "packets.txt").write_text(redact(check.packets.rstrip("\n")) + "\n", encoding="utf-8")
-        said.append("packets.txt         what packets tell of the sampled connections")
+        said.append("packets.txt         packets of the sampled connections, as text")
     for node, raw in check.pcaps.items():
         if len(raw) > MOST_BYTES:
-            notes.append(f"{check.id}: the packets of {node} are left out, they are {len(raw)} bytes")
+            notes.append(f"{check.id}: the packets of {node} are left out, because they have {len(raw)} bytes")
             continue
         name = f"{file_name(redact(node))}.pcap"
         (folder / name).write_bytes(raw)
-        said.append(f"{name:<19} the same, for tcpdump -r and wireshark")
-    said += ["", f"../../{shared}/index.txt lists what was collected once for the whole run: objects, logs, nodes."]
+        said.append(f"{name:<19} the same packets, for tcpdump -r and Wireshark")
+    said += ["", f"../../{shared}/index.txt lists the artefacts of the whole run: objects, logs, nodes."]
     (folder / "README.txt").write_text("\n".join([f"evidence for {check.id}", "", *said, *notes, ""]), encoding="utf-8")
     return notes

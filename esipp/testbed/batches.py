@@ -1,7 +1,7 @@
-"""Which load balancers stand at the same time, where a quota lets only so many be there. Pure.
+"""Batches of load balancers, if a quota limits how many may exist at the same time. Pure.
 
-Checks are judged with their controls, all observed in one window. So Services that one check needs stay together; the
-other suites need theirs later, one suite after the other.
+A check is judged with its controls, which a run observes in the same window. So the Services of a check stay together.
+The other suites need their Services later, one suite after the other.
 """
 
 import re
@@ -17,18 +17,18 @@ from esipp.checks.path import PathCheck, paths_of
 Json = dict[str, Any]
 
 LIMITED = re.compile(r"limited: (?:[^,]*,)*?(?:count/)?services\.loadbalancers=(\d+)")
-"""What a ResourceQuota says of the number that it lets be there."""
+"""The limit in the refusal of a ResourceQuota."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """The load balancers that stand at the same time, by the names of their Services.
+    """Batches of load balancers, by the names of their Services.
 
     Args:
-        most: so many at the same time; None for any number: then all stand from the beginning.
-        windows: those of the judged window, which then is several, one after the other.
-        suites: those of each other suite.
-        too_many: why the checks that need a Service cannot be asked, by its name.
+        most: maximum number at the same time; None for no limit: then all exist from the beginning.
+        windows: the load balancers of each judged window.
+        suites: the load balancers of each other suite.
+        too_many: why the checks that need a Service cannot run, by its name.
     """
 
     most: int | None = None
@@ -38,16 +38,16 @@ class Batches:
 
     @property
     def limited(self) -> bool:
-        """Whether not all of them stand from the beginning."""
+        """Whether the number is limited, so that not all exist from the beginning."""
         return self.most is not None
 
     @property
     def at_once(self) -> int:
-        """How many stand at the same time, at most, where it is limited."""
+        """The maximum number at the same time, if it is limited."""
         return max((len(each) for each in (*self.windows, *self.suites.values())), default=0)
 
     def window_of(self, path_check: PathCheck) -> int:
-        """In which window a check is observed; the first one has those that need no load balancer."""
+        """The number of the window that observes a check; the first one for checks without load balancers."""
         needed = balanced(path_check.paths)
         return next((number for number, names in enumerate(self.windows) if needed and needed <= names), 0)
 
@@ -56,7 +56,7 @@ ALL_AT_ONCE = Batches()
 
 
 def balanced(paths: Iterable[Path]) -> frozenset[str]:
-    """The Services among those of paths that the cluster's own load balancer serves."""
+    """The Services of paths that the cluster's own load balancer serves."""
     services = {path.object_name: path.service for path in paths if path.service}
     own = (name for name, each in services.items()
            if each.type is ServiceType.LOAD_BALANCER and each.balancer is Balancer.DEFAULT)  # fmt: skip
@@ -69,12 +69,12 @@ def is_balanced(service: Json) -> bool:
 
 
 def batches(checks: Sequence[Check], props: Mapping[str, Iterable[Json]], most: int | None) -> Batches:
-    """Decide.
+    """Plan the batches.
 
     Args:
-        checks: those that are asked.
-        props: the Services of each other suite's own.
-        most: so many load balancers at the same time; None for any number.
+        checks: the checks that run.
+        props: the own Services of each other suite.
+        most: maximum number of load balancers at the same time; None for no limit.
     """
     suites = {
         suite: frozenset(each["metadata"]["name"] for each in services if is_balanced(each))
@@ -100,13 +100,13 @@ def batches(checks: Sequence[Check], props: Mapping[str, Iterable[Json]], most: 
 
 def _says(needed: int, most: int) -> str:
     return (
-        f"it needs {counted(needed, 'load balancer')} at the same time, and only {most} may be there "
+        f"it needs {counted(needed, 'load balancer')} at the same time, but the limit is {most} "
         f"(--parallel-load-balancers, or a ResourceQuota)"
     )
 
 
 def _together(needs: Iterable[frozenset[str]]) -> list[frozenset[str]]:
-    """The Services that have to stand at the same time: those of one check, and what shares one with them."""
+    """The groups of Services that must exist at the same time: those of a check, merged if they overlap."""
     found: list[frozenset[str]] = []
     for need in sorted(set(needs), key=sorted):
         if need:
@@ -116,7 +116,7 @@ def _together(needs: Iterable[frozenset[str]]) -> list[frozenset[str]]:
 
 
 def _packed(groups: Iterable[frozenset[str]], most: int) -> tuple[frozenset[str], ...]:
-    """So few windows as the largest groups first make, each of at most so many."""
+    """Pack groups into windows of at most ``most`` Services, the largest groups first."""
     windows: list[frozenset[str]] = []
     for group in sorted(groups, key=lambda each: (-len(each), sorted(each))):
         fits = next((number for number, each in enumerate(windows) if len(each | group) <= most), None)
@@ -128,6 +128,6 @@ def _packed(groups: Iterable[frozenset[str]], most: int) -> tuple[frozenset[str]
 
 
 def quota_of(refusal: str) -> int | None:
-    """How many Services of type LoadBalancer a ResourceQuota lets be there, by its refusal; None for another one."""
+    """The limit on Services of type LoadBalancer in a ResourceQuota's refusal; None for another refusal."""
     found = LIMITED.search(refusal)
     return int(found[1]) if found else None

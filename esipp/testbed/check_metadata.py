@@ -1,4 +1,4 @@
-"""The labels and annotations that checks set on Services of their own: they are what those checks are about."""
+"""Labels and annotations that checks set on their own Services, because they test them."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -27,7 +27,7 @@ def given_by_checks(part: str) -> Mapping[str, str]:
 
 
 def _keys(body: Any, part: str) -> Iterator[str]:
-    """The keys of every such part of a request's body, and of paths that name one."""
+    """The keys of every such part of a request's body, and in paths that name one."""
     if isinstance(body, dict):
         for name, each in body.items():
             if name == part and isinstance(each, dict):

@@ -1,4 +1,4 @@
-"""Finding out, once reference listeners stand, by which addresses the nodes see clients outside (``whereabouts``)."""
+"""Client address discovery: the addresses that nodes see for outside clients, by means of the control listeners."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,13 +14,13 @@ Learn = Callable[[Testbed], Mapping[str, Sequence[str]]]
 
 
 def learner(run: Run, outside: Outside, own: Mapping[str, Sequence[str]], into: dict[str, Feature]) -> Learn | None:
-    """What the testbed asks when its reference listeners stand; None where all clients outside are containers.
+    """The discovery function for the testbed; None if all outside clients are containers.
 
     Args:
-        run: is told what was found.
-        outside: the clients outside.
+        run: the run, which records the results.
+        outside: the outside clients.
         own: their own addresses by name.
-        into: the features that checks are asked by; those of clients that are not believed are put there.
+        into: features, updated for clients whose address cannot be verified.
     """
     if not outside.hosts(own):
         return None
@@ -35,7 +35,7 @@ def learner(run: Run, outside: Outside, own: Mapping[str, Sequence[str]], into: 
 
 
 def tell(run: Run, found: Sequence[Whereabouts], into: dict[str, Feature]) -> None:
-    """Write down where clients outside stand, and what is missing for that."""
+    """Record the addresses of outside clients, and the features that are missing."""
     for each in found:
         name = f"vantage.{each.client}.{each.family.value.lower()}"
         run.fact(name, f"{each.finding.value}: {each.seen}" if each.seen else each.finding.value, each.said)
@@ -49,7 +49,7 @@ def tell(run: Run, found: Sequence[Whereabouts], into: dict[str, Feature]) -> No
 def reference_listeners(
     nodes: Mapping[str, Node], roles: Mapping[Role, str], ports: Mapping[str, Mapping[Protocol, int]]
 ) -> dict[Family, Listeners]:
-    """Where the reference listeners are dialled over TCP, by family and node; those of nodes with a role come first."""
+    """Addresses and TCP ports of the control listeners, by family and node; nodes with a role come first."""
     playing = [name for name in dict.fromkeys(roles.values()) if name in ports]
     found: dict[Family, dict[str, tuple[str, int]]] = {
         family: {} for family in Family if any(family in node.internal for node in nodes.values())

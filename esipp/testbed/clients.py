@@ -1,4 +1,4 @@
-"""Who dials: a prober at every place the selected checks dial from, and the topology their addresses make."""
+"""The clients: a prober at every place that the selected checks dial from, and the topology of their addresses."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +18,9 @@ from esipp.testbed.testbed import Testbed
 
 @dataclass
 class Clients:
-    """The running probers by client name, and one on every agent's node for the list of its addresses.
+    """The running probers by client name, and one in every agent for the list of its node's addresses.
 
-    ``proxies`` are the addresses from which load balancers connect, which are not their VIPs.
+    ``proxies`` are the addresses from which load balancers connect, if these are not their VIPs.
     """
 
     testbed: Testbed
@@ -32,10 +32,10 @@ class Clients:
     _seen_by: dict[str, frozenset[IPAddress]] = field(default_factory=dict)
 
     def start(self, clients: Iterable[Client]) -> Topology:
-        """Start all probers side by side and return who owns which address.
+        """Start all probers in parallel and return the topology, with the owner of each address.
 
         Raises:
-            HarnessError: one does not start.
+            HarnessError: a prober does not start.
         """
         wanted = sorted(set(clients), key=lambda client: client.name)
         with ThreadPoolExecutor(max_workers=12) as pool:
@@ -51,29 +51,29 @@ class Clients:
         return self._topology(wanted)
 
     def close(self) -> None:
-        """End every prober that was started."""
+        """End every started prober."""
         with ThreadPoolExecutor(max_workers=12) as pool:
             list(pool.map(Prober.close, self._started))
 
     def addresses(self, client: str) -> frozenset[IPAddress]:
-        """The addresses by which the cluster sees a client outside, once ``start`` found them."""
+        """The addresses that the cluster sees for a client; available after ``start``."""
         return self._seen_by[client]
 
     def another(self, client: str, name: str) -> Prober:
-        """One more prober where a client outside stands; whoever asks for it closes it.
+        """Start another prober at an outside client's place; the caller closes it.
 
         Raises:
-            HarnessError: it cannot be started, now or at ``hello``.
+            HarnessError: it cannot start, now or at ``hello``.
         """
         assert self.outside is not None
         return self.outside.prober(client, f"{client} ({name})")
 
     def on_agent(self, node: str, command: Sequence[str] = ()) -> list[str]:
-        """How a command is run in the agent of a node."""
+        """The command line that runs a command in the agent of a node."""
         return self.exec_command(self.testbed.agents[node], command)
 
     def exec_command(self, pod: str, command: Sequence[str]) -> list[str]:
-        """How a command is run in one of our pods."""
+        """The command line that runs a command in one of esipp's pods."""
         cluster = self.testbed.cluster
         arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
         return ["kubectl", *arguments, "exec", "-i", "-n", self.testbed.namespace, pod, "--", *command]
@@ -91,7 +91,7 @@ class Clients:
         return self._keep(Prober(f"the agent on {node}", self.on_agent(node, transports.IN_IMAGE)))
 
     def _keep(self, prober: Prober) -> Prober:
-        """Whatever fails later, close() knows it."""
+        """Register a prober for ``close``."""
         self._started.append(prober)
         return prober
 
@@ -117,7 +117,7 @@ class Clients:
             if client.vantage is Vantage.NODE:
                 addresses = nodes[self._node_of(client)].addresses
             if not addresses:
-                raise HarnessError(f"The client {client.name} has no address at all.", "is its network up?")
+                raise HarnessError(f"The client {client.name} has no address.", "check that its network is up.")
             node = self._node_of(client) if client.role else None
             stands[client.name] = Stand(client, addresses, node)
         tell_apart(stands.values())
@@ -142,10 +142,10 @@ def _own(proxies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[IPAddress]
 
 
 def second_addresses(node: Node) -> dict[Family, str]:
-    """Of each family the address of a node that is nearest to its InternalIP, without being it.
+    """The address of a node that is closest to its InternalIP, for each family.
 
-    Nearest by the longest common prefix: what stands in the same network is what a client outside can reach. An
-    address that shares less than a quarter of its bits is of another network (a pod bridge's, a tunnel's).
+    Closest means the longest common prefix, because an outside client can reach addresses in the same network. An
+    address that shares less than a quarter of its bits belongs to another network (of a pod bridge or a tunnel).
     """
     found = {}
     for family, internal in node.internal.items():
@@ -162,10 +162,10 @@ def second_addresses(node: Node) -> dict[Family, str]:
 
 
 def tell_apart(stands: Iterable[Stand]) -> None:
-    """Make sure that no two clients outside share an address: else nobody could say that they were not mixed up.
+    """Check that no two outside clients share an address, so that they can be told apart.
 
     Raises:
-        HarnessError: two do.
+        HarnessError: two clients share an address.
     """
     outside = [stand for stand in stands if stand.client.vantage is Vantage.OUTSIDE]
     for one, other in combinations(outside, 2):
@@ -173,5 +173,5 @@ def tell_apart(stands: Iterable[Stand]) -> None:
         if shared:
             raise HarnessError(
                 f"The clients {one.client.name} and {other.client.name} share the address {shared[0]}.",
-                "they need different ones; --without vantage.outside.two-addresses leaves the second one out.",
+                "they need different addresses; --without vantage.outside.two-addresses leaves out the second client.",
             )

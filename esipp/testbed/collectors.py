@@ -1,4 +1,4 @@
-"""What is worth having when a check fails: what the API server, the nodes and the clients know of a run."""
+"""Collectors of artefacts for failed checks, from the API server, the nodes and the clients."""
 
 import json
 import re
@@ -17,20 +17,20 @@ LOG_LINES = 500
 NETWORK_ADDON = re.compile(r"cni|kindnet|calico|cilium|flannel|weave|antrea|ovn|router|network|canal|aws-node")
 
 KUBE_PROXY = {"mode": "proxyMode", "config": "configz"}
-"""What it tells of itself on its node, at 10249."""
+"""kube-proxy's endpoints on port 10249 of its node."""
 
 OnNode = Callable[[str, list[str]], list[str] | None]
-"""From a node's name and a command to the command that runs it there, as seen from here; None if there is no way."""
+"""Returns the local command that runs a command on a node; None if that is not possible."""
 
 
 def cluster_collectors(cluster: Cluster, namespace: str, *, since: float, service_proxy: str = "") -> list[Collector]:
-    """What the API server knows of a run.
+    """Collectors for the API server: objects and logs.
 
     Args:
-        cluster: whose.
-        namespace: the run's own.
-        since: seconds since the run began; older lines of logs are not wanted.
-        service_proxy: which there is, as far as it is known.
+        cluster: the cluster.
+        namespace: namespace of the run.
+        since: seconds since the run began; older log lines are not collected.
+        service_proxy: the service proxy, if known.
     """
     ours, system = f"/api/v1/namespaces/{namespace}", "/api/v1/namespaces/kube-system"
     paths = {
@@ -58,16 +58,16 @@ def cluster_collectors(cluster: Cluster, namespace: str, *, since: float, servic
 def node_collectors(
     nodes: Sequence[str], on_node: OnNode, *, ports: Collection[int], proxy_mode: str = ""
 ) -> list[Collector]:
-    """What a node's kernel and daemons know: addresses, routes, rules, tracked connections, kube-proxy, kubelet.
+    """Collectors for nodes: addresses, routes, rules, tracked connections, kube-proxy, kubelet.
 
     Args:
-        nodes: their names, the most important first; those beyond the first ten are left out, which is noted.
-        on_node: how a command is run on one.
-        ports: the run's own; other connections are not looked at.
-        proxy_mode: kube-proxy's, as far as it is known.
+        nodes: names of nodes, the most important first; after the first ten, a note lists the others.
+        on_node: returns the command that runs a command on a node.
+        ports: ports of the run; other connections are not collected.
+        proxy_mode: kube-proxy's mode, if known.
     """
     ours = "|".join(str(port) for port in sorted(set(ports)))
-    # grep's "nothing found" is no failure; conntrack's own words are let through
+    # no match in grep is no failure; conntrack's own messages pass the filter
     shown = f"grep -E 'port=({ours}) |fail|denied|not' || true"
     tracked = f"command -v conntrack >/dev/null || exit 127; conntrack -L -f {{}} 2>&1 | {shown}"
     ask = "url=http://localhost:10249/{}; curl -sS -m 5 $url || wget -q -T 5 -O - $url"
@@ -95,18 +95,20 @@ def node_collectors(
     for node in nodes[:MOST_NODES]:
         boundary, where = secrets.token_hex(16), f"nodes/{node}"
         named = {f"{where}/{name}.txt": command for name, command in commands.items()}
-        there = on_node(node, ["sh", "-c", script(named, boundary, SECONDS)])  # each ends there, whatever happens here
+        there = on_node(
+            node, ["sh", "-c", script(named, boundary, SECONDS)]
+        )  # its timeouts work on the node, even if this process ends
         parts = tuple(Collector(name, None, tail=name.endswith("/kubelet.txt")) for name in named)
-        why = f"there is no way to run a command on node {node}"
+        why = f"esipp cannot run commands on node {node}"
         found.append(Collector(where, there, missing=why, parts=parts if there else (), boundary=boundary))
     if len(nodes) > MOST_NODES:
         left = ", ".join(nodes[MOST_NODES:])
-        found.append(Collector("nodes", None, missing=f"only {MOST_NODES} nodes are looked at, left out: {left[:500]}"))
+        found.append(Collector("nodes", None, missing=f"limited to {MOST_NODES} nodes; left out: {left[:500]}"))
     return found
 
 
 def container_collectors(containers: Iterable[str]) -> list[Collector]:
-    """What the clients outside, which are containers of the docker engine, logged."""
+    """Collectors for the logs of outside clients in containers."""
     return [
         Collector(f"clients/{name}.txt", ["docker", "logs", "--tail", str(LOG_LINES), name], tail=True)
         for name in containers
@@ -117,7 +119,7 @@ def _object(cluster: Cluster, path: str) -> Callable[[], str]:
     def read() -> str:
         answer = cluster.request("GET", path)
         for item in [answer, *(answer.get("items") or [])]:
-            item.get("metadata", {}).pop("managedFields", None)  # half of the bytes, and nobody reads them
+            item.get("metadata", {}).pop("managedFields", None)  # half of the bytes, and useless here
         return json.dumps(KNOWN.value(answer), indent=1) + "\n"
 
     return read
@@ -137,7 +139,7 @@ def _logs(cluster: Cluster, where: str, wanted: Callable[[Json], bool], since: f
                 texts.append(f"==== {name} {container['name']} on {pod['spec'].get('nodeName')}\n")
                 try:
                     texts.append(cluster.text(f"{where}/pods/{name}/log", {**query, "container": container["name"]}))
-                except Exception as broken:  # one pod that is gone does not take the others' logs along
+                except Exception as broken:  # a pod that is gone must not cost the logs of the others
                     texts.append(f"{broken}\n")
         return "".join(texts)
 

@@ -1,4 +1,4 @@
-"""The images that a run needs, and what they are called at a registry of the user's: ``esipp images``."""
+"""``esipp images``: the images that a run needs, and their names in the user's registry."""
 
 import argparse
 import json
@@ -17,11 +17,11 @@ from esipp.checks.catalog import HOUSE
 ECHO, BALANCER = "images/echoserver", "images/loadbalancer"
 DOCKER_HUB, OFFICIAL = "docker.io", "library"
 
-HINT = "HOST[:PORT][/PATH], such as registry.example.com/mirror; without https:// and without a tag."
+HINT = "use HOST[:PORT][/PATH], such as registry.example.com/mirror, without https:// and without a tag."
 
-ABOUT = """how they come to nodes that reach no other registry (the reference is the first word, REGISTRY yours):
-  build    docker build --tag REFERENCE FOLDER            (--build-arg BASE=… where the base image is a mirror's)
-  carry    docker save REFERENCE --output image.tar       docker load --input image.tar
+ABOUT = """how to get an image onto nodes that reach no other registry (REFERENCE: the image's name; REGISTRY: yours):
+  build    docker build --tag REFERENCE FOLDER            (--build-arg BASE=… for a mirror of the base image)
+  copy     docker save REFERENCE --output image.tar       docker load --input image.tar
   push     docker tag REFERENCE AT-REGISTRY && docker push AT-REGISTRY
            skopeo copy docker-archive:image.tar docker://AT-REGISTRY
   kind     kind load docker-image --name CLUSTER REFERENCE
@@ -30,15 +30,15 @@ ABOUT = """how they come to nodes that reach no other registry (the reference is
 """
 
 OF_IMAGES = """exit codes:
-  0  told
+  0  success
   2  interrupted
-  4  wrong usage, or what images are built from is not there
+  4  wrong usage, or the sources of the images are missing
 """
 
 
 @dataclass(frozen=True)
 class Image:
-    """``source`` is the folder it is built from; ``needed`` says when, ``base`` what its Dockerfile begins with."""
+    """An image: ``source`` is its source folder, ``needed`` when it is needed, ``base`` its base image."""
 
     reference: str
     purpose: str
@@ -48,28 +48,28 @@ class Image:
 
 
 def images(registry: str = "") -> list[Image]:
-    """What a run of this version needs, as a registry has it where one is named.
+    """The images for a run of this version, with the names in a registry if one is given.
 
     Raises:
-        PreflightError: this is no checkout, which alone has what images are built from.
+        PreflightError: this is not a checkout, which contains the sources of the images.
     """
     echo, balancer = HOUSE / ECHO, HOUSE / BALANCER
     for folder in (echo, balancer):
         if not (folder / "Dockerfile").is_file():
             raise PreflightError(
-                f"{folder} is not there: images are named by what they are built from.", "run it in a checkout."
+                f"{folder} does not exist: an image's name is a hash of its sources.", "run the command in a checkout."
             )
     found = [
         Image(
             f"localhost/esipp/echoserver:{key_of(echo, None)}",
-            "every pod of a run: echo server, clients, packet captures; and clients in containers outside the cluster",
+            "all pods of a run: echo server, clients, packet captures; and outside clients in containers",
             ECHO,
             "always",
             _base(echo),
         ),
         Image(
             f"localhost/esipp/loadbalancer:{key_of(balancer / 'balancer', balancer / 'Dockerfile', None)}",
-            "the reference load balancer, a container beside kind's nodes: never in the cluster",
+            "the reference load balancer, a container next to kind's nodes, never in the cluster",
             BALANCER,
             "with ./ci/conformance only",
             _base(balancer),
@@ -88,12 +88,12 @@ def _base(folder: Path) -> str:
 
 
 def this_version() -> str:
-    """The echo image that belongs to this checkout, by name."""
+    """The reference of this checkout's echo image."""
     return images()[0].reference
 
 
 def at_registry(reference: str, registry: str) -> str:
-    """What an image is called at a registry: its own host is left out, path, tag and digest stay."""
+    """The reference of an image in a registry: the host is replaced; path, tag and digest stay."""
     if reference.startswith(f"{registry}/"):
         return reference
     host, slash, path = reference.partition("/")
@@ -105,7 +105,7 @@ def at_registry(reference: str, registry: str) -> str:
 
 
 def registry_of(reference: str) -> str:
-    """The host that an image is pulled from, with its port; Docker Hub's where it names none."""
+    """The registry host of an image, with its port; Docker Hub's by default."""
     host, slash, _ = reference.partition("/")
     return host if slash and _is_host(host) else DOCKER_HUB
 
@@ -116,34 +116,37 @@ def _is_host(word: str) -> bool:
 
 
 def check_registry(text: str) -> str:
-    """A registry's host, and a path there.
+    """Validate a registry's host and path.
 
     Raises:
-        PreflightError: it is none.
+        PreflightError: it is invalid.
     """
     host, slash, path = text.removesuffix("/").partition("/")
     name, colon, port = host.rpartition(":") if ":" in host else (host, "", "")
     good = is_subdomain(name) and (not colon or (port.isdigit() and 0 < int(port) < 65536))
     part = r"[a-z0-9]+([._-]+[a-z0-9]+)*"
     if not good or not _is_host(host) or (slash and not re.fullmatch(rf"{part}(/{part})*", path)):
-        raise PreflightError(f"--image-registry: '{text}' is no registry.", HINT)
+        raise PreflightError(f"--image-registry: '{text}' is not a valid registry.", HINT)
     return text.removesuffix("/")
 
 
 # ----------------------------------------------------------------------------------------------------- the command
 def add_images(commands: Any) -> None:
-    """Add ``esipp images`` to the commands."""
+    """Add ``esipp images`` to the parser."""
     listed = commands.add_parser(
         "images",
-        help="the images that a run needs, and how they are had without a registry; needs no cluster",
+        help="list the images that a run needs, and how to use them without a registry; needs no cluster",
         epilog=ABOUT + OF_IMAGES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     listed.add_argument(
-        "--format", choices=["text", "json", "markdown"], default="text", help="json: one object a line"
+        "--format",
+        choices=["text", "json", "markdown"],
+        default="text",
+        help="output format (json: one object per line; default: text)",
     )
     listed.add_argument(
-        "--registry", default="", metavar="HOST[/PATH]", help="as --image-registry takes them from there"
+        "--registry", default="", metavar="HOST[/PATH]", help="print the names that --image-registry HOST[/PATH] uses"
     )
     listed.set_defaults(command=_tell)
 
@@ -157,19 +160,19 @@ def _tell(options: argparse.Namespace) -> int:
 
 
 def as_json(found: Iterable[Image], _registry: str = "") -> Iterator[str]:
-    """An object a line."""
+    """One JSON object per line."""
     yield from (json.dumps(asdict(image)) for image in found)
 
 
 def as_markdown(found: Iterable[Image], _registry: str = "") -> Iterator[str]:
-    """A table."""
+    """A Markdown table."""
     yield from ("| image | for | needed | built from | on |", "|---|---|---|---|---|")
     for image in found:
         yield f"| `{image.reference}` | {image.purpose} | {image.needed} | `{image.source}` | `{image.base}` |"
 
 
 def as_text(found: Iterable[Image], registry: str = "") -> Iterator[str]:
-    """Each with what it is for; and the commands that bring the first one, which every run needs, to the nodes."""
+    """The images with their purpose, and the commands that get the echo image onto the nodes."""
     found = list(found)
     for image in found:
         yield image.reference
@@ -183,5 +186,5 @@ def as_text(found: Iterable[Image], registry: str = "") -> Iterator[str]:
         yield f"docker tag {here} {there} && docker push {there}"
         yield f"esipp run --context NAME --image-registry {registry}"
     else:
-        yield f"kind load docker-image {here}        # or a registry's: --registry HOST; 'esipp images --help' has more"
+        yield f"kind load docker-image {here}        # or use a registry (--registry HOST); see 'esipp images --help'"
         yield f"esipp run --context NAME --image {here}"

@@ -1,7 +1,7 @@
-"""What became of our own pods and of the nodes since they were arranged, and which paths that costs.
+"""Integrity of esipp's pods and of the nodes since set-up, and the paths that a change affects.
 
-A pod that was evicted, or a node that an autoscaler removed, says nothing about the product. It costs the paths that
-need it, and no others.
+An evicted pod, or a node that an autoscaler removed, is not a defect of the product. Only the paths that need the pod
+or node cannot be judged.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,17 +15,17 @@ from esipp.cluster.pods import HARMED, changed, harm
 Json = dict[str, Any]
 
 NodeState = tuple[str, str, str]
-"""Whether a node is Ready, since when, and the message of that condition."""
+"""The condition Ready of a node: status, time of the last transition, message."""
 
 
 @dataclass(frozen=True)
 class Cast:
-    """Which pod and node stand behind the names in a path.
+    """The pods and nodes of the names in a path.
 
     Args:
         roles: the node of each role.
         agents: the agent of each node.
-        nodes: the node of each pod of ours.
+        nodes: the node of each pod of esipp.
     """
 
     roles: Mapping[Role, str] = field(default_factory=dict)
@@ -39,11 +39,11 @@ class Cast:
         return self.agents.get(self.node_of(client), "") if client.vantage is Vantage.NODE else ""
 
     def node_of(self, client: Client) -> str:
-        """The node that a client in the cluster stands on; empty for one outside."""
+        """The node of a client in the cluster; empty for one outside."""
         return self.roles.get(client.role, "") if client.role else self.nodes.get(client.name, "")
 
     def pods(self, path: Path) -> list[str]:
-        """The pods that a path needs: its client's, its listener's, its backends."""
+        """The pods that a path needs: those of its client and its listener, and its backends."""
         if path.entry.kind is EntryKind.NODE_LISTENER:
             behind = {self.agents.get(self._dialled(path), "")}
         else:
@@ -51,7 +51,7 @@ class Cast:
         return [name for name in (self.pod_of(path.client), *sorted(behind)) if name]
 
     def on(self, path: Path) -> list[str]:
-        """The nodes that a path needs: those of its pods, and the one whose address is dialled."""
+        """The nodes that a path needs: those of its pods, and the dialled node."""
         found = [
             self.node_of(path.client),
             self._dialled(path),
@@ -65,7 +65,7 @@ class Cast:
 
 @dataclass(frozen=True)
 class Harm:
-    """What became of pods, nodes and clients outside: a sentence each, by name. Nothing where all is as it was."""
+    """What happened to pods, nodes and outside clients, one sentence each, by name; empty if nothing changed."""
 
     pods: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, str] = field(default_factory=dict)
@@ -76,13 +76,13 @@ class Harm:
 
     @property
     def sentences(self) -> list[str]:
-        """All of it."""
+        """All sentences."""
         return [*self.pods.values(), *self.nodes.values(), *self.clients.values()]
 
     def of(self, path: Path, cast: Cast) -> str:
-        """Why a path cannot be judged; empty where it needs nothing that was harmed.
+        """Why a path cannot be judged; empty if nothing that it needs was harmed.
 
-        A load balancer may send by way of any node, also by one that is lost.
+        A load balancer may forward to any node, also to one that is lost.
         """
         if path.client.name in self.clients:
             return self.clients[path.client.name]
@@ -99,13 +99,13 @@ class Harm:
         return {path.key: why for path in paths if (why := self.of(path, cast))}
 
     def with_lost(self, lost: Mapping[Client, str], cast: Cast) -> "Harm":
-        """The same, and clients whose probers are gone.
+        """Add clients whose probers are gone.
 
-        Where the pod of such a client looks whole, nobody knows what happened on its node: the node counts as lost.
+        If the pod of such a client is unchanged, its node counts as lost, because it is unknown what happened there.
 
         Args:
             lost: why the prober of a client is gone.
-            cast: where they stand.
+            cast: the pods and nodes of the clients.
         """
         nodes, clients = dict(self.nodes), dict(self.clients)
         for client, why in lost.items():
@@ -116,7 +116,7 @@ class Harm:
         return Harm(self.pods, nodes, clients)
 
     def among(self, pods: Iterable[str], nodes: Iterable[str]) -> "Harm":
-        """What became of these pods and nodes only."""
+        """The harm to these pods and nodes only."""
         pods, nodes = set(pods), set(nodes)
         return Harm(
             {name: why for name, why in self.pods.items() if name in pods},
@@ -125,7 +125,7 @@ class Harm:
         )
 
     def without(self, known: "Harm") -> "Harm":
-        """What is not known already."""
+        """The harm that is not known already."""
         return Harm(
             {name: why for name, why in self.pods.items() if name not in known.pods},
             {name: why for name, why in self.nodes.items() if name not in known.nodes},
@@ -133,14 +133,14 @@ class Harm:
         )
 
     def raise_first(self) -> None:
-        """Tell the first of it as what ends whoever asks.
+        """Raise the first sentence, if there is one.
 
         Raises:
-            HarnessError: there is any.
+            HarnessError: something was harmed.
         """
         for sentence in self.sentences:
             said = sentence[:1].upper() + sentence[1:]
-            raise HarnessError(f"{said}: what was seen meanwhile cannot be judged.", HARMED)
+            raise HarnessError(f"{said}: esipp cannot judge what it observed meanwhile.", HARMED)
 
 
 def node_states(raw: Iterable[Json]) -> dict[str, NodeState]:
@@ -163,14 +163,14 @@ def compare(
     states: Mapping[str, NodeState],
     before: Mapping[str, NodeState],
 ) -> Harm:
-    """Hold our pods and the nodes, as they are now, against what they were.
+    """Compare esipp's pods and the nodes with their earlier state.
 
     Args:
-        pods: all of ours, also those that come and go with a suite.
-        known: those that must be the same, with their identity then.
-        nodes: where those stand, by their names.
+        pods: all pods of the run, also those that a suite creates and deletes.
+        known: the pods that must be the same, with their earlier identity.
+        nodes: the nodes of these pods, by pod.
         states: the nodes now.
-        before: the nodes then; one that was not Ready then is not looked at.
+        before: the nodes earlier; a node that was not Ready then is ignored.
     """
     lost = dict(_lost_nodes(states, before))
     now = {item["metadata"]["name"]: item for item in pods}
@@ -194,14 +194,14 @@ def _lost_nodes(states: Mapping[str, NodeState], before: Mapping[str, NodeState]
             continue
         is_ready, now_since, message = states[name]
         if is_ready != "True":
-            yield name, f"node {name} is not Ready any more" + (f" ({message})" if message else "")
+            yield name, f"node {name} is no longer Ready" + (f" ({message})" if message else "")
         elif since and now_since != since:
-            yield name, f"node {name} was not Ready for a while (Ready since {now_since})"
+            yield name, f"node {name} was temporarily not Ready (Ready since {now_since})"
 
 
 def _say(name: str, node: str, state: str, lost: Mapping[str, str], states: Mapping[str, NodeState]) -> str:
     where = f" on node {node}" if node else ""
     if node in lost:
-        return f"our own pod {name}{where} {state}, and {lost[node]}"
+        return f"our pod {name}{where} {state}, and {lost[node]}"
     since = states[node][1] if node in states else ""
-    return f"our own pod {name}{where} {state}" + (f"; its node is Ready since {since}" if since else "")
+    return f"our pod {name}{where} {state}" + (f"; its node has been Ready since {since}" if since else "")

@@ -1,7 +1,7 @@
-"""What earlier runs left: which namespaces and containers are surely a run's, and which runs may be at work.
+"""Leftovers of earlier runs: namespaces and containers that certainly belong to a run, and runs that may be active.
 
-Something is a run's if three things agree: the prefix of its name, the label of the run (which the name repeats), and
-the owner that the run wrote on it. What has only some of them belongs to somebody else, and is spared.
+An object belongs to a run if three marks agree: the prefix of its name, the label of the run (the name contains its
+value), and the owner. An object with only some of the marks belongs to someone else and is kept.
 """
 
 import socket
@@ -25,15 +25,15 @@ FORBIDDEN, NOT_FOUND = 403, 404
 
 @dataclass(frozen=True)
 class Thing:
-    """A namespace or a container that bears marks of ours.
+    """A namespace or container with marks of esipp.
 
     Args:
-        name: its own.
-        run: the run's id, as the label has it.
+        name: its name.
+        run: id of the run, from the label.
         owner: ``host/pid`` of the run.
-        foreign: why it is not surely a run's; empty if it is.
-        alive: why its run may be at work; empty if that is over.
-        created: when it was made, in seconds since 1970, as far as that is known.
+        foreign: why it may not belong to a run; empty if it certainly does.
+        alive: why its run may be active; empty if it is not.
+        created: creation time in seconds since 1970, if known.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Thing:
 
 
 def lacks(name: str, run: str, owner: str, *, several: bool = False) -> str:
-    """Which of the three marks a thing lacks, in words; empty if it has all.
+    """A description of the first missing mark; empty if there are all three.
 
     Args:
-        name: the thing's.
-        run: the value of the run's label.
-        owner: the value of the owner's mark.
-        several: whether a run has more than one such thing, so that something follows the run's id in the name.
+        name: name of the object.
+        run: value of the run's label.
+        owner: value of the owner's mark.
+        several: whether a run has several such objects, so that the name has a suffix after the run's id.
     """
     wanted = f"{PREFIX}{run}"
     if not name.startswith(PREFIX):
@@ -61,11 +61,11 @@ def lacks(name: str, run: str, owner: str, *, several: bool = False) -> str:
     if not (name.startswith(f"{wanted}-") if several else name == wanted):
         return f"its label {RUN_LABEL} names another run: {run}"
     host, _, pid = owner.rpartition("/")
-    return "" if host and pid.isdigit() else f"its {OWNER} names no process"
+    return "" if host and pid.isdigit() else f"its {OWNER} does not name a process"
 
 
 def namespaces(cluster: Cluster) -> list[Thing]:
-    """The namespaces with our label, each with what is known of its run.
+    """The namespaces with esipp's label, and what is known about their runs.
 
     Raises:
         ApiError, UnreachableError: they cannot be listed.
@@ -86,37 +86,37 @@ def _of_namespace(cluster: Cluster, item: Json, now: float) -> Thing:
 
 
 def _why_alive(cluster: Cluster, name: str, owner: str, created: float | None, now: float) -> str:
-    """Why the run of a namespace may be at work, in words."""
+    """Why the run of a namespace may be active."""
     host, _, pid = owner.rpartition("/")
     here = host == socket.gethostname()
     try:
         lease = cluster.request("GET", f"{leases.path_of(name)}/{leases.NAME}")
     except ApiError as refused:
         if here:
-            return f"process {pid} is at work in it" if is_alive(owner) else ""
+            return f"process {pid} uses it" if is_alive(owner) else ""
         if refused.status != NOT_FOUND:
-            return f"{owner} made it, and whether that is at work cannot be seen: {refused.message.rstrip('.')}"
+            return f"{owner} created it, and may be active: cannot read its Lease: {refused.message.rstrip('.')}"
         age = leases.DURATION if created is None else now - created
-        return f"{owner} made it {max(0.0, age):.0f} s ago, and may not hold its Lease yet" if age < SETTLED else ""
+        return f"{owner} created it {max(0.0, age):.0f} s ago and may not have its Lease yet" if age < SETTLED else ""
     return judge_lease(lease, owner, now)
 
 
 SETTLED = float(leases.DURATION)
-"""Seconds after which a namespace without a Lease is of a run that could not make one."""
+"""Seconds after which a namespace without a Lease belongs to a run that could not create one."""
 
 
 def judge_lease(lease: Json, owner: str, now: float) -> str:
-    """Why the holder of a Lease must be taken for at work, in words; empty if it need not.
+    """Why the holder of a Lease counts as active; empty if it does not.
 
-    A process of this very machine is looked up. Of any other one the Lease is the only word.
+    For a process on this machine, esipp looks it up. For any other one, only the Lease decides.
     """
     host, _, pid = owner.rpartition("/")
     theirs = str(((lease.get("metadata") or {}).get("annotations") or {}).get(leases.MACHINE) or "")
     here = leases.machine()
     if host == socket.gethostname() and theirs in ("", here):
         if is_alive(owner):
-            return f"process {pid} is at work in it"
-        if theirs:  # and known to be this one
+            return f"process {pid} uses it"
+        if theirs:  # certainly this machine
             return ""
     until = leases.fresh_until(lease)
     if until <= now:
@@ -126,20 +126,20 @@ def judge_lease(lease: Json, owner: str, now: float) -> str:
 
 
 def containers(found: Mapping[str, tuple[str, str]], spaces: list[Thing]) -> list[Thing]:
-    """Containers beside the cluster, by what their labels say (run and owner); alive are those of a run that is."""
+    """The containers of runs on this machine, from their labels (run and owner); they are active if their run is."""
     at_work = {space.run: space.alive for space in spaces if space.alive}
-    told = []
+    things = []
     for name, (run, owner) in sorted(found.items()):
         foreign = lacks(name, run, owner, several=True)
         alive = "" if foreign else at_work.get(run, "")
         if not foreign and not alive and is_alive(owner):
-            alive = f"process {owner.rpartition('/')[2]} is at work with it"
-        told.append(Thing(name, run, owner, foreign, alive))
-    return told
+            alive = f"process {owner.rpartition('/')[2]} uses it"
+        things.append(Thing(name, run, owner, foreign, alive))
+    return things
 
 
 def _server_time(cluster: Cluster) -> float:
-    """The API server's clock, by which Leases are dated; this machine's where it does not tell."""
+    """The API server's time, by which Leases are dated; this machine's time if the server does not report it."""
     try:
         return parsedate_to_datetime(cluster.date()).timestamp()
     except (ApiError, UnreachableError, ValueError, TypeError):

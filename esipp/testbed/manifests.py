@@ -1,4 +1,4 @@
-"""What the testbed deploys, as plain dicts."""
+"""Manifests of the testbed's objects, as plain dicts."""
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +12,16 @@ from esipp.checks.model import Backends, Balancer, Path, Port, Protocol, Service
 Json = dict[str, Any]
 
 CPU, MEMORY, MOST_MEMORY = "10m", "32Mi", "256Mi"
-"""What every pod of ours asks for, and how much memory it gets at most; it has no limit of CPU."""
+"""Requests and memory limit of every pod; there is no CPU limit."""
 
 TIMED_CPU = "50m"
-"""What those ask for whose answers are timed: on a node that is busy a pod runs as often as its share lets it."""
+"""CPU request of pods whose response time matters: on a busy node, the request determines a pod's share."""
 
 HTTP, TCP, UDP, SCTP, CONTROL = 8080, 8081, 8082, 8083, 8079
 """The echo server's ports in a pod (images/echoserver/README.md)."""
 
 CONTAINER = "echo"
-"""The only container of every pod of ours."""
+"""The name of the only container of every pod."""
 
 NO_SIDECAR = {
     "sidecar.istio.io/inject": "false",
@@ -30,42 +30,42 @@ NO_SIDECAR = {
     "kuma.io/sidecar-injection": "disabled",
     "consul.hashicorp.com/connect-inject": "false",
 }
-"""How a pod asks service meshes to leave it alone: a proxy in it would answer and dial in its place. Istio and Kuma
-read labels, Linkerd and Consul annotations; older releases of Istio and Kuma read annotations, too."""
+"""Labels and annotations that disable sidecar injection: a proxy in a pod would answer and dial in its place. Istio and
+Kuma read labels, Linkerd and Consul annotations; older releases of Istio and Kuma also read annotations."""
 
-OLD_ANNOTATIONS = tuple(f"service.{testbed}.kubernetes.io/external-traffic" for testbed in ("alpha", "beta"))
-"""Where the policy stood before it was a field (upstream.md §3)."""
+OLD_ANNOTATIONS = tuple(f"service.{stability}.kubernetes.io/external-traffic" for stability in ("alpha", "beta"))
+"""The annotations of the policy before it became a field (upstream.md §3)."""
 
 BACKEND_LABEL, PAIR_LABEL = "esipp.dev/backend", "esipp.dev/pair"
 POD_LABEL = "esipp.dev/pod"
-"""A pod's own name; of an agent ``agent``, as all of them are one DaemonSet's."""
+"""The label with a pod's name; for agents it is ``agent``, because they belong to one DaemonSet."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The ports this run uses on nodes themselves, told apart from other runs' by the run's id.
+    """The ports that a run uses on nodes themselves, derived from its id so that runs do not collide.
 
-    They lie below the usual ranges of nodePorts and of ephemeral ports.
+    They are below the usual ranges of nodePorts and ephemeral ports.
     """
 
     base: int
 
     @classmethod
     def of(cls, run: str) -> "Numbers":
-        """The numbers of a run."""
+        """The port numbers of a run."""
         return cls(20000 + zlib.crc32(run.encode()) % 900 * 10)
 
     def external(self, policy: TrafficPolicy | None) -> int:
-        """The service port behind externalIPs; services share these addresses, so each policy has a port of its own."""
+        """The Service port for externalIPs. Services share these addresses, so each policy has its own port."""
         return self.base + {None: 6, TrafficPolicy.CLUSTER: 7, TrafficPolicy.LOCAL: 8}[policy]
 
     @property
     def agent_sctp(self) -> int:
-        """The port at which agents take SCTP; a raw socket claims none."""
+        """The SCTP port of agents; a raw socket does not occupy it."""
         return self.base + 9
 
     def backend(self, backends: Backends) -> dict[str, int]:
-        """The ports at which a backend listens, by name; on the host network they are this run's own."""
+        """The ports of a backend, by name; on the host network they are specific to the run."""
         if backends is Backends.HOST_NETWORK:
             return {"http": self.base, "tcp": self.base + 1, "udp": self.base + 2, "sctp": self.base + 3}
         return {"http": HTTP, "tcp": TCP, "udp": UDP, "sctp": SCTP}
@@ -80,13 +80,13 @@ class Numbers:
 
 
 PRIVILEGED, RESTRICTED = "privileged", "restricted"
-"""Pod Security levels: host-network agents need the first one, all else of ours is fine with the second."""
+"""Pod Security levels: host-network agents need the first one, all other pods only the second."""
 
 SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 def namespace(name: str, run: str, owner: str, level: str = PRIVILEGED) -> Json:
-    """The run's namespace, of a Pod Security level."""
+    """The run's namespace, with a Pod Security level."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -99,7 +99,7 @@ def namespace(name: str, run: str, owner: str, level: str = PRIVILEGED) -> Json:
 
 
 def echo_pod(name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str] | None = None) -> Json:
-    """A pod of the echo image pinned to a node, ready only when every listener is up."""
+    """A pod of the echo image, pinned to a node, and ready only when every listener is up."""
     arguments = ["--on-sigterm", "stop", *(["--sctp", str(SCTP)] if raw else [])]
     pod = _pod(name, run, node, image, arguments, raw)
     pod["metadata"]["labels"] |= labels or {}
@@ -111,24 +111,24 @@ GATE = "esipp.dev/ready"
 
 
 def timed(pod: Json) -> Json:
-    """The same pod with a larger share of its node's CPU, so that it answers when it is asked."""
+    """The pod with a larger share of its node's CPU, so that it answers in time."""
     pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = TIMED_CPU
     return pod
 
 
 def gated(pod: Json) -> Json:
-    """The same pod with a readiness gate: it serves, and is Ready only while somebody opens the gate (``gate``)."""
+    """The pod with a readiness gate: it serves, but is Ready only while the gate is open (``gate``)."""
     pod["spec"]["readinessGates"] = [{"conditionType": GATE}]
     return pod
 
 
 def gate(is_open: bool) -> Json:
-    """The patch of a pod's status that opens or closes its gate: readiness at once, without waiting for a probe."""
+    """The patch of a pod's status that opens or closes its gate, so that readiness changes without a probe."""
     return {"status": {"conditions": [{"type": GATE, "status": str(is_open)}]}}
 
 
 def host_backend(name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str]) -> Json:
-    """A backend on the host network, at this run's own ports."""
+    """A backend on the host network, on the run's own ports."""
     ports = Numbers.of(run).backend(Backends.HOST_NETWORK)
     arguments = ["--control", "off"]
     for listener in ("http", "tcp", "udp", *(["sctp"] if raw else [])):
@@ -143,9 +143,9 @@ def host_backend(name: str, run: str, node: str, image: str, *, raw: bool, label
 def agent_pod(
     name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str] | None = None
 ) -> Json:
-    """A host-network pod: the node's own vantage, its list of addresses, its reference listener, and its packets.
+    """An agent: a host-network pod that dials from its node, lists its addresses, captures packets and is a listener.
 
-    Its ports are chosen by the kernel, so that it disturbs nobody on the node; its first log line tells them.
+    The kernel chooses its ports, so that they collide with nothing on the node; its first log line contains them.
     """
     arguments = ["--http", "off", "--tcp", "0", "--udp", "0", "--control", "off"]
     arguments += ["--sctp", str(Numbers.of(run).agent_sctp)] if raw else []
@@ -163,8 +163,8 @@ def _listens(pod: Json, ports: Mapping[str, int]) -> None:
     container["ports"] = [
         {"name": name, "containerPort": port, "protocol": protocols.get(name, "TCP")} for name, port in ports.items()
     ]
-    # Asked often, so that the start of a pod costs little; but a backend that answers late, because it is busy with
-    # thousands of connections, must not leave its services in the judged window.
+    # A short period, so that pods become ready quickly; but a backend that is busy with thousands of connections must
+    # not become unready in the judged window.
     container["readinessProbe"] = {
         "httpGet": {"path": "/readyz", "port": ports["http"]},
         "periodSeconds": 1,
@@ -174,7 +174,7 @@ def _listens(pod: Json, ports: Mapping[str, int]) -> None:
 
 
 def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: bool) -> Json:
-    """A pod of the echo image; ``raw`` gives it root and CAP_NET_RAW and nothing else, for SCTP and packets."""
+    """A pod of the echo image; with ``raw`` it has root and only CAP_NET_RAW, for SCTP and packet capture."""
 
     def field(path: str) -> Json:
         return {"valueFrom": {"fieldRef": {"fieldPath": path}}}
@@ -189,7 +189,7 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: 
             "annotations": dict(NO_SIDECAR),
         },
         "spec": {
-            "nodeName": node,  # pinned, past the scheduler: also onto control planes and cordoned nodes
+            "nodeName": node,  # bypasses the scheduler, so it also works for control planes and cordoned nodes
             "tolerations": [{"operator": "Exists"}],
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -212,7 +212,7 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: 
                         {"name": "NODE_NAME", **field("spec.nodeName")},
                         {"name": "POD_IP", **field("status.podIP")},
                         {"name": "POD_IPS", **field("status.podIPs")},
-                        {"name": VARIABLE, "value": TOKEN},  # it answers this process's probers, and nobody else
+                        {"name": VARIABLE, "value": TOKEN},  # the server answers only this process's probers
                     ],
                     "securityContext": {
                         "allowPrivilegeEscalation": False,
@@ -236,11 +236,11 @@ def service(
     """The Service that these paths dial, with the ports they need.
 
     Args:
-        name: the object's name.
-        paths: all paths of one object; they share the service's shape.
-        run: the run's id.
-        external_ips: addresses for a service with externalIPs.
-        ranges: CIDRs for a service with loadBalancerSourceRanges.
+        name: name of the Service.
+        paths: all paths of the Service.
+        run: id of the run.
+        external_ips: addresses for a Service with externalIPs.
+        ranges: CIDRs for a Service with loadBalancerSourceRanges.
     """
     paths = list(paths)
     shape = paths[0].service

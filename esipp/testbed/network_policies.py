@@ -1,9 +1,9 @@
-"""Network policies that others made: some clusters deny all traffic by default in every new namespace, or everywhere.
+"""Network policies of others, which some clusters add to every new namespace or to the whole cluster.
 
-What they forbid would look like the product's silence. NetworkPolicies only ever add up, so one of ours that allows
-everything lifts them; it is made only where there are any, as it might change what the add-on does. Policies for the
-whole cluster (ClusterNetworkPolicy, and those of add-ons) cannot be lifted so. They explain silence only where our
-pods do not reach each other directly either, with no Service in the way.
+Traffic that they deny would look like a defect of the product. NetworkPolicies are additive, so one that allows all
+traffic overrides them. esipp creates it only if there are others, because it might change what the add-on does. It
+cannot override policies for the whole cluster (ClusterNetworkPolicy, and those of add-ons). These explain missing
+answers only if esipp's pods do not reach each other directly either, without a Service.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +16,11 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 
 FACT = "network-policies.beyond-us"
-"""The fact that names policies which may deny something and which we cannot lift; there is none where there are none.
-"""
+"""The fact that names policies that may deny traffic and that esipp cannot override; not set if there are none."""
 
 OURS = "esipp-allow-all"
 UNKNOWN_THERE = (404, 501)
-"""How a server refuses that does not know such objects."""
+"""The statuses of a server that does not know such objects."""
 
 OF_THE_API, CILIUM, CALICO = "policy.networking.k8s.io", "cilium.io/v2", "crd.projectcalico.org/v1"
 EVERYWHERE: Mapping[str, str] = {
@@ -36,9 +35,12 @@ EVERYWHERE: Mapping[str, str] = {
 IN_NAMESPACE: Mapping[str, str] = {
     f"/apis/{CILIUM}/namespaces/{{}}/ciliumnetworkpolicies": "CiliumNetworkPolicy",
 }
-"""Those of add-ons for one namespace, which a NetworkPolicy of ours does not lift."""
+"""Policies of add-ons for one namespace, which a NetworkPolicy does not override."""
 
-HINT = "exempt namespaces with the label app.kubernetes.io/managed-by=esipp from it, or let the account create one."
+HINT = (
+    "exempt namespaces with the label app.kubernetes.io/managed-by=esipp from it, or let the account create "
+    "NetworkPolicies."
+)
 
 
 def _collection(namespace: str) -> str:
@@ -46,7 +48,7 @@ def _collection(namespace: str) -> str:
 
 
 def of_others(cluster: Cluster, namespace: str) -> list[str]:
-    """The names of those that are not ours; none where we may not look, or the server knows none."""
+    """The names of other NetworkPolicies; none if the account may not list them, or the server does not know them."""
     try:
         found = cluster.list(_collection(namespace))
     except ApiError:
@@ -57,7 +59,7 @@ def of_others(cluster: Cluster, namespace: str) -> list[str]:
 
 
 def unseen(cluster: Cluster, namespace: str) -> str:
-    """Why nobody can tell whether there are any; nothing where it can be told, or the server knows none."""
+    """Why NetworkPolicies cannot be listed; empty if they can, or the server does not know them."""
     try:
         cluster.list(_collection(namespace))
     except ApiError as refused:
@@ -68,10 +70,10 @@ def unseen(cluster: Cluster, namespace: str) -> str:
 
 
 def lift(cluster: Cluster, namespace: str, run: str) -> list[str]:
-    """Allow everything where somebody put policies into our namespace; their names.
+    """Allow all traffic if others put policies into the run's namespace, and return their names.
 
     Raises:
-        HarnessError: there are some, and we may not make ours.
+        HarnessError: there are some, and the API server refuses a NetworkPolicy that allows all traffic.
     """
     names = of_others(cluster, namespace)
     if not names:
@@ -92,34 +94,35 @@ def lift(cluster: Cluster, namespace: str, run: str) -> list[str]:
         cluster.create(_collection(namespace), manifest)
     except ApiError as refused:
         raise HarnessError(
-            f"The NetworkPolicy {', '.join(names)} was put into our namespace, and ours that allows everything was "
-            f"refused: {refused.message}.",
+            f"The run's namespace has the NetworkPolicy {', '.join(names)} of someone else, and the API server refused "
+            f"one that allows all traffic: {refused.message}.",
             HINT,
         ) from None
     return names
 
 
 def check(cluster: Cluster, namespace: str, lifted: bool) -> None:
-    """Make sure that no policy came while we looked, where ours is not there to lift it.
+    """Check that no policy was added during the window, if there is none that overrides it.
 
     Raises:
-        HarnessError: one did.
+        HarnessError: a policy was added.
     """
     names = [] if lifted else of_others(cluster, namespace)
     if names:
         raise HarnessError(
-            f"The NetworkPolicy {', '.join(names)} was put into our namespace meanwhile: the window cannot be judged.",
+            f"Someone added the NetworkPolicy {', '.join(names)} to the run's namespace meanwhile: esipp cannot judge "
+            "the window.",
             HINT,
         )
 
 
 # ------------------------------------------------------------------------------------------ those that cannot be lifted
 def beyond_us(cluster: Cluster, namespace: str = "") -> list[str]:
-    """The policies that may deny something and that we cannot lift, as ``AdminNetworkPolicy deny-all``.
+    """The policies that may deny traffic and that esipp cannot override, such as ``AdminNetworkPolicy deny-all``.
 
     Args:
-        cluster: a kind that it does not know, or that the account may not list, has none.
-        namespace: ours, as soon as it is there.
+        cluster: the cluster; kinds that it does not know, or that the account may not list, are skipped.
+        namespace: namespace of the run, once it exists.
     """
     collections = dict(EVERYWHERE)
     if namespace:
@@ -135,7 +138,7 @@ def beyond_us(cluster: Cluster, namespace: str = "") -> list[str]:
 
 
 def _may_deny(collection: str, item: Mapping[str, Any]) -> bool:
-    """Whether a policy may: those of the API say so in a rule, those of add-ons deny whatever they do not allow."""
+    """Whether a policy may deny traffic: API policies by a rule, add-on policies by not allowing it."""
     if OF_THE_API not in collection:
         return True
     spec = item.get("spec") or {}
@@ -143,7 +146,7 @@ def _may_deny(collection: str, item: Mapping[str, Any]) -> bool:
 
 
 def direct(clients: Iterable[Client], families: Iterable[Family], protocols: Iterable[Protocol]) -> list[Path]:
-    """The paths from our pods to the backend's own address, with no Service in the way."""
+    """The paths from esipp's pods to the backend pod's own address, without a Service."""
     pods = sorted({client for client in clients if client.vantage is Vantage.POD and client.name != POD_BACKEND})
     protocols = list(protocols)
     return [Path(client, Entry(EntryKind.POD_IP), protocol, family)
@@ -156,22 +159,22 @@ def _is_direct(path: Path) -> bool:
 
 
 def _is_to_pods(path: Path) -> bool:
-    """Whether it leads to a pod on the pod network: the host network is not what such policies are about."""
+    """Whether a path leads to a pod on the pod network; such policies do not apply to the host network."""
     if path.service is None:
         return path.entry.kind is EntryKind.POD_IP
     return path.service.backends is not Backends.HOST_NETWORK
 
 
 def denied(paths: Iterable[Path], seen: Mapping[str, Sequence[Observation]], policies: Sequence[str]) -> dict[str, str]:
-    """The paths whose silence policies may explain, by key, with the reason.
+    """The paths whose missing answers policies may explain, by key, with the reason.
 
-    The direct paths of the same protocol and family have to be silent in the same way: those of the same client where
-    it is a pod that has one, else all of them. Where one of them answers, nothing is explained.
+    The direct paths of the same protocol and family must fail in the same way: those of the same client if it has one,
+    otherwise all of them. If one of them answers, policies explain nothing.
 
     Args:
-        paths: those that were dialled, the direct ones among them.
+        paths: the dialled paths, including the direct ones.
         seen: their observations, by key.
-        policies: those that cannot be lifted.
+        policies: the policies that cannot be overridden.
     """
     if not policies:
         return {}
@@ -184,15 +187,15 @@ def denied(paths: Iterable[Path], seen: Mapping[str, Sequence[Observation]], pol
         ways = _silence(path, seen)
         if alike and ways and _is_to_pods(path) and all(_silence(each, seen) >= ways for each in alike):
             found[path.key] = (
-                f"our pods do not reach each other directly over {path.protocol} and {path.family} either, with no "
-                f"Service in the way ({alike[0].key}: {', '.join(sorted(_silence(alike[0], seen)))}), and there is "
+                f"our pods do not reach each other over {path.protocol} and {path.family} without a Service either "
+                f"({alike[0].key}: {', '.join(sorted(_silence(alike[0], seen)))}), and the cluster has "
                 f"{', '.join(policies)}: {HINT}"
             )
     return found
 
 
 def _silence(path: Path, seen: Mapping[str, Sequence[Observation]]) -> set[str]:
-    """In which ways a path was silent; none if anything answered or took the connection, or nothing was observed."""
+    """The failed outcomes of a path; empty if anything answered or accepted a connection, or nothing was observed."""
     made = seen.get(path.key, ())
     quiet = {Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE}
     if any(each.outcome not in quiet or each.connected is not None for each in made):

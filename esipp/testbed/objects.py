@@ -1,4 +1,4 @@
-"""What a suite that moves things needs on the testbed: pods and services of its own, created with all others."""
+"""Objects of scenarios: their own pods and Services, which the testbed creates with all others."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Ground:
-    """What is known of the cluster and the run when props are chosen.
+    """What is known about the cluster and the run when a scenario chooses its objects.
 
-    ``steering`` is how many seconds a load balancer may take to steer away from a node, as far as is known.
+    ``steering`` is how many seconds a load balancer may take to stop using a node, if known.
     """
 
     run: str
@@ -28,10 +28,10 @@ class Ground:
 
 @dataclass(frozen=True)
 class Objects:
-    """Pods (waited for; those with a readiness gate need not be Ready), Services, and clients that are needed.
+    """The pods, Services and clients that a scenario needs. Set-up waits for the pods, but not for readiness gates.
 
-    ``announced`` names those Services that must get their VIPs before anything begins. ``passing`` are Services that a
-    trial makes itself, for a while: they are not on the testbed, and only counted.
+    ``announced`` names the Services that must have their VIPs before the run begins. ``passing`` are temporary Services
+    that a scenario creates itself; the testbed only counts them.
     """
 
     pods: tuple[Json, ...] = ()
@@ -42,7 +42,7 @@ class Objects:
 
     @classmethod
     def all_of(cls, several: Iterable["Objects"]) -> "Objects":
-        """Everything that several suites need."""
+        """Combine the objects of several suites."""
         each = list(several)
         return cls(
             tuple(pod for props in each for pod in props.pods),
@@ -54,4 +54,4 @@ class Objects:
 
 
 MakeObjects = Callable[[list[Check], Ground], Objects]
-"""From the checks of a suite that can be asked here to what they need."""
+"""Returns the objects for the checks of a suite that can run."""

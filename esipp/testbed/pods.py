@@ -1,4 +1,4 @@
-"""The pods of a run, each pinned to the node of its role: backends, clients, and what suites bring themselves."""
+"""The pods of a run, each pinned to the node of its role: backends, clients, and pods of scenarios."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 def speakers_of_sctp(paths: Iterable[Path]) -> frozenset[str]:
-    """The pods that need raw sockets, for want of SCTP sockets: at either end of a path over SCTP."""
+    """The pods at either end of an SCTP path, which need raw sockets because there are no SCTP sockets."""
     found: set[str] = set()
     for path in paths:
         if path.protocol is Protocol.SCTP:
@@ -33,7 +33,7 @@ def speakers_of_sctp(paths: Iterable[Path]) -> frozenset[str]:
 
 
 def pinned_pods(run: str, image: str, roles: Mapping[Role, str], paths: Sequence[Path], props: Objects) -> list[Json]:
-    """The backends that are needed, a pod for each client in a pod, and the props."""
+    """The required backends, one pod for each client in a pod, and the pods of scenarios."""
     raw = speakers_of_sctp(paths)
     here = roles[Role.ENDPOINT_NODE]
     kinds = {path.service.backends for path in paths if path.service}

@@ -1,7 +1,7 @@
-"""What images are pulled with: a Secret in the run's namespace, copied or made of a docker config file.
+"""The image pull secret: a Secret in the run's namespace, copied or created from a docker config file.
 
-Nothing of it but where it comes from is kept, told or logged. It goes with the namespace. Kubernetes documentation,
-"Pull an Image from a Private Registry"; the file's form is docker's config.json.
+esipp stores and logs only its source. The Secret is deleted with the namespace. Kubernetes documentation, "Pull an
+Image from a Private Registry"; the file has the format of docker's config.json.
 """
 
 import base64
@@ -22,28 +22,28 @@ Json = dict[str, Any]
 KINDS = {
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
     "kubernetes.io/dockercfg": ".dockercfg",
-}  # the type of a Secret, and the key that it has then
+}  # the type of a Secret, and its key
 OF_A_FILE = "kubernetes.io/dockerconfigjson"
 
 WHAT = "image pull secret"
 OPTION = "--image-pull-secret"
 HINT_RIGHTS = (
-    "docs/rights.md has the rights for it, which docs/rbac.yaml leaves out; or let the nodes pull by themselves."
+    "docs/rights.md lists the rights for it, which docs/rbac.yaml omits; or configure the nodes to pull the images."
 )
 HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
-"""Docker Hub's names, of which config files have the second one, in a URL."""
+"""Docker Hub's names; config files contain the second one, in a URL."""
 
 
 def load(cluster: Cluster, source: str, image: str) -> Json | None:
-    """The Secret's type and data; None where none is asked for.
+    """Load the Secret's type and data; None without a source.
 
     Args:
-        cluster: where it is to be, and where it is copied from.
+        cluster: the cluster of the run, from which a Secret is copied.
         source: ``NAMESPACE/NAME`` or ``file:PATH``.
-        image: what is to be pulled; of a file only what is for its registry is taken.
+        image: the image to pull; from a file, only the credentials for its registry are used.
 
     Raises:
-        PreflightError: it cannot be read, has nothing to pull with, or may not be made.
+        PreflightError: the source is unreadable or has no credentials, or the account may not create the Secret.
     """
     if not source:
         return None
@@ -58,50 +58,52 @@ def load(cluster: Cluster, source: str, image: str) -> Json | None:
             )
         found = _of_file(Path(source.removeprefix(FILE)), image) if from_file else _copied(cluster, namespace, name)
     except ApiError as refused:
-        raise PreflightError(f"{OPTION} {source} cannot be read: {refused.message}", "is it there?") from None
+        raise PreflightError(f"Cannot read {OPTION} {source}: {refused.message}", "check that it exists.") from None
     except UnreachableError as silent:
-        raise PreflightError(f"{OPTION} {source} cannot be read: {silent}.", "is the API server well?") from None
+        raise PreflightError(
+            f"Cannot read {OPTION} {source}: {silent}.", "check the health of the API server."
+        ) from None
     _learn(found)
     return found
 
 
 def manifest(run: str, found: Json) -> Json:
-    """The Secret of the run's namespace."""
+    """The Secret for the run's namespace."""
     metadata = {"name": PULL_SECRET, "labels": labels_of(run)}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **found}
 
 
 def _copied(cluster: Cluster, namespace: str, name: str) -> Json:
-    """What a Secret of the cluster has to pull with."""
+    """The credentials in a Secret of the cluster."""
     item = cluster.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
     key = KINDS.get(str(item.get("type")), "")
     if not (item.get("data") or {}).get(key):
         raise PreflightError(
-            f"{OPTION}: the Secret {namespace}/{name} is of type {item.get('type')}, with which nothing is pulled.",
-            f"its type must be {' or '.join(KINDS)}.",
+            f"{OPTION}: the Secret {namespace}/{name} of type {item.get('type')} has no credentials for images.",
+            f"use a Secret of type {' or '.join(KINDS)}.",
         )
     return {"type": item["type"], "data": {key: item["data"][key]}}
 
 
 def _of_file(path: Path, image: str) -> Json:
-    """What a docker config file has for the image's registry, and nothing of its others."""
+    """The credentials for the image's registry in a docker config file, and no others."""
     try:
         whole = json.loads(path.expanduser().read_text(encoding="utf-8"))
         entries = dict(whole.get("auths") or {})
     except (OSError, ValueError, TypeError, AttributeError) as broken:
-        why = broken.strerror if isinstance(broken, OSError) else "it is no docker config file"
+        why = broken.strerror if isinstance(broken, OSError) else "it is not a docker config file"
         raise PreflightError(
-            f"{OPTION}: {path} cannot be read: {why}.", "docker's config.json, or one like it."
+            f"{OPTION}: cannot read {path}: {why}.", "use docker's config.json, or a file in the same format."
         ) from None
     host = registry_of(image)
     fit = {name: each for name, each in entries.items() if _is_for(name, host) and isinstance(each, dict)}
     fit = {name: each for name, each in fit.items() if each.get("auth") or each.get("identitytoken")}
     if not fit:
         helper = whole.get("credsStore") or (whole.get("credHelpers") or {}).get(host)
-        why = f", but the credential helper {helper}" if helper else ""
+        why = f", only the credential helper {helper}" if helper else ""
         raise PreflightError(
-            f"{OPTION}: {path} has nothing for {host}{why}.",
-            "make a file with 'docker --config FOLDER login', without a helper; or a Secret, and name that.",
+            f"{OPTION}: {path} has no credentials for {host}{why}.",
+            "create a file with 'docker --config FOLDER login', without a helper; or create a Secret and name it.",
         )
     text = json.dumps({"auths": fit})
     return {"type": OF_A_FILE, "data": {KINDS[OF_A_FILE]: base64.b64encode(text.encode()).decode()}}
@@ -115,7 +117,7 @@ def _is_for(entry: str, host: str) -> bool:
 
 
 def _learn(found: Json) -> None:
-    """Know what is secret in it, so that it is hidden wherever it stands."""
+    """Register the credentials for redaction."""
     for data in found["data"].values():
         KNOWN.learn(WHAT, data)
         try:
@@ -127,4 +129,4 @@ def _learn(found: Json) -> None:
                 KNOWN.learn(WHAT, account)
                 KNOWN.learn(WHAT, account.partition(":")[2])
         except (ValueError, AttributeError, TypeError):
-            continue  # not ours to judge: the kubelet will say so
+            continue  # the kubelet reports invalid data

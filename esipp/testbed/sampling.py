@@ -1,8 +1,8 @@
-"""Which nodes carry an agent: all of a small cluster's, a sample of a large one's. Pure.
+"""Selection of the nodes that run an agent: all nodes of a small cluster, a sample of a large one. Pure.
 
-An agent is a pod on the node's own network: it tells the node's addresses, captures its packets, is its reference
-listener, and asks other nodes' health checks. Each takes a process of kubectl on this machine, so there is a bound.
-Nodes that play a part are always among them; the others are drawn at random, by the run's seed, and told.
+An agent is a host-network pod: it lists the node's addresses, captures its packets, is its control listener, and
+requests other nodes' health checks. Each agent needs a kubectl process on this machine, so the number is limited. Nodes
+with a role always have an agent. The others are selected at random by the run's seed, and the report names them.
 """
 
 import random
@@ -14,18 +14,18 @@ from esipp.judging.topology import MARKS, Node, marked
 from esipp.ledger.run import DEFAULT_NODES
 
 MOST_NODES = 100
-"""Each agent has a kubectl of its own here, of some 40 MB, and two more while packets are captured."""
+"""The maximum number of agents. Each needs its own kubectl here, of some 40 MB, and two more during packet capture."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The nodes that carry an agent.
+    """The nodes that run an agent.
 
     Args:
-        nodes: their names: those that play a part, or have a mark that checks are about, then the others by name.
-        fit: how many nodes could carry one.
-        playing: how many of the sample were not drawn.
-        seed: by which the others were drawn.
+        nodes: names of the nodes: first those with a role or a label that checks need, then the others by name.
+        fit: number of nodes that could run an agent.
+        playing: number of nodes that were not selected at random.
+        seed: seed of the random selection.
     """
 
     nodes: tuple[str, ...]
@@ -35,31 +35,31 @@ class Sample:
 
     @property
     def partial(self) -> bool:
-        """Whether there are nodes that carry none, though they could."""
+        """Whether some nodes run no agent although they could."""
         return len(self.nodes) < self.fit
 
     @property
     def words(self) -> str:
-        """How many of how many, and which."""
+        """A description: the number of nodes, and their names."""
         return f"{len(self.nodes)} of {self.fit}: {', '.join(self.nodes)}"
 
     @property
     def decided(self) -> str:
-        """How they were chosen."""
+        """How the nodes were selected."""
         if not self.partial:
-            return "every node that may carry pods of ours has an agent"
+            return "every node that can run our pods has an agent"
         drawn = len(self.nodes) - self.playing
-        how = f"those that play a part, and {drawn} of the {self.fit - self.playing} others at random by --seed"
+        how = f"nodes with a role, and {drawn} of the {self.fit - self.playing} others at random by --seed"
         return f"--sample-nodes {len(self.nodes)}: {how} {self.seed}"
 
     @property
     def remark(self) -> str:
-        """What a reader has to know; empty where no node is left out."""
+        """A remark for reports; empty if no node is left out."""
         if not self.partial:
             return ""
         return (
-            f"{len(self.nodes)} of {self.fit} nodes carry an agent ({self.decided}): what checks say of every node's "
-            f"addresses and packets was asked there: {', '.join(self.nodes)}"
+            f"{len(self.nodes)} of {self.fit} nodes run an agent ({self.decided}); checks of every node's addresses "
+            f"and packets cover only these: {', '.join(self.nodes)}"
         )
 
 
@@ -67,13 +67,13 @@ NO_SAMPLE = Sample((), 0, 0, 0)
 
 
 def sample(nodes: Iterable[Node], roles: Mapping[Role, str], most: int = DEFAULT_NODES, seed: int = 0) -> Sample:
-    """Choose them.
+    """Select the nodes that run an agent.
 
     Args:
-        nodes: the cluster's.
-        roles: who plays which part, the control plane's included; those are in the sample however small it is.
-        most: so many nodes, if there are more.
-        seed: of the draw.
+        nodes: the nodes of the cluster.
+        roles: the nodes of the roles, including the control plane; they are always in the sample.
+        most: maximum size of the sample.
+        seed: seed of the random selection.
     """
     nodes = list(nodes)
     fit = sorted(node.name for node in nodes if node.usable and node.chosen)

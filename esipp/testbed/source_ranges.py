@@ -1,8 +1,7 @@
-"""Who may use the VIPs of a run: on a cloud nobody but its own clients, by ``spec.loadBalancerSourceRanges``.
+"""Source ranges of a run's VIPs: on a cloud, only the run's own clients (``spec.loadBalancerSourceRanges``).
 
-Where ranges are set, kube-proxy and most clouds filter before they forward, so the path that is asked is not quite the
-one without them: reports say that they were set. Health checks of a balancer come from addresses of its own, and it is
-up to the provider to admit those.
+With ranges, kube-proxy and most clouds filter before they forward, so the tested path differs slightly; reports state
+that ranges were set. A load balancer's health checks have its own source addresses, which the provider must admit.
 """
 
 import ipaddress
@@ -19,14 +18,14 @@ AUTO, OFF, CLIENTS = "auto", "off", "clients"
 FACT = "load-balancer.source-ranges"
 NOBODY = "esipp.dev/nobody"
 NOBODY_THERE = {Family.IPV4: "192.0.2.0/32", Family.IPV6: "2001:db8::/128"}
-"""Addresses of documentation, which nobody has."""
+"""Addresses reserved for documentation, which no client has."""
 
-HINT = "auto, off, clients, or CIDRs with commas between them: 198.51.100.0/24,2001:db8::/32"
+HINT = "use auto, off, clients, or comma-separated CIDRs such as 198.51.100.0/24,2001:db8::/32."
 
 
 @dataclass(frozen=True)
 class SourceRanges:
-    """``given`` are CIDRs of the user's; without them it is the run's own clients, where ``clients`` is set."""
+    """The source ranges: the user's CIDRs (``given``), or the run's own clients if ``clients`` is set."""
 
     clients: bool = False
     given: tuple[str, ...] = ()
@@ -34,13 +33,13 @@ class SourceRanges:
 
     @property
     def wanted(self) -> bool:
-        """Whether Services carry ranges at all."""
+        """Whether Services have source ranges."""
         return self.clients or bool(self.given)
 
     def of(self, addresses: Iterable[str], families: Iterable[Family]) -> tuple[str, ...]:
-        """The ranges, where these are the addresses of the run's clients, of nodes and of pods.
+        """The ranges for the addresses of the run's clients, nodes and pods.
 
-        A family without a range would be open to everybody; so each of the cluster's gets one, if only of nobody.
+        A family without a range would be open to all clients. So each family gets a range, if need be without clients.
         """
         found = {ipaddress.ip_address(address.partition("%")[0]) for address in addresses}
         own = sorted((each for each in found if not each.is_loopback), key=lambda each: (each.version, int(each)))
@@ -50,10 +49,10 @@ class SourceRanges:
 
 
 def read(text: str) -> tuple[str, ...]:
-    """The CIDRs that ``--source-ranges`` gives; none for a word.
+    """The CIDRs of ``--source-ranges``; empty for a keyword.
 
     Raises:
-        PreflightError: it is neither a word of ours nor CIDRs.
+        PreflightError: the value is neither a keyword nor CIDRs.
     """
     if text in (AUTO, OFF, CLIENTS):
         return ()
@@ -64,7 +63,7 @@ def read(text: str) -> tuple[str, ...]:
 
 
 def decide(text: str, facts: Mapping[str, str]) -> SourceRanges:
-    """Whether ranges are set on this cluster: by default on every one whose nodes are not kind's containers."""
+    """The source ranges for this cluster; by default they are set unless the nodes are kind's."""
     if given := read(text):
         return SourceRanges(given=given, why="--source-ranges")
     if text == AUTO:
@@ -74,14 +73,14 @@ def decide(text: str, facts: Mapping[str, str]) -> SourceRanges:
 
 
 def is_open(service: Json) -> bool:
-    """Whether a Service gets a VIP at which anybody is served."""
+    """Whether a Service gets a VIP that is open to all clients."""
     spec = service["spec"]
     served = spec.get("loadBalancerClass") != NOBODY
     return bool(spec["type"] == "LoadBalancer" and served and not spec.get("loadBalancerSourceRanges"))
 
 
 def limit(service: Json, ranges: Iterable[str]) -> Json:
-    """The same Service for these ranges only; unchanged where it has no VIP, or ranges already."""
+    """The Service with these ranges; unchanged if it has no VIP, or has ranges already."""
     if not is_open(service):
         return service
     return {**service, "spec": {**service["spec"], "loadBalancerSourceRanges": list(ranges)}}

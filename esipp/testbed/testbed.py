@@ -1,4 +1,4 @@
-"""Arranges, once, what a set of checks needs: pinned pods, services, VIPs. And takes it all down again."""
+"""The testbed: set-up of the pods, Services and VIPs that a set of checks needs, and teardown."""
 
 import contextlib
 import json
@@ -37,18 +37,18 @@ from esipp.testbed.source_ranges import SourceRanges, is_open, limit
 
 Json = dict[str, Any]
 
-PODS_READY = Budget("our pods being ready", 120.0)
-VIP_ASSIGNED = "load balancers getting their VIPs"
-COUNTED = Budget("the quota counting what is gone no more", 30.0, need=1, spacing=0.5)
-LISTENING = Budget("the reference listeners", 60.0, need=1, spacing=0.1)
-"""Seconds on an idle machine, minutes on one that is busy with other things."""
+PODS_READY = Budget("the run's pods to be ready", 120.0)
+VIP_ASSIGNED = "load balancers to get their VIPs"
+COUNTED = Budget("the quota to release deleted objects", 30.0, need=1, spacing=0.5)
+LISTENING = Budget("the control listeners", 60.0, need=1, spacing=0.1)
+"""They take seconds on an idle machine, and up to a minute on a busy one."""
 
 NO_PROPS = Objects()
 EVERYBODY = SourceRanges()
 
 
 def balanced_names(objects: Mapping[str, Sequence[Path]]) -> set[str]:
-    """The Services among these that some load balancer serves."""
+    """The Services that any load balancer serves."""
     of = {name: paths[0].service for name, paths in objects.items()}
     return {name for name, service in of.items() if service and service.type is ServiceType.LOAD_BALANCER}
 
@@ -58,10 +58,10 @@ def _named(manifests: Iterable[Json]) -> list[str]:
 
 
 class Services(dict[str, Json]):
-    """The Services that stand, by name; whoever wants one that does not is told why.
+    """The existing Services, by name; access to a missing one raises an error with the reason.
 
     Args:
-        refused: why one was not made, by name.
+        refused: why a Service was not created, by name.
     """
 
     def __init__(self, refused: Mapping[str, str]) -> None:
@@ -69,41 +69,46 @@ class Services(dict[str, Json]):
         self._refused = refused
 
     def __missing__(self, name: str) -> Json:
-        raise HarnessError(self._refused.get(name) or f"the Service {name} does not stand", "kubectl get events -A")
+        raise HarnessError(
+            self._refused.get(name) or f"The Service {name} does not exist.", "see 'kubectl get events -A'."
+        )
 
 
 @dataclass
 class Testbed:
-    """What stands in the cluster for this run.
+    """The objects of a run in the cluster.
 
     Args:
-        raw: whether agents get root and CAP_NET_RAW, which SCTP and packets need; others get them for SCTP.
-        outside: addresses of the clients outside, by name, for loadBalancerSourceRanges.
-        ranges: who may use our VIPs besides.
-        hosted: whether the cluster admits agents, which stand on the nodes' own network.
-        learn: asks the reference listeners, once they are there, by which addresses clients outside are seen, and gives
-            them by name; None where ``outside`` has them already. Services that name a client wait for that.
-        patience: how long load balancers may take here.
-        steering: seconds until any of them has steered away from a node, at most, as far as is known.
-        balancer: which one the cluster itself has, as far as is known.
-        sampled: the nodes that carry an agent; by default those of a sample by seed 0.
-        batching: says which load balancers stand at the same time, where only so many may; None is any number.
-        parallel: how many may, if somebody said so.
+        raw: whether agents get root and CAP_NET_RAW, which SCTP and packets need; other pods get them only for SCTP.
+        outside: addresses of the outside clients, by name, for loadBalancerSourceRanges.
+        ranges: the source ranges of the VIPs.
+        hosted: whether the cluster admits agents, which are on the host network.
+        learn: discovers the addresses of outside clients by means of the control listeners, by name; None if
+            ``outside`` is complete. Services that name a client wait for it.
+        patience: the timeouts for load balancers.
+        steering: maximum seconds until any load balancer stops using a node, if known.
+        balancer: the cluster's own load balancer, if known.
+        sampled: the nodes that run an agent; by default a sample with seed 0.
+        batching: returns the batches for a maximum number of load balancers; None means no limit.
+        parallel: the maximum number of load balancers that the user requested.
+        pull_secret: type and data of the pull secret, if any (pull_secret.py).
+        note: called with problems of the run's Lease (leases.py).
 
-    ``pods`` are ours by name, ``agents`` the names of those that are agents, by node, ``services`` the created objects
-    by name, ``obstacles`` say why a service cannot be dialled (a VIP that never came), ``listeners`` are the reference
-    listeners' ports by node and protocol,
-    ``admitted`` are the ranges that our VIPs are limited to, if they are,
-    ``ingresses`` are how the cluster's own load balancer announces each of its Services: VIP, Proxy, hostname or none;
-    ``ingress`` is the one of them that says least of an address;
-    ``refused`` says why the API server refused a Service, by name; ``injected`` are containers that somebody put into a
-    pod of ours, by pod; ``absent`` says why a node that plays no part has no agent;
-    ``network_policies`` are those that others put into our namespace, and one of ours lifts; ``pull_secret`` is what
-    images are pulled with there, if they are: a Secret's type and data (deploying/pull_secret.py). ``note`` is told
-    what is wrong with the run's Lease (leases.py).
+    Attributes:
+        pods: the pods, by name.
+        agents: names of the agents, by node.
+        services: the created Services, by name.
+        obstacles: why a Service cannot be dialled, such as a missing VIP.
+        listeners: ports of the control listeners, by node and protocol.
+        admitted: the source ranges that limit the VIPs, if any.
+        ingresses: how the cluster's own load balancer announces each Service: VIP, Proxy, hostname or none.
+        refused: why the API server refused a Service, by name.
+        injected: containers that others injected, by pod.
+        absent: why a node without a role has no agent.
+        network_policies: policies of others in the run's namespace, which esipp overrides.
     """
 
-    __test__ = False  # pytest takes any name that begins so for tests
+    __test__ = False  # pytest would collect the class because of its name
 
     cluster: Cluster
     run: str
@@ -157,14 +162,14 @@ class Testbed:
 
     @property
     def ingress(self) -> str:
-        """How the cluster's own load balancer announces itself; of several ways, what says least of an address."""
+        """How the cluster's own load balancer announces Services; the least specific of several ways."""
         return max(self.ingresses.values(), default="none", key=("none", "VIP", "Proxy", "hostname").index)
 
     def set_up(self, paths: Iterable[Path], props: Objects = NO_PROPS) -> None:
-        """Create everything the paths and the other suites need, together, and wait until it stands.
+        """Create everything that the paths and the other suites need, and wait until it is ready.
 
         Raises:
-            HarnessError: something could not be created or never became ready; nothing is said about the product.
+            HarnessError: something could not be created or did not become ready. This is no verdict on the product.
         """
         paths = list(paths)
         self.namespace = f"esipp-{self.run}"
@@ -199,7 +204,7 @@ class Testbed:
                 if self.learn is not None:
                     self._read_listeners()
                     self.outside = self.learn(self)
-                self.admitted = self._admitted() if late else ()  # pods among them, whose addresses are known only now
+                self.admitted = self._admitted() if late else ()  # includes pods, whose addresses are known only now
                 late = [limit(each, self.admitted) for each in late]
                 late += [self._service(name, objects[name]) for name in sorted(naming)]
                 list(pool.map(self._create_service, (each for each in late if not self._is_deferred(each))))
@@ -212,18 +217,18 @@ class Testbed:
             if self.learn is None:
                 self._read_listeners()
         except ApiError as refused:
-            raise HarnessError(f"The testbed cannot be set: {refused.message}", hint_for(refused)) from None
+            raise HarnessError(f"Cannot set up the testbed: {refused.message}", hint_for(refused)) from None
         except UnreachableError as silent:
             raise HarnessError(
-                f"The API server stopped answering while the testbed was set: {silent}.",
-                "run again when it is back; what was made is removed as soon as it answers.",
+                f"The API server stopped answering during set-up: {silent}.",
+                "run again when it is back; esipp removes its objects as soon as it answers.",
             ) from None
 
     def tear_down(self) -> None:
         """Remove everything and wait until it is gone.
 
         Raises:
-            HarnessError: it is still there after the budget.
+            HarnessError: something still exists when the time is over.
         """
         if self._heartbeat is not None:
             self._heartbeat.end()
@@ -232,17 +237,17 @@ class Testbed:
         try:
             remove_namespace(self.cluster, self.namespace, replace(GONE, seconds=self.patience.removed))
         except (ApiError, UnreachableError) as broken:
-            first = "log in again, then: " if isinstance(broken, ApiError) and broken.status == UNAUTHORIZED else ""
+            first = "log in again, then " if isinstance(broken, ApiError) and broken.status == UNAUTHORIZED else ""
             raise HarnessError(
-                f"The namespace {self.namespace} could not be removed: {broken}.",
-                f"{first}esipp clean --context {self.cluster.context}",
+                f"Cannot remove the namespace {self.namespace}: {broken}.",
+                f"{first}run 'esipp clean --context {self.cluster.context}'.",
             ) from None
 
     def address(self, path: Path) -> tuple[str, int] | str:
-        """What is dialled on a path, as address and port; a sentence where it cannot be dialled."""
+        """The address and port that a path dials; a sentence if it cannot be dialled."""
         kind, family = path.entry.kind, path.family
         if path.service and path.object_name not in self.services:
-            return self.refused.get(path.object_name) or f"the Service {path.object_name} does not stand"
+            return self.refused.get(path.object_name) or f"the Service {path.object_name} does not exist"
         if kind is EntryKind.POD_IP:
             (name,) = backends_of(path.service)
             pod = self.pods[name].addresses.get(family)
@@ -264,12 +269,12 @@ class Testbed:
         if kind is EntryKind.CLUSTER_IP:
             given = by_family(self.services[path.object_name]["spec"].get("clusterIPs") or [])
         if family not in given:
-            missing = f"the service has no {family} {'VIP' if kind is EntryKind.VIP else 'ClusterIP'}"
+            missing = f"the Service has no {family} {'VIP' if kind is EntryKind.VIP else 'ClusterIP'}"
             return self.obstacles.get((path.object_name, family), missing)
         return given[family], self._port_of(path)["port"]
 
     def harmed_parts(self) -> Harm:
-        """The same of what plays a part: not of agents on nodes without one, nor of such nodes.
+        """What happened to pods and nodes with a role; agents on other nodes, and these nodes, are left out.
 
         Raises:
             HarnessError: as ``harmed``.
@@ -281,16 +286,16 @@ class Testbed:
 
     @property
     def cast(self) -> Cast:
-        """Which pod and node stand behind the names in a path."""
+        """The pods and nodes of the names in a path."""
         return Cast(self.roles, self.agents, {name: pod.node for name, pod in self.pods.items()})
 
     def harmed(self) -> Harm:
-        """What became of our own pods, and of the nodes, since they were arranged, or since this was asked last.
+        """What happened to esipp's pods and the nodes since set-up, or since the last call.
 
-        A pod or node that only was not ready for a while is told once; what is gone is told every time.
+        A pod or node that was temporarily not ready is reported once; one that is gone is reported every time.
 
         Raises:
-            HarnessError: nobody can tell; or a NetworkPolicy was put into our namespace meanwhile.
+            HarnessError: the pods cannot be listed; or someone added a NetworkPolicy to the run's namespace.
         """
         try:
             pods = self.cluster.list(self._in("pods"))
@@ -298,7 +303,7 @@ class Testbed:
             network_policies.check(self.cluster, self.namespace, bool(self.network_policies))
         except (ApiError, UnreachableError) as broken:
             hint = hint_for(broken) if isinstance(broken, ApiError) else "run again."
-            raise HarnessError(f"Our pods cannot be looked at after the window: {broken}.", hint) from None
+            raise HarnessError(f"Cannot check our pods after the window: {broken}.", hint) from None
         return self._compare(pods, states)
 
     def _compare(self, pods: Sequence[Json], states: Mapping[str, NodeState]) -> Harm:
@@ -315,10 +320,10 @@ class Testbed:
 
     @contextlib.contextmanager
     def suspected(self) -> Iterator[None]:
-        """Where the body fails, our own pods are looked at first: a prober that is gone went with its pod.
+        """If the body fails, check esipp's pods first: a prober may be gone because of its pod.
 
         Raises:
-            HarnessError: the body's; or that one of our pods is not what it was, which tells more.
+            HarnessError: a pod changed, which explains more; otherwise the error of the body.
         """
         try:
             yield
@@ -334,7 +339,7 @@ class Testbed:
     def _plan_batches(
         self, services: Iterable[Json], naming: Mapping[str, Sequence[Path]], late: AbstractSet[str]
     ) -> None:
-        """Decide which load balancers stand when, and keep how each is made."""
+        """Plan the batches of load balancers, and store how to create each."""
         for each in services:
             if is_balanced(each):
                 name = each["metadata"]["name"]
@@ -355,11 +360,11 @@ class Testbed:
         return limit(manifest, self.admitted)
 
     def _is_deferred(self, manifest: Json) -> bool:
-        """Whether a Service is made later, with its batch."""
+        """Whether a Service is created later, with its batch."""
         return self.batches.limited and manifest["metadata"]["name"] in self._later
 
     def _heed_quota(self) -> None:
-        """Where a ResourceQuota let only some load balancers be made, as many stand at the same time from now on."""
+        """If a ResourceQuota allowed only some load balancers, use that number as the limit from now on."""
         ours = self.refused.keys() & self._later.keys()
         if self.batches.limited or not any(quota_of(self.refused[name]) is not None for name in ours):
             return
@@ -368,9 +373,9 @@ class Testbed:
             self._adopt(self.batching(len(made)))
 
     def balance(self, names: AbstractSet[str]) -> None:
-        """Have these load balancers stand, and no others, where only so many may stand at the same time.
+        """If the number is limited, create these load balancers and remove all others.
 
-        A Service that is refused all the same is told in ``refused``, one that gets no VIP in ``obstacles``.
+        ``refused`` lists Services that the API server still refuses, ``obstacles`` those that get no VIP.
 
         Raises:
             HarnessError: the API server does not answer.
@@ -385,12 +390,12 @@ class Testbed:
                 list(pool.map(self._create_soon, coming))
             self._wait_for_services(self._announced & names)
         except ApiError as refused:
-            raise HarnessError(f"The testbed cannot be set: {refused.message}", hint_for(refused)) from None
+            raise HarnessError(f"Cannot set up the testbed: {refused.message}", hint_for(refused)) from None
         except UnreachableError as silent:
             raise HarnessError(f"The API server stopped answering: {silent}.", "run again when it is back.") from None
 
     def _remove_service(self, name: str) -> None:
-        """Delete a Service, and wait until its load balancer is gone, too."""
+        """Delete a Service, and wait until its load balancer is gone as well."""
         path = f"{self._in('services')}/{name}"
         self.cluster.delete(path)
         self.cluster.wait_gone(path, budget=self.patience.removed)
@@ -398,7 +403,7 @@ class Testbed:
         self.vips.pop(name, None)
 
     def _create_soon(self, name: str) -> None:
-        """Create a Service, once its quota counts those no more that are gone."""
+        """Create a Service once the quota no longer counts deleted ones."""
 
         def look() -> Reading:
             self._forget_refusal(name)
@@ -409,10 +414,10 @@ class Testbed:
         converge(look, COUNTED)
 
     def _create_service(self, manifest: Json) -> None:
-        """Create a Service; where the API server refuses it, and what it says concerns this one only, that is kept.
+        """Create a Service. A refusal that concerns only this Service is stored in ``refused``.
 
         Raises:
-            ApiError: the refusal concerns all that is created.
+            ApiError: the refusal concerns all objects.
         """
         name = manifest["metadata"]["name"]
         try:
@@ -452,8 +457,10 @@ class Testbed:
         return manifests.service(name, paths, self.run, own, ranges)
 
     def _admitted(self) -> tuple[str, ...]:
-        """Who may use our VIPs: clients outside, nodes and our pods, or whom the user names."""
-        near = [self.nodes[name] for name in dict.fromkeys((*self.roles.values(), *self.sampled))]  # clouds' lists end
+        """The source ranges of the VIPs: outside clients, nodes and pods, or the user's CIDRs."""
+        near = [
+            self.nodes[name] for name in dict.fromkeys((*self.roles.values(), *self.sampled))
+        ]  # clouds limit the length of the list
         nodes = [str(address) for node in near for address in (*node.internal.values(), *node.addresses)]
         pods = [address for pod in self.pods.values() for address in pod.addresses.values()]
         outside = [address for addresses in self.outside.values() for address in addresses]
@@ -461,11 +468,11 @@ class Testbed:
         return self.ranges.of([*outside, *nodes, *pods], sorted(families))
 
     def pods_for(self, paths: Sequence[Path], props: Objects) -> list[Json]:
-        """The pods that are pinned; agents are ``daemon_set``'s."""
+        """The pinned pods; agents are in ``daemon_set``."""
         return pinned_pods(self.run, self.image, self.roles, paths, props)
 
     def daemon_set(self) -> Json:
-        """The agents, one on each sampled node."""
+        """The DaemonSet of the agents, one on each sampled node."""
         return agents.daemon_set(self.run, self.image, self.sampled, raw=self.raw)
 
     def _wait_for_pods(self, names: set[str]) -> None:
@@ -478,17 +485,17 @@ class Testbed:
             )  # fmt: skip
         late = sorted(name for name in names if name not in last or not is_ready(last[name]))
         for node in set(self.sampled) - set(self.roles.values()):
-            if waited_for(node) in late:  # others can do without it
+            if waited_for(node) in late:  # the run works without it
                 late.remove(waited_for(node))
-                state = say_pod(last[waited_for(node)]) if waited_for(node) in last else "it is not there"
-                self.absent[node] = f"node {node} has no agent that is ready: {state}"
+                state = say_pod(last[waited_for(node)]) if waited_for(node) in last else "it does not exist"
+                self.absent[node] = f"node {node} has no ready agent: {state}"
                 last.pop(waited_for(node), None)
         if late:
             gone = [name for name in late if name not in last]
-            state = f"{gone[0]}: it is not there" if gone else f"{late[0]}: {say_pod(last[late[0]])}"
+            state = f"{gone[0]}: it does not exist" if gone else f"{late[0]}: {say_pod(last[late[0]])}"
             raise HarnessError(
                 f"{len(late)} of {len(names)} pods are not ready after {time.monotonic() - began:.0f} s; {state}.",
-                f"kubectl --context {self.cluster.context} get events -A --sort-by=.lastTimestamp",
+                f"see 'kubectl --context {self.cluster.context} get events -A --sort-by=.lastTimestamp'.",
             )
         for item in last.values():
             name = item["metadata"]["name"]
@@ -501,7 +508,7 @@ class Testbed:
                 self.agents[node_of(item)] = name
 
     def _keep_identities(self, pods: Iterable[Json], props: Objects) -> None:
-        """Those that must be the same after the window; props are there to be moved."""
+        """Store the identities of pods that must not change during the window; scenarios may change their own pods."""
         moved = {pod["metadata"]["name"] for pod in props.pods}
         for name in {*(pod["metadata"]["name"] for pod in pods), *self.agents.values()} - moved:
             self._identities[name] = identity(self._states[name])
@@ -510,7 +517,7 @@ class Testbed:
         self._node_states = {name: state for name, state in node_states(raw).items() if name in ours}
 
     def _wait_for_services(self, balanced: AbstractSet[str]) -> None:
-        """Read all Services that stand, once those that load balancers serve have their VIPs."""
+        """Wait until load balancers have their VIPs, then read all existing Services."""
         balanced = balanced - self.refused.keys()
         selector = f"{RUN_LABEL}={self.run}"
         if balanced:
@@ -529,9 +536,7 @@ class Testbed:
             self.services[name] = item
             if name not in balanced:
                 continue
-            if not item["spec"].get(
-                "loadBalancerClass"
-            ):  # the reference load balancer's ways say nothing of the cluster's
+            if not item["spec"].get("loadBalancerClass"):  # only the cluster's own load balancer
                 self.ingresses[name] = ingress_of(item)
             self.vips[name] = given = in_order(item, by_family(announced(item)))
             for family in families_of(item):
@@ -539,22 +544,23 @@ class Testbed:
                     self.obstacles[name, family] = self._why_no_vip(item, family)
 
     def _is_announced(self, service: Json) -> bool:
-        """Whether every family has its address that can have one here, or a hostname stands for all of them."""
+        """Whether every family that can have an address here has one, or a hostname resolves."""
         return is_announced(service, self.patience.expected(service))
 
     def _why_no_vip(self, service: Json, family: Family) -> str:
         if family not in self.patience.expected(service):
-            return f"the load balancer carries no such VIP, as is known of it: {carried(service)} in {family}"
+            return f"according to its profile, the load balancer has no {family} VIPs for {carried(service)}"
         own = not service["spec"].get("loadBalancerClass")
         known = guess(self.balancer.profiles, protocols_of(service), family) if own else ""
         warned = self._last_warning(str((service.get("metadata") or {}).get("name") or ""))
         return (
-            f"no VIP came within {self.patience.assigned:.0f} s: is a load balancer installed, and has "
-            f"its pool free addresses of this family? --without load-balancer leaves these checks out{known}{warned}"
+            f"timed out after {self.patience.assigned:.0f} s waiting for a VIP: check that a load balancer is "
+            f"installed and that its pool has free {family} addresses; --without load-balancer leaves out these checks"
+            f"{known}{warned}"
         )
 
     def _last_warning(self, name: str) -> str:
-        """What the last warning about a Service says; nothing where there is none, or events may not be listed."""
+        """The last warning event of a Service; empty if there is none, or the account may not list events."""
         about = f"involvedObject.kind=Service,involvedObject.name={name},type=Warning"
         try:
             found = self.cluster.list(self._in("events"), fieldSelector=about)
@@ -569,14 +575,14 @@ class Testbed:
             def look(name: str = name, node: str = node) -> Reading:
                 log = self.cluster.text(f"{self._in('pods')}/{name}/log")
                 with contextlib.suppress(ValueError, KeyError):
-                    told = json.loads(log.splitlines()[0]) if log else {"tcp": 0}
-                    ports = {protocol: told.get(protocol.value.lower()) for protocol in Protocol}
+                    line = json.loads(log.splitlines()[0]) if log else {"tcp": 0}
+                    ports = {protocol: line.get(protocol.value.lower()) for protocol in Protocol}
                     self.listeners[node] = {protocol: int(port) for protocol, port in ports.items() if port}
                 return Reading(bool(self.listeners.get(node)), log[:120] or "its log is empty")
 
             waited = converge(look, LISTENING)
             if not waited.held:
                 raise HarnessError(
-                    f"The agent on node {node} does not tell its ports: {waited.state}",
-                    "is the echo image that of this checkout?",
+                    f"The agent on node {node} does not report its ports: {waited.state}",
+                    "check that the echo image has the same version as esipp.",
                 )

@@ -41,7 +41,7 @@ def test_a_job_asks_its_cluster_and_its_report_is_fetched(inside: Inside, tmp_pa
     inside.wait(f"job/{JOB}", "condition=Complete")  # who was fetched from goes, with the run's exit code
     late = inside.fetch(tmp_path / "late")
     assert late.returncode == ExitCode.HARNESS
-    assert "has ended with exit code 0, and its report is gone with it" in late.stderr
+    assert "has ended with exit code 0, and its report is gone" in late.stderr
     assert inside.namespaces() == []
 
 

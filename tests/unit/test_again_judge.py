@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from esipp.app.cli import main
-from esipp.app.judge import Again, Change, judge_again, tell, write_again
+from esipp.app.judge import Again, Change, judge_again, report, write_again
 from esipp.base.errors import ExitCode, HarnessError, PreflightError
 from esipp.checks.api import ApiCheck, Taken
 from esipp.checks.catalog import all_checks
@@ -120,7 +120,7 @@ def test_a_changed_expectation_changes_the_verdict(past: Past) -> None:
     assert again.verdicts[CORE_CELL.id].status is Status.FAIL
     assert again.verdicts[CORE_CELL.id].likely
     assert again.conclusion.exit_code is ExitCode.NOT_CONFORMANT
-    told = "\n".join(tell(again))
+    told = "\n".join(report(again))
     assert f"pass is now fail: (core) {CORE_CELL.id}: expected " in told
     assert f"{len(CHECKS)} checks: {len(CHECKS) - 1} same, 1 other verdict" in told
 
@@ -136,14 +136,14 @@ def test_what_must_come_of_the_same_requests_may_change(past: Past) -> None:
 def test_another_level_is_told_as_such(past: Past) -> None:
     again = judge_again(past, instead(CORE_CELL, level=Level.EXTENDED))
     assert again.changes[CORE_CELL.id] is Change.WORDS
-    assert f"{CORE_CELL.id}: level 'extended', was 'core'" in "\n".join(tell(again))
+    assert f"{CORE_CELL.id}: level 'extended', was 'core'" in "\n".join(report(again))
 
 
 def test_a_check_that_is_gone_is_told_and_not_judged(past: Past) -> None:
     again = judge_again(past, CHECKS[1:])
     assert again.changes[CHECKS[0].id] is Change.GONE
     assert CHECKS[0].id not in again.verdicts
-    assert f"gone: {CHECKS[0].id}, which was pass" in list(tell(again))
+    assert f"gone: {CHECKS[0].id}, which was pass" in list(report(again))
 
 
 def test_a_new_check_is_judged_if_all_that_it_needs_was_seen(past: Past) -> None:
@@ -163,7 +163,7 @@ def test_a_new_check_that_needs_more_is_left_out(past: Past) -> None:
     assert again.changes["new.row"] is Change.NOT_JUDGED
     assert "new.row" not in again.verdicts
     assert (again.left_out, again.conclusion.result) == (1, "partial")
-    assert any("not to be judged" in line and "new.row" in line for line in tell(again))
+    assert any("not judged" in line and "new.row" in line for line in report(again))
 
 
 def test_a_check_that_is_named_is_inconclusive_if_it_needs_more(past: Past) -> None:

@@ -34,7 +34,7 @@ def test_what_commands_and_callables_say_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "artefacts/services.json").read_text() == "{}\n"
     index = (tmp_path / "artefacts/index.txt").read_text()
     assert "6  nodes/a/ip-addr.txt" in index
-    assert "missing or not whole:\n  nothing" in index
+    assert "missing or incomplete:\n  nothing" in index
 
 
 def test_one_that_fails_is_noted_and_keeps_what_it_said(tmp_path: Path) -> None:
@@ -47,14 +47,14 @@ def test_one_that_fails_is_noted_and_keeps_what_it_said(tmp_path: Path) -> None:
             Collector("a.txt", python("print('half'); print('no such table'); raise SystemExit(3)")),
             Collector("b.json", breaks),
             Collector("c.txt", ["/nowhere/conntrack"]),
-            Collector("d.txt", None, missing="there is no way to run a command on node x"),
+            Collector("d.txt", None, missing="esipp cannot run commands on node x"),
             Collector("e.txt", python("print('well')")),
         ],
     )
     assert notes[0] == "a.txt: exit code 3: no such table"
     assert notes[1] == "b.json: GET /x: 403 Forbidden: not for you"
     assert notes[2].startswith("c.txt: [Errno 2]")
-    assert notes[3] == "d.txt: there is no way to run a command on node x"
+    assert notes[3] == "d.txt: esipp cannot run commands on node x"
     assert len(notes) == 4
     assert (tmp_path / "a.txt").read_text() == "half\nno such table\n"
     assert (tmp_path / "e.txt").read_text() == "well\n"
@@ -240,8 +240,8 @@ def test_commands_go_where_the_node_is_and_end_there() -> None:
 def test_a_node_without_a_way_and_nodes_too_many_are_noted(tmp_path: Path) -> None:
     many = [f"n{i}" for i in range(MOST_NODES + 2)]
     notes = collect(tmp_path, node_collectors(many, lambda node, command: None, ports=[]))
-    assert "nodes/n0: there is no way to run a command on node n0" in notes
-    assert notes[-1] == "nodes: only 10 nodes are looked at, left out: n10, n11"
+    assert "nodes/n0: esipp cannot run commands on node n0" in notes
+    assert notes[-1] == "nodes: limited to 10 nodes; left out: n10, n11"
 
 
 def test_containers_log() -> None:
@@ -279,10 +279,10 @@ def test_checks_and_what_they_hold_are_bounded(tmp_path: Path, monkeypatch: pyte
     checks = [evidence(f"row-{i:02}", pcaps={"n": bytes(11)}) for i in range(MOST_CHECKS + 3)]
     notes = write_checks(tmp_path, checks)
     assert len([path for path in (tmp_path / "rows").iterdir() if path.is_dir()]) == MOST_CHECKS
-    assert notes[-1] == "3 more checks have no folder of their own; they are named in rows/README.txt"
+    assert notes[-1] == "3 more checks have no folder of their own; rows/README.txt names them"
     assert "row-22" in (tmp_path / "rows/README.txt").read_text()
     assert "row-00: 1 of 2 observations; the ledger has all" in notes
-    assert "row-00: the packets of n are left out, they are 11 bytes" in notes
+    assert "row-00: the packets of n are left out, because they have 11 bytes" in notes
 
 
 def test_a_check_that_cannot_be_written_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_what_needs_more_than_may_be_there_says_so() -> None:
     assert together
     for names in together.values():
         assert names <= made.too_many.keys()
-    assert all("2 load balancers at the same time, and only 1 may be there" in why for why in made.too_many.values())
+    assert all("2 load balancers at the same time, but the limit is 1" in why for why in made.too_many.values())
     assert all(len(names) <= 1 for names in made.windows)
 
 

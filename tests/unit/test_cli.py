@@ -117,15 +117,15 @@ BAD = [
     (["run"], "No cluster is named"),
     (["run", "--context", "nobody"], "no context 'nobody'"),
     (["run", "--context", "kind-there"], "does not answer"),
-    (["run", "--context", "kind-there", "no-such-row"], "No check's id is or contains 'no-such-row'"),
+    (["run", "--context", "kind-there", "no-such-row"], "No check matches 'no-such-row'"),
     (["run", "--context", "kind-there", "--image", "No Such"], "no image reference"),
     (["run", "--context", "kind-there", "--image", ""], "No echo image is named"),
     (["run", "--context", "kind-there", "--samples", "0"], "--samples 0 is out of range"),
-    (["run", "--context", "kind-there", "--lane", "../up"], "cannot be part of a folder's name"),
+    (["run", "--context", "kind-there", "--lane", "../up"], "cannot be part of a folder name"),
     (["run", "--context", "kind-there", "--bogus"], "unrecognized arguments: --bogus"),
     (["list", "no-such-row"], "No check's id is or contains"),
     (["run", "--context", "kind-there", "--exclude", "nodeport.local"], "has no reason"),
-    (["run", "--in-cluster"], "--in-cluster is for pods, and this is none"),
+    (["run", "--in-cluster"], "--in-cluster works only in a pod"),
     (["clean", "--context", "kind-there"], "does not answer"),
     (["clean"], "No cluster is named"),
     (["fetch", "--context", "kind-there"], "does not answer"),
@@ -206,6 +206,6 @@ def test_workers_are_refused_in_one_sentence(more: list[str], kubeconfig: str, t
     done = suites(*more, "--out", str(tmp_path / "run"), KUBECONFIG=kubeconfig)
     assert done.returncode == ExitCode.USAGE
     assert "ERROR: The suites run in one process, which runs their checks in parallel.\n  hint: " in done.stderr
-    assert "run them without -n" in done.stderr
+    assert "run pytest without -n" in done.stderr
     assert "INTERNALERROR" not in done.stdout + done.stderr
     assert not (tmp_path / "run").exists()

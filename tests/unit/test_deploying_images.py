@@ -75,7 +75,7 @@ def test_without_a_checkout_that_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_a_registry_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["images", "--registry", "https://r.example"]) == ExitCode.USAGE
-    assert "is no registry" in capsys.readouterr().err
+    assert "is not a valid registry" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -116,50 +116,54 @@ def test_the_longest_and_oddest_keys_are_taken(key: str) -> None:
 def test_a_prefix_has_capitals_with_annotations_only() -> None:
     """The API server folds the keys of annotations before it looks at them (ValidateAnnotations)."""
     assert customisation("--annotation=Example.com/x=v").annotations
-    with pytest.raises(PreflightError, match="is no key"):
+    with pytest.raises(PreflightError, match="is not a valid key"):
         settings("--label=Example.com/x=v")
-    with pytest.raises(PreflightError, match="the suite's own"):
+    with pytest.raises(PreflightError, match="is reserved"):
         settings("--annotation=Esipp.dev/owner=v")
 
 
 KEYS = ["", "/x", "x/", "a/b/c", "-x", "x-", "x y", "ä", f"{NAME}n", f"{PREFIX}.pp/x", "a..b/x", "a_b/x"]
 BAD = [
-    *((f"--{option}={key}=v", "is no key") for key in KEYS for option in ("label", "annotation", "node-selector")),
-    *((f"--label=x={value}", "cannot be the value of x") for value in ("a b", "-a", "a-", f"{NAME}n", "a/b", "ä")),
+    *(
+        (f"--{option}={key}=v", "is not a valid key")
+        for key in KEYS
+        for option in ("label", "annotation", "node-selector")
+    ),
+    *((f"--label=x={value}", "is not a valid value of x") for value in ("a b", "-a", "a-", f"{NAME}n", "a/b", "ä")),
     ("--label=x", "'x' has no value"),
     ("--annotation=pod:x", "'x' has no value"),
-    ("--annotation=service:x=v", "is no key"),
+    ("--annotation=service:x=v", "is not a valid key"),
     ("--node-selector=a=b,c", "'c' has no value"),
-    ("--label=esipp.dev/run=x", "esipp.dev/run is the suite's own"),
-    ("--label=more.esipp.dev/x=x", "is the suite's own"),
-    ("--label=app.kubernetes.io/managed-by=me", "is the suite's own"),
-    ("--annotation=esipp.dev/owner=x", "is the suite's own"),
-    ("--annotation=namespace:esipp.dev/owner=x", "is the suite's own"),
-    ("--namespace-labels=esipp.dev/run=x", "is the suite's own"),
-    ("--label=kubernetes.io/metadata.name=x", "Kubernetes' own"),
-    ("--namespace-labels=kubernetes.io/metadata.name=x", "Kubernetes' own"),
-    ("--label=service.kubernetes.io/service-proxy-name=x", "Kubernetes' own"),
-    ("--label=pod-template-hash=x", "Kubernetes' own"),
-    ("--label=pod-security.kubernetes.io/audit=restricted", "is for namespaces"),
+    ("--label=esipp.dev/run=x", "esipp.dev/run is reserved"),
+    ("--label=more.esipp.dev/x=x", "is reserved"),
+    ("--label=app.kubernetes.io/managed-by=me", "is reserved"),
+    ("--annotation=esipp.dev/owner=x", "is reserved"),
+    ("--annotation=namespace:esipp.dev/owner=x", "is reserved"),
+    ("--namespace-labels=esipp.dev/run=x", "is reserved"),
+    ("--label=kubernetes.io/metadata.name=x", "is reserved by Kubernetes"),
+    ("--namespace-labels=kubernetes.io/metadata.name=x", "is reserved by Kubernetes"),
+    ("--label=service.kubernetes.io/service-proxy-name=x", "is reserved by Kubernetes"),
+    ("--label=pod-template-hash=x", "is reserved by Kubernetes"),
+    ("--label=pod-security.kubernetes.io/audit=restricted", "applies to namespaces only"),
     ("--namespace-labels=pod-security.kubernetes.io/enforce=baseline", "enforces baseline"),
     (f"--annotation=x={'y' * MOST_ANNOTATIONS}", "more than an object may have"),
-    ("--toleration=", "'' is no key"),
-    ("--toleration=a:Never", "'Never' is no effect"),
-    ("--toleration=a:", "'' is no effect"),
-    ("--toleration=a=b c", "cannot be the value"),
+    ("--toleration=", "'' is not a valid key"),
+    ("--toleration=a:Never", "'Never' is not a taint effect"),
+    ("--toleration=a:", "'' is not a taint effect"),
+    ("--toleration=a=b c", "is not a valid value"),
     ("--toleration=node.kubernetes.io/unschedulable", "cordoned, or not well"),
-    ("--image-pull-secret=pull", "names no Secret"),
-    ("--image-pull-secret=a/b/c", "names no Secret"),
-    ("--image-pull-secret=A/b", "names no Secret"),
-    ("--image-pull-secret=a.b/c", "names no Secret"),
-    ("--image-pull-secret=file:", "names no Secret"),
-    ("--image-registry=https://example.com", "is no registry"),
-    ("--image-registry=registry", "is no registry"),
-    ("--image-registry=example.com:0", "is no registry"),
-    ("--image-registry=example.com:port", "is no registry"),
-    ("--image-registry=example.com/a:tag", "is no registry"),
-    ("--image-registry=example.com/A", "is no registry"),
-    ("--image-registry=example.com//a", "is no registry"),
+    ("--image-pull-secret=pull", "does not name a Secret"),
+    ("--image-pull-secret=a/b/c", "does not name a Secret"),
+    ("--image-pull-secret=A/b", "does not name a Secret"),
+    ("--image-pull-secret=a.b/c", "does not name a Secret"),
+    ("--image-pull-secret=file:", "does not name a Secret"),
+    ("--image-registry=https://example.com", "is not a valid registry"),
+    ("--image-registry=registry", "is not a valid registry"),
+    ("--image-registry=example.com:0", "is not a valid registry"),
+    ("--image-registry=example.com:port", "is not a valid registry"),
+    ("--image-registry=example.com/a:tag", "is not a valid registry"),
+    ("--image-registry=example.com/A", "is not a valid registry"),
+    ("--image-registry=example.com//a", "is not a valid registry"),
 ]
 
 
@@ -175,7 +179,7 @@ def test_bad_input_is_one_sentence_a_hint_and_exit_code_4(word: str, sentence: s
 
 @pytest.mark.parametrize("option", ["--label", "--namespace-labels", "--annotation", "--node-selector"])
 def test_two_values_for_one_key_are_refused(option: str) -> None:
-    with pytest.raises(PreflightError, match=f"{option} gives x twice"):
+    with pytest.raises(PreflightError, match=f"{option} sets x twice"):
         settings(option, "x=1", option, "x=2")
     assert customisation(option, "x=1", option, "x=1") != Customisation()
 
@@ -269,10 +273,10 @@ def test_load_balancers_are_made_internal_by_the_profiles_annotation(provider: s
         "but for the context, which is there twice"
     )
     assert found.customisation.facts()[INTERNAL] == f"yes, by {key}={value}"
-    assert found.customisation.dressed("services", BALANCED)["metadata"]["annotations"] == {key: value}
+    assert found.customisation.customised("services", BALANCED)["metadata"]["annotations"] == {key: value}
     of_nobody = {**BALANCED, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
     for other in (of_nobody, {**BALANCED, "spec": {"type": "NodePort"}}):
-        assert "annotations" not in found.customisation.dressed("services", other)["metadata"]
+        assert "annotations" not in found.customisation.customised("services", other)["metadata"]
     (annotation,) = internal_of(named(provider))
     assert {source.grade for source in annotation.sources} == {Grade.DOCUMENTED}
 
@@ -301,7 +305,7 @@ def test_what_cannot_be_made_internal_is_refused(words: list[str], said: str, hi
 
 def test_the_same_annotation_twice_is_fine() -> None:
     found = settings("--internal", "--provider", "aks", "--annotation", f"{AZURE}=true").customisation
-    assert found.dressed("services", BALANCED)["metadata"]["annotations"] == {AZURE: "true"}
+    assert found.customised("services", BALANCED)["metadata"]["annotations"] == {AZURE: "true"}
 
 
 def test_a_plan_says_by_what_they_are_internal_and_who_says_so() -> None:
@@ -333,7 +337,7 @@ def test_what_a_cloud_makes_is_tagged_with_the_run(provider: str, key: str, tag:
     wished = found.customisation
     made = cast(dict[str, Any], wished.on("POST", "/api/v1/namespaces/x/services", OURS))
     assert made["metadata"]["annotations"] == {key: f"{tag}=0101-000000-abcd"}
-    assert wished.dressed("services", made) == made, "a replaced object gets it once"
+    assert wished.customised("services", made) == made, "a replaced object gets it once"
     assert wished.facts() == {"created.cloud-tags": f"{key}={tag}=RUN"}
     assert key not in found.repeat, "the provider says it again"
     sources = [each.sources for each in named(provider).annotations if each.purpose == TAGS]
@@ -342,7 +346,7 @@ def test_what_a_cloud_makes_is_tagged_with_the_run(provider: str, key: str, tag:
 
 def test_a_users_own_tags_stay() -> None:
     wished = customisation("--provider", "aws-clb", "--annotation", f"{RESOURCE_TAGS}=purpose=esipp,team=net")
-    (value,) = wished.dressed("services", OURS)["metadata"]["annotations"].values()
+    (value,) = wished.customised("services", OURS)["metadata"]["annotations"].values()
     assert value == "purpose=esipp,team=net,esipp.dev/run=0101-000000-abcd"
 
 
@@ -356,4 +360,4 @@ def test_what_no_cloud_serves_is_not_tagged() -> None:
     wished = customisation("--provider", "aws-clb")
     of_nobody = {**OURS, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
     for other in (of_nobody, {**OURS, "spec": {"type": "ClusterIP"}}, BALANCED):
-        assert wished.dressed("services", other) == other
+        assert wished.customised("services", other) == other

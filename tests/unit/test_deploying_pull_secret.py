@@ -97,11 +97,11 @@ def test_both_types_are_copied(kind: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ({"type": "Opaque", "data": {KEY: "eA=="}}, "is of type Opaque, with which nothing is pulled"),
+        ({"type": "Opaque", "data": {KEY: "eA=="}}, "of type Opaque, with which nothing is pulled"),
         ({"type": OF_A_FILE, "data": {}}, "with which nothing is pulled"),
         ({"type": OF_A_FILE}, "with which nothing is pulled"),
         (ApiError(404, "NotFound", 'secrets "pull" not found', "GET"), 'cannot be read: secrets "pull" not found'),
-        (UnreachableError("gone"), "cannot be read: gone"),
+        (UnreachableError("gone"), "Cannot read --image-pull-secret there/pull: gone"),
     ],
 )
 def test_one_that_cannot_be_had_is_told(answer: Any, sentence: str) -> None:
@@ -147,19 +147,19 @@ def test_which_entry_is_for_an_image(entry: str, image: str, fits: bool, tmp_pat
     if fits:
         assert decoded(loaded(Holding(), source, image)) == {"auths": {entry: {"auth": AUTH}}}
     else:
-        with pytest.raises(PreflightError, match="has nothing for"):
+        with pytest.raises(PreflightError, match="has no credentials for"):
             loaded(Holding(), source, image)
 
 
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        ({"auths": {"registry.example": {}}, "credsStore": "desktop"}, "but the credential helper desktop"),
-        ({"credHelpers": {"registry.example": "gcloud"}}, "but the credential helper gcloud"),
-        ({"auths": {}}, "has nothing for registry.example."),
-        ("[]", "it is no docker config file"),
-        ("{", "it is no docker config file"),
-        ('{"auths": 7}', "it is no docker config file"),
+        ({"auths": {"registry.example": {}}, "credsStore": "desktop"}, "only the credential helper desktop"),
+        ({"credHelpers": {"registry.example": "gcloud"}}, "only the credential helper gcloud"),
+        ({"auths": {}}, "has no credentials for registry.example."),
+        ("[]", "it is not a docker config file"),
+        ("{", "it is not a docker config file"),
+        ('{"auths": 7}', "it is not a docker config file"),
     ],
 )
 def test_a_file_that_has_nothing_is_told(document: Any, sentence: str, tmp_path: Path) -> None:

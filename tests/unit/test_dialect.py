@@ -242,8 +242,8 @@ def test_what_would_be_taken_for_something_else_is_not_sent(name: str, at: Open)
     apply = refused(lambda: cluster.patch(f"{SERVICES}/one", a_service(), "apply-patch"))
     dry = refused(lambda: cluster.request("POST", SERVICES, body=a_service("dry"), query={"dryRun": "All"}))
     assert {apply.reason, dry.reason} == {NOT_THERE}
-    assert f"Kubernetes {name} knows no server-side apply" in apply.message
-    assert "dry run, and would create the object" in dry.message
+    assert f"Kubernetes {name} does not support server-side apply" in apply.message
+    assert "dry runs, and would create the object" in dry.message
     assert len(server.asked) == before
     assert "dry" not in server.services
 
@@ -253,7 +253,7 @@ def test_preflight_asks_without_a_dry_run_what_it_can(name: str, at: Open) -> No
     server, cluster = at(name)
     cluster.create("/api/v1/namespaces/default/services", {"metadata": {"name": "kubernetes"}, "spec": {}})
     assert _external_ips(cluster).present
-    assert "knows no dry run" in _external_ips(cluster).why
+    assert "does not support dry runs" in _external_ips(cluster).why
     assert _service_families(cluster, server.version) == {"IPv4"}
     assert set(server.services) == {"kubernetes"}, "nothing was created"
 

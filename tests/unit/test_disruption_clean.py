@@ -67,7 +67,7 @@ def cleaned(cluster: Cluster, *, force: bool = False, dry_run: bool = False, run
 
 def test_nothing_was_left(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     before = fake.plain()
-    assert cleaned(cluster) == ["nothing was left"]
+    assert cleaned(cluster) == ["nothing to clean up"]
     assert fake.plain() == before
 
 
@@ -77,13 +77,13 @@ def test_all_marks_are_found_and_undone(cluster: Cluster, node: FakeNode, fake: 
     marks.change(cluster, "a", Mark.EXCLUDED, DEAD)
     shell.stop(node.way, Disruption.KUBELET, DEAD, 60)
     assert cleaned(cluster) == [
-        "started the kubelet of node a",
+        "started the kubelet on node a",
         "uncordoned node a",
-        "took the label off that excluded node a",
+        "removed the exclusion label from node a",
     ]
     assert fake.plain() == before
     assert (node.says("kubelet"), node.marked) == ("active", {})
-    assert cleaned(cluster) == ["nothing was left"]
+    assert cleaned(cluster) == ["nothing to clean up"]
 
 
 def test_what_others_did_stays(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
@@ -91,16 +91,16 @@ def test_what_others_did_stays(cluster: Cluster, node: FakeNode, fake: FakeNodes
     fake.nodes["c"]["metadata"]["labels"] |= EXCLUDED
     (node.state / "kubelet").write_text("inactive\n")
     before = fake.plain()
-    assert cleaned(cluster) == ["nothing was left"]
+    assert cleaned(cluster) == ["nothing to clean up"]
     assert (fake.plain(), node.says("kubelet")) == (before, "inactive")
 
 
 def test_a_run_that_lives_is_spared_unless_forced(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     marks.change(cluster, "a", Mark.CORDONED, owner())
     shell.stop(node.way, Disruption.KUBELET, owner(), 60)
-    assert cleaned(cluster) == ["nothing was left"]
+    assert cleaned(cluster) == ["nothing to clean up"]
     assert (fake.marked(), node.says("kubelet")) == ({"a": {Mark.CORDONED.value: owner()}}, "inactive")
-    assert cleaned(cluster, force=True) == ["started the kubelet of node a", "uncordoned node a"]
+    assert cleaned(cluster, force=True) == ["started the kubelet on node a", "uncordoned node a"]
 
 
 def test_an_api_server_that_is_stopped_is_made_to_go_on_first(
@@ -109,7 +109,7 @@ def test_an_api_server_that_is_stopped_is_made_to_go_on_first(
     marks.change(cluster, "a", Mark.CORDONED, DEAD)
     shell.stop(node.way, Disruption.API_SERVER, DEAD, 60)
     fake.silent = lambda: node.says("api") == "T"
-    assert cleaned(cluster) == ["made the API server go on, on node a", "uncordoned node a"]
+    assert cleaned(cluster) == ["resumed the API server on node a", "uncordoned node a"]
     assert node.marked == {}
 
 
@@ -133,7 +133,7 @@ def test_what_arrives_late_is_undone_too(cluster: Cluster, node: FakeNode, fake:
             shell.stop(node.way, Disruption.KUBELET, DEAD, 60)
 
     fake.before = late
-    assert cleaned(cluster) == ["started the kubelet of node a"]
+    assert cleaned(cluster) == ["started the kubelet on node a"]
 
 
 def test_a_cluster_that_does_not_answer_is_told(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
@@ -144,7 +144,7 @@ def test_a_cluster_that_does_not_answer_is_told(cluster: Cluster, node: FakeNode
 
 def test_a_cluster_that_refuses_is_told(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     fake.before = lambda method, path, body: (403, {"message": "no"}) if path == "/api/v1/nodes" else None
-    with pytest.raises(PreflightError, match="The nodes cannot be looked after"):
+    with pytest.raises(PreflightError, match="Cannot clean up the nodes"):
         cleaned(cluster)
 
 
@@ -179,8 +179,8 @@ def test_the_namespace_of_a_killed_run_is_removed(cluster: Cluster, node: FakeNo
         (space("team-a"), "its name does not begin with 'esipp-'"),
         (space("esipp-team-a"), f"its label {RUN_LABEL} names another run: {RUN}"),
         (space(run=""), f"it has no label {RUN_LABEL}"),
-        (space(by=""), f"its {OWNER} names no process"),
-        (space(by="somebody"), f"its {OWNER} names no process"),
+        (space(by=""), f"its {OWNER} does not name a process"),
+        (space(by="somebody"), f"its {OWNER} does not name a process"),
         (space("esipp-", run=""), f"it has no label {RUN_LABEL}"),
     ],
 )
@@ -188,7 +188,7 @@ def test_what_has_only_some_of_the_marks_is_named_and_spared(
     cluster: Cluster, node: FakeNode, fake: FakeNodes, found: Json, why: str
 ) -> None:
     fake.spaces = [found]
-    line = f"kept namespace {found['metadata']['name']}, which is not surely of a run: {why}"
+    line = f"kept namespace {found['metadata']['name']}, which may not belong to a run: {why}"
     assert cleaned(cluster) == cleaned(cluster, force=True) == [line]
     assert fake.spaces == [found]
     assert not any(request.startswith("DELETE") for request in fake.requests)
@@ -233,7 +233,7 @@ def test_a_process_of_this_machine_is_looked_up_whatever_its_lease_says(
     fake.spaces, fake.of_runs = [space(by=killed)], {SPACE: held(killed, machine="here")}
     assert cleaned(cluster) == [f"removed namespace {SPACE}"], "a fresh Lease of a process that is known to be dead"
     fake.spaces, fake.of_runs = [space(by=owner())], {SPACE: held(owner(), ago=3600, machine="here")}
-    assert cleaned(cluster) == [f"kept namespace {SPACE}: process {os.getpid()} is at work in it (--force removes it)"]
+    assert cleaned(cluster) == [f"kept namespace {SPACE}: process {os.getpid()} uses it (--force removes it)"]
 
 
 @pytest.mark.parametrize("machine", ["another", ""])
@@ -250,7 +250,7 @@ def test_a_run_that_was_just_begun_elsewhere_may_not_hold_its_lease_yet(
     cluster: Cluster, node: FakeNode, fake: FakeNodes
 ) -> None:
     fake.spaces = [space(created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))]
-    assert "may not hold its Lease yet (--force removes it)" in cleaned(cluster)[0]
+    assert "may not have its Lease yet (--force removes it)" in cleaned(cluster)[0]
 
 
 def test_where_leases_cannot_be_read_other_machines_runs_are_spared(
@@ -260,7 +260,7 @@ def test_where_leases_cannot_be_read_other_machines_runs_are_spared(
     fake.spaces = [space(), space("esipp-b", "b", here)]
     fake.before = lambda method, path, body: (403, {"message": "no."}) if "/leases/" in path else None
     said = cleaned(cluster)
-    assert said[0].startswith(f"kept namespace {SPACE}: {DEAD} made it, and whether that is at work cannot be seen: ")
+    assert said[0].startswith(f"kept namespace {SPACE}: {DEAD} created it, and may be active: cannot read its Lease: ")
     assert said[1:] == ["removed namespace esipp-b"], "a process of this machine can be looked up"
 
 
@@ -278,10 +278,10 @@ def test_a_dry_run_says_all_and_does_nothing(
     assert cleaned(cluster, dry_run=True) == [
         "would undo kubelet on node a",
         "would undo esipp.dev/cordoned-by on node a",
-        f"would remove namespace {SPACE} of run {RUN}, made by {DEAD}",
-        f"kept namespace esipp-b: process {os.getpid()} is at work in it (--force removes it)",
-        f"would remove container esipp-{RUN}-outside-1 of run {RUN}, made by {DEAD}",
-        f"kept container esipp-old, which is not surely of a run: it has no label {RUN_LABEL}",
+        f"would remove namespace {SPACE} of run {RUN}, created by {DEAD}",
+        f"kept namespace esipp-b: process {os.getpid()} uses it (--force removes it)",
+        f"would remove container esipp-{RUN}-outside-1 of run {RUN}, created by {DEAD}",
+        f"kept container esipp-old, which may not belong to a run: it has no label {RUN_LABEL}",
     ]
     assert (fake.plain(), node.marked, node.says("kubelet"), swept) == (before, marked, "inactive", [])
     assert {request.split()[0] for request in fake.requests[-6:]} == {"GET"}
@@ -307,7 +307,7 @@ def test_containers_go_by_the_same_marks_and_by_their_runs_namespace(
     assert swept == ["esipp-b-outside-1"]
     assert [line for line in said if line.startswith("removed")] == ["removed container esipp-b-outside-1"]
     assert len(said) == 7
-    assert sum("not surely of a run" in line for line in said) == 3
+    assert sum("may not belong to a run" in line for line in said) == 3
 
 
 def test_what_a_living_run_elsewhere_did_to_nodes_stays(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:

@@ -86,16 +86,16 @@ def test_what_does_not_go_on_keeps_its_mark_and_its_switch(node: FakeNode) -> No
 
 def test_a_node_without_an_api_server_is_told_and_left_as_it_was(tmp_path: Path) -> None:
     node = FakeNode(tmp_path / "worker", control_plane=False)
-    with pytest.raises(HarnessError, match="cannot be stopped"):
+    with pytest.raises(HarnessError, match="Cannot stop"):
         shell.stop(node.way, Disruption.API_SERVER, "host/1", 60)
     assert shell.go_on(node.way, Disruption.API_SERVER, "host/1"), "its mark is taken away"
     assert (node.marked, node.says("switch")) == ({}, "")
 
 
 def test_a_node_that_cannot_be_reached_is_told() -> None:
-    with pytest.raises(HarnessError, match="cannot be reached by 'no-such-docker exec a'"):
+    with pytest.raises(HarnessError, match="Cannot reach the node with 'no-such-docker exec a'"):
         shell.marks(("no-such-docker", "exec", "a"))
-    with pytest.raises(HarnessError, match="does not tell its marks"):
+    with pytest.raises(HarnessError, match="Cannot read the marks"):
         shell.marks(("false",))
 
 

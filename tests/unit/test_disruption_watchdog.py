@@ -21,7 +21,7 @@ from esipp.disruption import marks, shell
 from esipp.disruption.marks import Mark
 from esipp.disruption.rollback import Undo, in_order, undo_all
 from esipp.disruption.watchdog import watch
-from esipp.disruption.watchdog_client import Leash
+from esipp.disruption.watchdog_client import WatchdogClient
 from tests.unit.fake_nodes import FakeNode, FakeNodes
 
 SOON = Budget("the watchdog's work", 40.0, need=1, spacing=0.05)
@@ -29,9 +29,9 @@ CORDON = Undo(Mark.CORDONED.value, "a", "host/1")
 
 RUN = """
 import json, sys, time
-from esipp.disruption.watchdog_client import Leash
+from esipp.disruption.watchdog_client import WatchdogClient
 from esipp.disruption.rollback import Undo
-leash = Leash("home", sys.argv[1], None)
+leash = WatchdogClient("home", sys.argv[1], None)
 numbers = [leash.note(Undo.from_json(each)) for each in json.loads(sys.argv[2])]
 for number in json.loads(sys.argv[3]):
     leash.undone(numbers[number])
@@ -150,7 +150,7 @@ def test_signals_to_the_run_do_not_reach_it(fake: FakeNodes, cluster: Cluster) -
 
 
 def test_a_session_that_ends_well_ends_it(cluster: Cluster, fake: FakeNodes) -> None:
-    leash = Leash("home", cluster.kubeconfig)
+    leash = WatchdogClient("home", cluster.kubeconfig)
     assert leash.pid is None, "there is none before there is anything to undo"
     number = leash.note(CORDON)
     dog = leash.pid
@@ -164,7 +164,7 @@ def test_a_session_that_ends_well_ends_it(cluster: Cluster, fake: FakeNodes) -> 
 
 
 def test_nothing_may_be_done_without_it(cluster: Cluster) -> None:
-    leash = Leash("home", cluster.kubeconfig)
+    leash = WatchdogClient("home", cluster.kubeconfig)
     leash.note(CORDON)
     assert leash.pid is not None
     os.kill(leash.pid, signal.SIGKILL)
@@ -176,7 +176,7 @@ def test_nothing_may_be_done_without_it(cluster: Cluster) -> None:
 
 def test_it_says_what_it_did(cluster: Cluster, tmp_path: Path) -> None:
     cordoned(cluster)
-    leash = Leash("home", cluster.kubeconfig, tmp_path / "watchdog.txt")
+    leash = WatchdogClient("home", cluster.kubeconfig, tmp_path / "watchdog.txt")
     leash.note(CORDON)
     leash.close()
     wait_until(lambda: "watchdog: settled" in (tmp_path / "watchdog.txt").read_text())
@@ -197,7 +197,7 @@ def test_the_nodes_own_come_first() -> None:
     there = Undo(Disruption.API_SERVER.value, "a", "host/1", ("docker", "exec", "a"))
     assert in_order([CORDON, there, CORDON]) == [there, CORDON, CORDON]
     assert Undo.from_json(json.loads(json.dumps(there.as_json()))) == there
-    assert (CORDON.done, there.done) == ("uncordoned node a", "made the API server go on, on node a")
+    assert (CORDON.done, there.done) == ("uncordoned node a", "resumed the API server on node a")
 
 
 def test_one_that_fails_leaves_no_other_undone(fake: FakeNodes, cluster: Cluster) -> None:
@@ -205,7 +205,7 @@ def test_one_that_fails_leaves_no_other_undone(fake: FakeNodes, cluster: Cluster
     lost = Undo(Disruption.KUBELET.value, "b", "host/1", ("no-such-docker",))
     left, waited = undo_all([lost, CORDON], cluster, Budget("a test", 0.5, need=1, spacing=0.2))
     assert left == [lost]
-    assert "b, kubelet: The node cannot be reached" in waited.state
+    assert "b, kubelet: Cannot reach the node" in waited.state
     assert fake.marked() == {}
 
 

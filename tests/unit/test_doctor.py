@@ -52,11 +52,11 @@ def test_a_fit_cluster_is_told_with_what_a_run_would_do(monkeypatch: pytest.Monk
     named_checks = sum(len(checks) for checks in report.work.unsupported.values()) + len(report.work.asked)
     assert named_checks == len(CHECKS)
     said = text(report)
-    assert f"{len(report.work.asked)} of {len(CHECKS)} would be asked" in said
-    assert f"{report.work.made.balancers} load balancers at most" in said
+    assert f"{len(report.work.asked)} of {len(CHECKS)} would run" in said
+    assert f"at most {report.work.made.balancers} load balancers" in said
     assert "if killed namespace esipp-RUN" in said
-    assert "esipp clean --context home removes it" in said
-    assert f"run it esipp run --context home --outside none --image {IMAGE}" in said
+    assert "'esipp clean --context home' removes them" in said
+    assert f"command esipp run --context home --outside none --image {IMAGE}" in said
 
 
 def test_what_is_sent_creates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_an_api_server_that_does_not_answer_is_said_once_and_all_else_is_looked_
     assert "does not answer" in by_name["API server"]["sentence"]
     assert by_name["image"]["sentence"] == "No echo image is named."
     assert {"disk", "kubectl"} <= by_name.keys()
-    assert "they need the API server" in by_name["all else"]["sentence"]
+    assert "they need the API server" in by_name["other checks"]["sentence"]
     assert (told["work"], told["fit"]) == (None, False)
 
 
@@ -135,7 +135,7 @@ def test_rights_that_are_lacking_are_told_with_the_checks_that_need_them(monkeyp
     assert f"convergence, {count} checks" in check.sentence
     assert "update services (for health_checks" in check.sentence
     assert "docs/rbac.yaml" in check.hint
-    assert report.work is not None, "what would be asked is told nevertheless"
+    assert report.work is not None, "what would run is told nevertheless"
     assert not report.fit
 
 
@@ -149,16 +149,16 @@ def test_an_account_that_may_nothing_is_told_so_and_nothing_breaks(monkeypatch: 
     report = examined(monkeypatch, Asked(()))
     assert {"rights", "nodes"} <= grades(report, Grade.NO)
     assert f"all {len(CHECKS)} checks" in the(report, "rights").sentence
-    assert {"quota", "limits", "left-overs"} <= grades(report, Grade.WARN)
+    assert {"quota", "limits", "leftovers"} <= grades(report, Grade.WARN)
     assert report.work is None
-    assert "what would be asked is not known" in text(report)
+    assert "unknown which would run" in text(report)
 
 
 def test_one_node_only(monkeypatch: pytest.MonkeyPatch) -> None:
     report = examined(monkeypatch, Asked(lists={NODES: [node("a", 1), cordoned("b", 2)]}))
     first, second = of(report, "nodes")
     assert first.grade is Grade.NO
-    assert "Only 1 of 2 nodes can take pods (a); two are needed." in first.sentence
+    assert "Only 1 of 2 nodes can run pods (a); a run needs two." in first.sentence
     assert "1 is cordoned" in second.sentence
     assert {"data plane", "load balancer", "families", "pods", "quota"} <= {check.name for check in report.checks}
     assert report.work is None
@@ -181,7 +181,7 @@ def test_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     check = the(examined(monkeypatch, Asked()), "outside")
-    assert (check.grade, check.sentence) == (Grade.WARN, "no client outside the cluster is known")
+    assert (check.grade, check.sentence) == (Grade.WARN, "there is no client outside the cluster")
     assert "--outside machine" in check.hint
 
 
@@ -189,7 +189,7 @@ def test_an_outside_that_is_not_there_is_said_once(monkeypatch: pytest.MonkeyPat
     def refuse(*_: object) -> None:
         raise PreflightError("There is no docker network 'x'.", "known: none.")
 
-    monkeypatch.setattr("esipp.preflight.steps.standing.resolve", refuse)
+    monkeypatch.setattr("esipp.preflight.steps.outside_clients.resolve", refuse)
     check = the(examined(monkeypatch, Asked(), replace(HOME, outside="docker:x")), "outside")
     assert (check.grade, check.sentence) == (Grade.NO, "There is no docker network 'x'.")
 
@@ -249,7 +249,7 @@ def test_a_cluster_without_agents_is_asked_less(monkeypatch: pytest.MonkeyPatch)
     assert report.fit
 
 
-# ------------------------------------------------------------ left-overs
+# ------------------------------------------------------------ leftovers
 def test_what_earlier_runs_left_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("esipp.app.doctor.leftovers.time.time", lambda: 1_800_000_000.0)
     # by its command line a worker of pytest's is nobody of ours
@@ -260,11 +260,11 @@ def test_what_earlier_runs_left_is_told_with_the_command(monkeypatch: pytest.Mon
     first, second = report.left_over
     assert (first.age, first.alive, second.alive) == (10_800.0, False, True)
     said = text(report)
-    assert "left over namespace esipp-0101-000000-aaaa of run 0101-000000-aaaa, 3 h old: " in said
+    assert "leftover namespace esipp-0101-000000-aaaa of run 0101-000000-aaaa, 3 h old: " in said
     assert "esipp clean --context home --run 0101-000000-aaaa" in said
-    check = the(report, "left-overs")
+    check = the(report, "leftovers")
     assert check.grade is Grade.WARN
-    assert check.sentence.startswith("1 of earlier runs")
+    assert check.sentence.startswith("1 from earlier runs")
 
 
 @pytest.mark.parametrize(
@@ -319,10 +319,10 @@ def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_many_nodes_it_says_how_many_would_carry_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     many = [node(f"n{number:03}", number % 250 + 1) for number in range(300)]
     report = examined(monkeypatch, Asked(lists={NODES: many}), replace(HOME, seed=7, sample_nodes=20))
-    assert "20 of 300 would carry an agent, --sample-nodes 20: those that play a part" in the(report, "nodes").sentence
+    assert "20 of 300 would run an agent, --sample-nodes 20: nodes with a role" in the(report, "nodes").sentence
     assert "at random by --seed 7" in the(report, "nodes").sentence
     assert "(20 of them agents, for 300 nodes)" in text(report)
-    assert "as with 10 agents: how much longer more of them take was not measured" in text(report)
+    assert "estimated for 10 agents; the effect of more agents was not measured" in text(report)
     assert "--sample-nodes 20" in report.command
     few = examined(monkeypatch, Asked())
     assert "agent" not in the(few, "nodes").sentence

@@ -22,7 +22,7 @@ def test_what_is_left_out_has_kube_proxys_default() -> None:
         "node-port-addresses": "all",
         "masquerade-all": "false",
     }
-    assert facts["proxy-mode"].decided == f"{PROXY_CONFIG}, left out: the default"
+    assert facts["proxy-mode"].decided == f"{PROXY_CONFIG}, not set: the default"
 
 
 @pytest.mark.parametrize("empty", [{"mode": "", "nodePortAddresses": None}, {"mode": None, "nodePortAddresses": []}])

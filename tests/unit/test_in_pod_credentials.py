@@ -76,7 +76,7 @@ def test_the_namespace_is_the_pods(account: Path, content: str, namespace: str) 
 
 
 def test_outside_of_a_pod_it_is_refused(account: Path) -> None:
-    with pytest.raises(PreflightError, match="this is none") as refused:
+    with pytest.raises(PreflightError, match="this is not a pod") as refused:
         config_of({}, account)
     assert "--context" in refused.value.hint
 
@@ -219,7 +219,7 @@ def test_no_token_reaches_a_report(asked: tuple[Server, Cluster], pod: Path, rot
     ("in_cluster", "network", "why"),
     [
         (True, None, NO_CLIENT_OUTSIDE),
-        (False, None, "no client outside the cluster is known"),
+        (False, None, "there is no client outside the cluster"),
         (True, "kind", str(Place(Kind.DOCKER, "kind"))),
     ],
 )

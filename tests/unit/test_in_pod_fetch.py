@@ -57,22 +57,22 @@ FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "Job wa
         (None, [], JobStage.OVER, "There is no Job 'esipp'."),
         (JOB, [], JobStage.WAITING, "has no pod yet"),
         ({**JOB, "spec": {"suspend": True}}, [], JobStage.WAITING, "is suspended"),
-        ({**JOB, "status": FAILED}, [], JobStage.OVER, "has failed and has no pod any more: Job was active longer"),
+        ({**JOB, "status": FAILED}, [], JobStage.OVER, "has failed and no longer has a pod: Job was active longer"),
         (JOB, [pod(RUNNING)], JobStage.WAITING, "still running, since 2026-01-01T00:00:05Z."),
         (JOB, [READY], JobStage.READY, "is ready"),
         (
             JOB,
             [pod(RAN, RUNNING)],
             JobStage.WAITING,
-            "The run of the Job 'esipp' is over, and its report is not ready yet",
+            "The run of the Job 'esipp' has ended, but its report is not ready yet",
         ),
-        (JOB, [pod(RAN, WAITS)], JobStage.WAITING, "is over, and its report is not ready yet: PodInitializing."),
-        (JOB, [FETCHED_FROM], JobStage.OVER, "ended with exit code 1, and its report is gone with it."),
+        (JOB, [pod(RAN, WAITS)], JobStage.WAITING, "has ended, but its report is not ready yet: PodInitializing."),
+        (JOB, [FETCHED_FROM], JobStage.OVER, "ended with exit code 1, and its report is gone."),
         (
             JOB,
             [pod({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, phase="Failed")],
             JobStage.OVER,
-            "ended with exit code 137 (OOMKilled), and there is no report.",
+            "ended with exit code 137 (OOMKilled), and the cluster has no report.",
         ),
         (
             JOB,
@@ -156,7 +156,7 @@ def test_one_that_is_not_there_yet_is_waited_for_on_request(capsys: pytest.Captu
     there = There(pod(phase="Pending"), pod(RUNNING), READY)
     assert asked(there, 60) == "esipp-x"
     assert there.watched == 60
-    assert "Waiting for 60 s at most" in capsys.readouterr().err
+    assert "Waiting up to 60 s" in capsys.readouterr().err
 
 
 REFUSED = pod({"terminated": {"exitCode": int(ExitCode.USAGE), "reason": "Error"}})
@@ -231,10 +231,10 @@ def test_a_connection_that_breaks_is_taken_up_where_it_broke(run: Path, tmp_path
     ("script", "said"),
     [
         ('[ "$1" = tail ] && { echo "error: lost" >&2; exit 1; }; exec "$@"', "0 of .* bytes did. error: lost."),
-        ('[ "$1" = tail ] || exec "$@"; "$@" | tr "\\0" "\\1"', "is another one"),
-        ('[ "$1" = tail ] || exec "$@"; "$@"; echo more', "is another one"),
-        ('echo "error: forbidden" >&2; exit 1', "cannot be entered: error: forbidden."),
-        ("echo hello", "cannot be read"),
+        ('[ "$1" = tail ] || exec "$@"; "$@" | tr "\\0" "\\1"', "is not what the pod announced"),
+        ('[ "$1" = tail ] || exec "$@"; "$@"; echo more', "is not what the pod announced"),
+        ('echo "error: forbidden" >&2; exit 1', "Cannot run a command in the pod: error: forbidden."),
+        ("echo hello", "Cannot read"),
     ],
 )
 def test_what_does_not_arrive_whole_is_not_kept(run: Path, tmp_path: Path, script: str, said: str) -> None:
@@ -247,7 +247,7 @@ def test_what_does_not_arrive_whole_is_not_kept(run: Path, tmp_path: Path, scrip
 
 def test_a_folder_that_is_there_is_not_overwritten(run: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    with pytest.raises(PreflightError, match="is there already"):
+    with pytest.raises(PreflightError, match="already exists"):
         fetch.fetch(["env"], tmp_path / "mine")
 
 
@@ -296,14 +296,14 @@ def test_nothing_is_written_beside_the_folder(
 def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
     path = tmp_path / "bad.tar.gz"
     path.write_bytes(b"\x1f\x8b cut")
-    with pytest.raises(HarnessError, match="cannot be unpacked"):
+    with pytest.raises(HarnessError, match="Cannot unpack"):
         unpack(path, "run", tmp_path / "run")
 
 
 @pytest.mark.parametrize("name", ["../up", "/etc", "..", "a/b", ""])
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     Parcel(name, 0, 1, "0").write(tmp_path / "parcel.json")
-    with pytest.raises(HarnessError, match="no name of a run's folder"):
+    with pytest.raises(HarnessError, match="is not the name of a run folder"):
         read((tmp_path / "parcel.json").read_text())
 
 

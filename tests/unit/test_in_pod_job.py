@@ -85,7 +85,7 @@ def test_the_report_waits_and_its_pod_ends_as_the_run_did(tmp_path: Path) -> Non
 def test_nobody_has_to_come_for_it(tmp_path: Path) -> None:
     ran(tmp_path, FAILS)
     with container("keep", tmp_path, "--linger", "1") as process:
-        assert said(process, "Nobody fetched the report.")
+        assert said(process, "The report was not fetched.")
         assert process.wait() == 1
 
 

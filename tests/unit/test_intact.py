@@ -40,17 +40,17 @@ def test_pods_that_are_what_they_were_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("pods", "pod_name", "said"),
     [
-        ([], "backend", "our own pod backend on node node-a is gone; its node is Ready since t0"),
+        ([], "backend", "our pod backend on node node-a is gone; its node has been Ready since t0"),
         (
             [there("backend", since="t1")],
             "backend",
-            "our own pod backend on node node-a was not ready for a while (now ContainersReady since t1, Ready since "
-            "t1; arranged ContainersReady since t0, Ready since t0); its node is Ready since t0",
+            "our pod backend on node node-a was temporarily not ready (now ContainersReady since t1, Ready since "
+            "t1; at set-up ContainersReady since t0, Ready since t0); its node has been Ready since t0",
         ),
         (
             [there("backend"), there("moves-1", also=[EVICTED])],
             "moves-1",
-            "our own pod moves-1 on node node-a is being evicted (by API); its node is Ready since t0",
+            "our pod moves-1 on node node-a is being evicted (by API); its node has been Ready since t0",
         ),
     ],
 )
@@ -61,7 +61,7 @@ def test_what_became_of_a_pod_is_told_with_its_node(pods: list[Json], pod_name: 
 def test_an_agent_is_told_by_its_node_which_its_name_does_not_tell() -> None:
     known = {"agent-x7k2p": identity(there("agent-x7k2p"))}
     assert found(known=known).pods == {
-        "agent-x7k2p": "our own pod agent-x7k2p on node node-b is gone; its node is Ready since t0"
+        "agent-x7k2p": "our pod agent-x7k2p on node node-b is gone; its node has been Ready since t0"
     }
 
 
@@ -69,8 +69,8 @@ def test_an_agent_is_told_by_its_node_which_its_name_does_not_tell() -> None:
     ("now", "said"),
     [
         (None, "node node-b was removed from the cluster"),
-        (("Unknown", "t1", LOST), f"node node-b is not Ready any more ({LOST})"),
-        (("True", "t1", ""), "node node-b was not Ready for a while (Ready since t1)"),
+        (("Unknown", "t1", LOST), f"node node-b is no longer Ready ({LOST})"),
+        (("True", "t1", ""), "node node-b was temporarily not Ready (Ready since t1)"),
         (READY, ""),
     ],
 )
@@ -82,8 +82,8 @@ def test_a_node_that_an_autoscaler_takes_is_told(now: NodeState | None, said: st
 
 def test_a_pod_that_went_with_its_node_says_so() -> None:
     said = found(there("backend", ready=False), node_a=("Unknown", "t1", LOST)).pods["backend"]
-    assert said.startswith("our own pod backend on node node-a is not ready any more")
-    assert said.endswith(f"and node node-a is not Ready any more ({LOST})")
+    assert said.startswith("our pod backend on node node-a is no longer ready")
+    assert said.endswith(f"and node node-a is no longer Ready ({LOST})")
 
 
 def test_nodes_are_read_as_the_api_server_lists_them() -> None:
@@ -176,5 +176,5 @@ def test_the_prober_of_a_client_outside_costs_that_client() -> None:
 def test_trials_are_told_of_what_plays_a_part_only() -> None:
     harm = Harm({"backend": "a", "agent-9": "b"}, {OTHER: "c", "far": "d"}, {"outside-1": "e"})
     assert harm.among(["backend"], [OTHER]).sentences == ["a", "c", "e"]
-    with pytest.raises(HarnessError, match="A: what was seen meanwhile cannot be judged"):
+    with pytest.raises(HarnessError, match="A: esipp cannot judge what it observed meanwhile"):
         harm.raise_first()

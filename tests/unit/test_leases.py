@@ -122,7 +122,7 @@ def test_without_the_right_to_one_the_run_goes_on_and_says_so_once(trouble: Exce
     assert beating() == []
     held.end()
     (line,) = said
-    assert line.startswith(f"There is no Lease: {trouble}.")
+    assert line.startswith(f"Cannot create the run's Lease: {trouble}.")
 
 
 def test_renewals_that_fail_are_noted_once_it_has_ended_and_once_only(monkeypatch: pytest.MonkeyPatch) -> None:

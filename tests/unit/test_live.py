@@ -29,7 +29,7 @@ BUSY = Standing(
     seconds=72,
     done=[],
     now=Phase("observe", "1414 paths, 200 connections each", 12, 121),
-    waits=[Wait("load balancers getting their VIPs", 12, 180, "3 of 12 are left")],
+    waits=[Wait("load balancers to get their VIPs", 12, 180, "3 of 12 are left")],
     connections=(56_000, 282_800),
     left=660,
 )

@@ -375,14 +375,14 @@ def test_what_nobody_knows_of_is_waited_for_as_ever() -> None:
     assert (USUAL.assigned, USUAL.answering, USUAL.removed, USUAL.steering) == (60, 30, 90, None)
     kind = patience_of(detect(KNOWN, KIND, ["metallb-system/speaker"]).profiles)
     assert (kind.assigned, kind.answering, kind.removed, kind.steering, kind.remark) == (60, 30, 90, None, "")
-    assert kind.named("load balancers getting their VIPs") == "load balancers getting their VIPs"
+    assert kind.named("load balancers to get their VIPs") == "load balancers to get their VIPs"
 
 
 def test_a_cloud_is_waited_for_as_long_as_it_may_take() -> None:
     nlb = patience_of([named("eks-nlb-instance")])
     assert (nlb.assigned, nlb.answering, nlb.removed, nlb.steering) == (900, 600, 900, 30)
-    assert nlb.named("load balancers getting their VIPs") == (
-        "load balancers getting their VIPs (an NLB takes 3 to 5 minutes)"
+    assert nlb.named("load balancers to get their VIPs") == (
+        "load balancers to get their VIPs (an NLB takes 3 to 5 minutes)"
     )
     both = patience_of([named("gke-legacy"), named("gke-subsetting")])
     assert both.steering == 63, "the most that any of them needs"
@@ -419,7 +419,7 @@ def test_the_testbed_goes_by_it() -> None:
     assert not gce._is_announced(announced(families=("IPv4",)))
     assert not Testbed(cast(Any, None), "run", "image", {}, {})._is_announced(single)
     why = gce._why_no_vip(asked("IPv6", protocol="SCTP"), Family.IPV6)
-    assert why == "the load balancer carries no such VIP, as is known of it: SCTP in IPv6"
+    assert why == "according to its profile, the load balancer has no SCTP in IPv6"
     assert "within 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
 
 

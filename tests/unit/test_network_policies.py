@@ -62,12 +62,12 @@ def test_they_are_lifted_by_one_that_allows_everything() -> None:
 
 
 def test_where_ours_is_refused_that_is_told() -> None:
-    with pytest.raises(HarnessError, match="NetworkPolicy deny was put into our namespace"):
+    with pytest.raises(HarnessError, match="has the NetworkPolicy deny of someone else"):
         lifted(Api("deny", refuses=True))
 
 
 def test_one_that_came_while_we_looked_is_told() -> None:
-    with pytest.raises(HarnessError, match="NetworkPolicy late was put into our namespace meanwhile"):
+    with pytest.raises(HarnessError, match="added the NetworkPolicy late"):
         check(cast(Cluster, Api("late")), "esipp-x", lifted=False)
 
 

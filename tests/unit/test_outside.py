@@ -1,4 +1,4 @@
-"""What docker says where a client outside cannot be started, in one line."""
+"""What docker says where a client outside Cannot start, in one line."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from esipp.probing.outside import _why
             "docker: Error response from daemon: network kind not found\nSee 'docker run --help'.\n",
             "network kind not found.",
         ),
-        ("", "no word of why."),
+        ("", "no reason given."),
     ],
 )
 def test_the_last_line_tells(complaint: str, told: str) -> None:

@@ -59,7 +59,7 @@ def test_what_is_no_place_is_refused(told: str) -> None:
 
 def test_the_command_line_takes_several(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--context", "x", "--outside", "machine", "--outside", "moon"]) == ExitCode.USAGE
-    assert "--outside machine,moon: 'moon' is no place" in capsys.readouterr().err
+    assert "--outside machine,moon: 'moon' is not a valid place" in capsys.readouterr().err
 
 
 def test_clients_stand_in_order_and_docker_takes_the_rest() -> None:
@@ -86,20 +86,24 @@ def test_every_shell_takes_the_loader_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("code", "complaint", "sentence"),
     [
-        (255, "Host key verification failed.", "me@far:2022 has a host key ssh does not know."),
+        (255, "Host key verification failed.", "me@far:2022 is unknown to ssh."),
         (
             255,
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\n",
-            "me@far:2022 has another host key than ssh knows.",
+            "me@far:2022 does not match the one that ssh knows.",
         ),
-        (255, "me@far: Permission denied (publickey).", "does not let us in: me@far: Permission denied (publickey)."),
-        (255, "ssh: Could not resolve hostname far: Name or service not known", "has no address: ssh: Could not"),
-        (255, "ssh: connect to host far port 22: Connection timed out", "cannot be reached over ssh"),
-        (255, "ssh: connect to host far port 22: No route to host", "cannot be reached over ssh"),
+        (255, "me@far: Permission denied (publickey).", "denies access: me@far: Permission denied (publickey)."),
+        (
+            255,
+            "ssh: Could not resolve hostname far: Name or service not known",
+            "Cannot resolve the host name me@far:2022: ssh: Could not",
+        ),
+        (255, "ssh: connect to host far port 22: Connection timed out", "Cannot reach me@far:2022 over ssh"),
+        (255, "ssh: connect to host far port 22: No route to host", "Cannot reach me@far:2022 over ssh"),
         (127, "bash: line 1: python3: command not found", "There is no python3 on me@far:2022."),
         (1, "fish: Unknown command: python3\npython3: not found", "There is no python3 on me@far:2022."),
-        (1, "This account is currently not available.", "Nothing can be run on me@far:2022 over ssh: This account"),
-        (255, "", "Nothing can be run on me@far:2022 over ssh: no word of why."),
+        (1, "This account is currently not available.", "Cannot run anything on me@far:2022 over ssh: This account"),
+        (255, "", "Cannot run anything on me@far:2022 over ssh: no reason given."),
     ],
 )
 def test_what_ssh_says_is_a_sentence_and_a_hint(code: int, complaint: str, sentence: str) -> None:
@@ -124,10 +128,10 @@ def says(code: int, **landed: object) -> str:
 @pytest.mark.parametrize(
     ("script", "sentence"),
     [
-        ("echo 'me@far: Permission denied (publickey).' >&2; exit 255", "does not let us in"),
+        ("echo 'me@far: Permission denied (publickey).' >&2; exit 255", "denies access"),
         ("echo 'sh: 1: python3: not found' >&2; exit 127", "There is no python3"),
         (says(3, fit=False, python="3.6.8"), "The host me@far:2022 over ssh has Python 3.6.8 on linux."),
-        (says(1, fit=True, python="3.11.2"), "The prober does not start on host me@far:2022 over ssh: no word"),
+        (says(1, fit=True, python="3.11.2"), "The prober does not start on host me@far:2022 over ssh: no reason"),
     ],
 )
 def test_a_host_that_does_not_do_is_told_before_anything_is_created(

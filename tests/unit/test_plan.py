@@ -76,7 +76,9 @@ def test_as_many_load_balancers_as_a_run_makes() -> None:
 def test_the_many_services_are_counted_where_their_checks_are_asked() -> None:
     made = of("metallb-l2", families=BOTH).made
     assert (made.passing, made.passing_unserved, made.passing_ports) == (200, 50, 200)
-    assert "for a while 200 more Services, 50 of a class that nobody serves (200 node ports)" in text(of("metallb-l2"))
+    assert "temporarily 200 more Services, 50 of a class without a controller (200 node ports)" in text(
+        of("metallb-l2")
+    )
     for less in (
         of("metallb-l2", suite("source_ip")),
         of("metallb-l2", without=("vantage.outside",)),
@@ -193,7 +195,7 @@ def test_octavia_without_its_monitor_does_not_steer() -> None:
     steers = predicted(without, Outcome.FAILS)[why]
     assert {check.id for check in steers} == {"convergence.default.ipv4.steers", "convergence.default.ipv6.steers"}
     assert why not in predicted(with_it, Outcome.FAILS)
-    assert "nothing bounds it (none; with a monitor 20 s)" in text(without)
+    assert "unbounded (none; with a monitor 20 s)" in text(without)
     assert "at most 20 s after a node's 503: (N+1) x period" in text(with_it)
 
 
@@ -227,18 +229,18 @@ def test_one_host_port_serves_one_service_on_k3s() -> None:
 def test_the_time_follows_from_what_is_told() -> None:
     made = of("eks-nlb-instance", suite("convergence"), moves=10)
     parts = {part.name: part.seconds for part in made.parts}
-    assert parts["moves"] == pytest.approx(75 + 10 * 50), "10 moves, each 30 s down and 20 s up"
+    assert parts["endpoint changes"] == pytest.approx(75 + 10 * 50), "10 moves, each 30 s down and 20 s up"
     assert parts["load balancers"] == 300
     assert made.seconds == pytest.approx(sum(parts.values()))
     quick = {part.name: part.seconds for part in of("metallb-l2", suite("convergence"), moves=10).parts}
-    assert quick["moves"] == pytest.approx(75 + 10 * 6.8), "as measured on kind"
+    assert quick["endpoint changes"] == pytest.approx(75 + 10 * 6.8), "as measured on kind"
     assert "load balancers" not in quick
 
 
 def test_what_stays_if_it_is_killed_and_what_removes_it() -> None:
     said = text(of("gke-legacy"))
-    assert "if killed namespace esipp-RUN with all that is in it; so" in said
-    assert "go on to cost: esipp clean --context NAME removes it" in said
+    assert "if killed namespace esipp-RUN and everything in it remain, so that" in said
+    assert "may continue to cost money: 'esipp clean --context NAME' removes them" in said
     assert "watchdog" not in said
     assert "watchdog" in text(of("gke-legacy", disruptive=True))
     assert "up to 5 minutes; at most 15 min for VIPs, 2 min for first answers; 15 min for removal" in said
@@ -305,18 +307,19 @@ def test_of_a_large_cluster_the_agents_are_told_and_bounded() -> None:
     assert (large.made.agents, large.made.nodes) == (DEFAULT_NODES, 301)
     assert large.made.pods - small.made.pods == DEFAULT_NODES - 4
     assert "of them agents" not in text(small)
-    assert "agents 4, each of which takes a kubectl here" in text(small)
-    assert "every node that may carry pods has one" in text(small)
+    assert "agents 4; each needs one kubectl process here" in text(small)
+    assert "on every node that can run pods" in text(small)
     assert f"{large.made.pods} pods (10 of them agents, for 301 nodes)" in text(large)
-    assert "6 of the 297 others at random by a new --seed that the report tells (--sample-nodes 10)" in text(large)
+    random = "selected by a random --seed, which the report states (--sample-nodes 10)"
+    assert f"6 of the 297 others, {random}" in text(large)
 
 
 def test_the_sample_that_is_asked_for_is_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
     usual, more = of("metallb-l2", nodes=300), of("metallb-l2", nodes=300, sample_nodes=40, seed=7)
     assert (more.made.agents, more.made.pods - usual.made.pods) == (40, 40 - DEFAULT_NODES)
     assert more.sample.nodes != of("metallb-l2", nodes=300, sample_nodes=40, seed=8).sample.nodes
-    assert "others at random by --seed 7 (--sample-nodes 40)" in text(more)
-    assert "as with 10 agents: how much longer more of them take was not measured" in text(more)
+    assert "others, selected by --seed 7 (--sample-nodes 40)" in text(more)
+    assert "estimated for 10 agents; the effect of more agents was not measured" in text(more)
     assert "was not measured" not in text(usual)
     words = ["plan", "--provider", "metallb-l2", "--nodes", "300", "--sample-nodes", "40", "--seed", "7"]
     assert main(words) == 0
@@ -336,6 +339,6 @@ def test_a_bound_of_the_users_is_planned_with() -> None:
     profile = named("metallb-l2")
     made = plan(Asked(profile, [check for check in all_checks() if check.suite == "convergence"], bound=20.0))
     usual = plan(Asked(profile, [check for check in all_checks() if check.suite == "convergence"]))
-    assert "at most 20 s after a node's 503, as --bound says" in " ".join("\n".join(as_text(made)).split())
+    assert "at most 20 s after a node's 503 (--bound)" in " ".join("\n".join(as_text(made)).split())
     assert made.patience.answering > usual.patience.answering
     assert made.seconds > usual.seconds

@@ -80,6 +80,6 @@ def test_a_plan_of_one_check_is_told_in_the_singular() -> None:
     check = next(check for check in all_checks() if check.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip")
     for profile in ("metallb-l2", "eks-nlb-instance"):
         said = " ".join(" ".join(as_text(plan(Asked(named(profile), [check])))).split())
-        assert "1 load balancer at most" in said
-        assert "so 1 load balancer goes on, and goes on to cost" in said
+        assert "at most 1 load balancer" in said
+        assert "so that 1 load balancer may continue to cost money" in said
         assert WRONG.search(said) is None

@@ -31,17 +31,17 @@ KILLED = {"lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
     ("now", "told"),
     [
         (pod(), ""),
-        (pod(metadata={"deletionTimestamp": "t1"}), "is being removed"),
+        (pod(metadata={"deletionTimestamp": "t1"}), "is being deleted"),
         (pod(metadata={"deletionTimestamp": "t1"}, also=[EVICTED]), "is being evicted (by API)"),
         (pod(phase="Failed", reason="Evicted", message="low on memory"), "failed (Evicted; low on memory)"),
-        (pod(uid="2"), "was replaced by another one"),
-        (pod(restarts=1, container=KILLED), "was started again (OOMKilled, exit code 137)"),
-        (pod(restarts=1), "was started again"),
-        (pod(ready=False), "is not ready any more (Ready: Why; ContainersReady: Why)"),
+        (pod(uid="2"), "was replaced"),
+        (pod(restarts=1, container=KILLED), "restarted (OOMKilled, exit code 137)"),
+        (pod(restarts=1), "restarted"),
+        (pod(ready=False), "is no longer ready (Ready: Why; ContainersReady: Why)"),
         (
             pod(since="t1"),
-            "was not ready for a while (now ContainersReady since t1, Ready since t1; "
-            "arranged ContainersReady since t0, Ready since t0)",
+            "was temporarily not ready (now ContainersReady since t1, Ready since t1; "
+            "at set-up ContainersReady since t0, Ready since t0)",
         ),
     ],
 )
@@ -49,7 +49,7 @@ def test_what_became_of_a_pod(now: Json, told: str) -> None:
     assert changed(now, KNOWN) == told
 
 
-@pytest.mark.parametrize(("lost", "told"), [("Ready", "was not ready for a while"), ("PodScheduled", "")])
+@pytest.mark.parametrize(("lost", "told"), [("Ready", "was temporarily not ready"), ("PodScheduled", "")])
 def test_a_pod_whose_node_was_lost_for_a_while_is_told_although_its_containers_ran_on(lost: str, told: str) -> None:
     now = pod(also=[{"type": "PodScheduled", "status": "True", "lastTransitionTime": "t0"}])
     known = identity(now)
@@ -63,7 +63,7 @@ def test_a_program_that_ends_at_once_is_told_as_it_ended() -> None:
     looping = {"image": "a/b:c", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}}
     with pytest.raises(HarnessError) as raised:
         is_ready(pod(ready=False, container=looping | KILLED))
-    assert raised.value.sentence == "Pod backend cannot be started (CrashLoopBackOff): OOMKilled, exit code 137."
+    assert raised.value.sentence == "Pod backend cannot start (CrashLoopBackOff): OOMKilled, exit code 137."
     assert "a/b:c" in raised.value.hint
     with pytest.raises(HarnessError, match="back-off 10s"):
         is_ready(pod(ready=False, container=looping))

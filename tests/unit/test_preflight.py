@@ -1,4 +1,4 @@
-"""What a cluster offers: families, as a dry run of a Service tells it; nodes at which health checks can be asked."""
+"""What a cluster offers: families, as a dry run of a Service tells it; nodes at which health checks can run."""
 
 from typing import Any, cast
 
@@ -71,7 +71,7 @@ def test_single_stack_services_on_dual_stack_nodes_lack_a_family(has: str, lacks
     missing = found[f"family.{lacks.lower()}"]
     assert not missing.present
     assert not missing.ours, "the cluster lacks it, not we"
-    assert missing.why == f"every node has an InternalIP, but a Service gets only {has} (a dry run)"
+    assert missing.why == f"every node has an InternalIP, but a Service gets only {has} (dry run)"
     assert not found["families.dual"].present
 
 
@@ -130,7 +130,7 @@ class Small:
 @pytest.mark.parametrize(
     ("annotations", "hint"),
     [
-        ({CORDONED_BY: "host/1"}, "a run left b cordoned: esipp clean --context home takes that back."),
+        ({CORDONED_BY: "host/1"}, "a run left b cordoned: 'esipp clean --context home' undoes that."),
         ({"other": "x"}, "remove its taint or cordon"),
         (None, "remove its taint or cordon"),
     ],
@@ -144,11 +144,11 @@ def test_what_a_killed_run_left_cordoned_is_said(annotations: dict[str, str] | N
 @pytest.mark.parametrize(
     ("scheme", "on_path", "reference", "present", "ours", "why"),
     [
-        ("kind", True, {}, False, False, "nobody knows how to ask the load balancer of provider 'kind'"),
+        ("kind", True, {}, False, False, "esipp cannot query the load balancer of provider 'kind'"),
         ("aws", True, {}, True, False, "'aws' is on PATH"),
-        ("gce", False, {}, False, True, "'gcloud' is not on PATH"),
+        ("gce", False, {}, False, True, "'gcloud', which queries the load balancer, is not on PATH"),
         ("kind", False, {"default": "reference-ecmp"}, True, False, "the reference load balancer serves Services"),
-        ("kind", False, {"period": 1.0}, False, False, "nobody knows how to ask"),
+        ("kind", False, {"period": 1.0}, False, False, "esipp cannot query"),
     ],
 )
 def test_whether_the_own_balancer_can_be_asked(
@@ -207,7 +207,7 @@ def test_the_sample_is_a_fact_with_how_it_was_chosen() -> None:
     found = sampled(300, seed=7, sample_nodes=20)
     assert len(found.sample.nodes) == 20
     assert found.facts["nodes.sampled"] == f"20 of 300: {', '.join(found.sample.nodes)}"
-    assert found.decided["nodes.sampled"].startswith("--sample-nodes 20: those that play a part, and 17 of the 297")
+    assert found.decided["nodes.sampled"].startswith("--sample-nodes 20: nodes with a role, and 17 of the 297")
     assert found.decided["nodes.sampled"].endswith("--seed 7")
     assert set(found.roles.values()) <= set(found.sample.nodes)
 
@@ -256,12 +256,12 @@ def test_that_an_external_ip_is_dialled_is_told() -> None:
     nodes = {name: addressed(name, ExternalIP=f"192.0.2.{number}") for number, name in enumerate(NODES, 1)}
     found = _features(nodes, ROLES, {"IPv4"})
     assert found["family.ipv4"].present
-    assert found["family.ipv4"].why == f"node {NODES[0]} has no InternalIP: its ExternalIP 192.0.2.1 is dialled"
+    assert found["family.ipv4"].why == f"node {NODES[0]} has no InternalIP; esipp dials its ExternalIP 192.0.2.1"
     assert "has no IPv6 InternalIP" in found["family.ipv6"].why
 
 
 def test_what_is_missing_is_told_in_a_sentence() -> None:
     two = dict.fromkeys(ROLES, NODES[0]) | {Role.BARE_NODE: NODES[1]}
     found = _features(topology().nodes, two, {"IPv4"})
-    assert found["nodes.three"].why.startswith("only two nodes take pods: these checks need a third one")
-    assert found["nodes.excluded"].why.startswith("there is no such node besides those that play another part")
+    assert found["nodes.three"].why.startswith("only two nodes can run pods; these checks need a third node")
+    assert found["nodes.excluded"].why.startswith("no node without another role has the label")

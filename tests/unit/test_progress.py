@@ -126,14 +126,14 @@ def test_a_phase_that_broke_off_says_so_and_ends_the_run(progress: Progress, clo
 
 
 def test_waits_of_all_threads_are_known_the_longest_first(progress: Progress, clock: Clock) -> None:
-    first = progress.wait_begins("load balancers getting their VIPs", 180)
+    first = progress.wait_begins("load balancers to get their VIPs", 180)
     clock.now += 8
-    second = progress.wait_begins("our pods being ready", 50)
+    second = progress.wait_begins("the run's pods to be ready", 50)
     progress.wait_goes_on(first, "3 of 12 are left")
     clock.now += 4
     assert [wait.sentence for wait in progress.standing().waits] == [
-        "12 s of 180 s for load balancers getting their VIPs: 3 of 12 are left",
-        "4 s of 50 s for our pods being ready",
+        "12 s of 180 s for load balancers to get their VIPs: 3 of 12 are left",
+        "4 s of 50 s for the run's pods to be ready",
     ]
     progress.wait_ends(first)
     progress.wait_ends(second)

@@ -17,7 +17,7 @@ from tests.unit import deployed_world as world
 @pytest.mark.parametrize(
     ("status", "message", "words"),
     [
-        (401, "Unauthorized", "has a token expired"),
+        (401, "Unauthorized", "expired or revoked token"),
         (500, "failed to allocate a nodePort: range is full", "--service-node-port-range"),
         (403, 'pods "backend" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2',
          "a ResourceQuota"),
@@ -33,8 +33,8 @@ from tests.unit import deployed_world as world
         (403, 'pods is forbidden: User "x" cannot create resource "pods" in API group "" in the namespace "y"',
          "the account needs the rights"),
         (403, 'pods "backend" is forbidden: unable to create new content in namespace x because it is being terminated',
-         "somebody removes our namespace"),
-        (409, "the object has been modified", "what it had made is removed"),
+         "someone deleted the run's namespace"),
+        (409, "the object has been modified", "removed its objects"),
     ],
 )  # fmt: skip
 def test_whose_refusal_it_is(status: int, message: str, words: str) -> None:
@@ -57,8 +57,8 @@ def test_what_each_pod_asks_for_is_what_it_is_given() -> None:
         for container in pod["spec"]["containers"]:
             asked, most = container["resources"]["requests"], container["resources"]["limits"]
             assert asked["cpu"] == (TIMED_CPU if MOVES_LABEL in pod["metadata"]["labels"] else CPU)
-            assert EACH.startswith(f"{CPU} of CPU ({TIMED_CPU} where answers are timed) and {asked['memory']} each")
-            assert EACH.endswith(f"{most['memory']} at most, no limit of CPU")
+            assert EACH.startswith(f"{CPU} of CPU ({TIMED_CPU} for timed answers) and {asked['memory']} of memory each")
+            assert EACH.endswith(f"{most['memory']} of memory and none of CPU")
             assert set(most) == {"memory"}
             given.add(asked["cpu"])
     assert given == {CPU, TIMED_CPU}

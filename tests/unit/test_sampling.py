@@ -1,4 +1,4 @@
-"""Which nodes carry an agent: all of a few; of many those that play a part, and others by the seed."""
+"""Which nodes run an agent: all of a few; of many nodes with a role, and others by the seed."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def test_of_a_small_cluster_it_is_every_node_and_nothing_has_to_be_told() -> Non
 def test_of_one_node_more_one_is_left_out_and_that_is_told() -> None:
     chosen = sample(nodes(DEFAULT_NODES).values(), ROLES, seed=3)
     assert (len(chosen.nodes), chosen.fit, chosen.partial) == (10, 11, True)
-    assert chosen.decided.endswith("those that play a part, and 6 of the 7 others at random by --seed 3")
+    assert chosen.decided.endswith("nodes with a role, and 6 of the 7 others at random by --seed 3")
     assert all(name in chosen.remark for name in chosen.nodes)
 
 

@@ -20,7 +20,7 @@ from tests.unit.world import CHECKS, FEATURES, NODES, ROLES, SAMPLES, by_id, cha
 CAST = Cast(ROLES, {node: f"agent-{node}" for node in NODES})
 POD = echo_pod("backend", "run", "node", "image", raw=False)
 CELL = by_id("clusterip.tcp.ipv4.pod-on-other-node-to-clusterip")
-WHY = "something put the container istio-proxy into our pod backend"
+WHY = "something injected the container istio-proxy into our pod backend"
 
 
 def of(shown: AddressClass) -> list[Observation]:

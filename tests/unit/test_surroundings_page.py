@@ -55,5 +55,5 @@ def test_a_new_record_takes_the_place_of_the_last_one(tmp_path: Path, monkeypatc
 
 
 def test_what_is_only_one_runs_is_taken_out() -> None:
-    said = "esipp-1121-164649-995a is still there after 94.2 s; see /tmp/x/run/ledger.jsonl at 172.18.0.4:6443"
-    assert steady(said) == "esipp-RUN is still there after N s; see .../ledger.jsonl at ADDRESS:PORT"
+    said = "esipp-1121-164649-995a still exists after 94.2 s; see /tmp/x/run/ledger.jsonl at 172.18.0.4:6443"
+    assert steady(said) == "esipp-RUN still exists after N s; see .../ledger.jsonl at ADDRESS:PORT"

@@ -100,7 +100,7 @@ def test_what_cannot_be_dialled_is_a_sentence() -> None:
     path = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip").path
     made = set_testbed(path)
     made.vips[path.object_name] = {}
-    assert made.address(path) == "the service has no IPv4 VIP"
+    assert made.address(path) == "the Service has no IPv4 VIP"
     made.obstacles[path.object_name, Family.IPV4] = "no VIP came"
     assert made.address(path) == "no VIP came"
     listener = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node").controls[0].path
@@ -381,7 +381,7 @@ def test_what_is_refused_of_one_service_concerns_its_checks(refused: ApiError, m
     ids=str,
 )
 def test_what_is_refused_of_everything_ends_the_run(refused: ApiError, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HarnessError, match="The testbed cannot be set"):
+    with pytest.raises(HarnessError, match="Cannot set up the testbed"):
         arranged(Creating(prop=refused), monkeypatch)
 
 
@@ -402,5 +402,5 @@ def test_an_agent_that_does_not_come_on_a_node_without_a_part_is_done_without() 
     come = [("ADDED", there(AGENT, node, f"agent-{node}")) for node in NODES]
     made.cluster, made.pods = Watched([("ADDED", there(BACKEND, NODES[0], "backend")), *come]), {}
     made._wait_for_pods({"backend", *map(waited_for, made.sampled)})
-    assert made.absent == {"spot": "node spot has no agent that is ready: it is not there"}
+    assert made.absent == {"spot": "node spot has no ready agent: it does not exist"}
     assert set(made.agents) == set(NODES)

@@ -1,4 +1,4 @@
-"""The first Kubernetes that a check can be asked of: what follows from a check, and what an old server is asked."""
+"""The first Kubernetes that a check can run of: what follows from a check, and what an old server is asked."""
 
 import json
 from collections.abc import Callable
@@ -179,9 +179,9 @@ def test_a_server_without_any_form_is_refused() -> None:
 
 
 def test_no_version_is_left_out_by_hand() -> None:
-    with pytest.raises(PreflightError, match="a server's version cannot be left out") as refused:
+    with pytest.raises(PreflightError, match="cannot leave out a Kubernetes version") as refused:
         left_out(["kubernetes.1.28"], {})
-    assert refused.value.hint.startswith("esipp list --kubernetes 1.28 ")
+    assert refused.value.hint.startswith("'esipp list --kubernetes 1.28' ")
     with pytest.raises(PreflightError, match="no such feature"):
         left_out(["sctp"], {})
     assert left_out(["sctp"], {"sctp": Feature(True, "")})["sctp"].ours
@@ -208,10 +208,8 @@ def test_the_list_for_an_old_server() -> None:
     first, *lines = listing.text_for("1.5", checks)
     chosen = asked("1.5")
     some = len(chosen)
-    assert first.startswith(
-        "Kubernetes 1.5, spoken to in beta annotations (service.beta.kubernetes.io/external-traffic"
-    )
-    assert first.endswith(f": {some} of {len(checks)} checks can be asked")
+    assert first.startswith("Kubernetes 1.5, API dialect beta annotations (service.beta.kubernetes.io/external-traffic")
+    assert first.endswith(f": {some} of {len(checks)} checks, as far as its age goes")
     middle = lines.index("")
     assert [line.strip() for line in lines[:middle]] == list(dialect_of("1.5").remarks)
     end = lines.index("", middle + 1)
@@ -227,7 +225,7 @@ def test_the_list_for_an_old_server() -> None:
 def test_the_list_for_a_server_of_today_has_nothing_to_add() -> None:
     checks = list(CHECKS.values())
     first, empty, *lines = listing.text_for("v1.36.3", checks)
-    assert first.startswith("Kubernetes 1.36.3, spoken to in fields ")
+    assert first.startswith("Kubernetes 1.36.3, API dialect fields ")
     assert (empty, lines) == ("", list(listing.as_text(checks)))
 
 
@@ -248,14 +246,14 @@ def test_json_tells_why_not() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["--kubernetes", "1.5"], 0, "spoken to in beta annotations"),
-        (["--kubernetes", "v1.4.12", "healthcheck.lifecycle"], 0, "spoken to in alpha annotations"),
+        (["--kubernetes", "1.5"], 0, "API dialect beta annotations"),
+        (["--kubernetes", "v1.4.12", "healthcheck.lifecycle"], 0, "API dialect alpha annotations"),
         (["--kubernetes", "1.7", "--format", "json"], 0, '"unsupported": null'),
         (["--kubernetes", "1.3"], 4, "cannot preserve the client's source in any form"),
         (["--kubernetes", "soon"], 4, "'soon' is not a Kubernetes version"),
         (["--kubernetes", ""], 4, "'' is not a Kubernetes version"),
-        (["--kubernetes", "1.5", "--format", "markdown"], 4, "goes with text and json"),
-        (["--kubernetes", "1.5", "no-such-row"], 4, "No check's id is or contains"),
+        (["--kubernetes", "1.5", "--format", "markdown"], 4, "cannot be combined with --kubernetes"),
+        (["--kubernetes", "1.5", "no-such-row"], 4, "No check matches"),
         (["--kubernetes"], 4, "expected one argument"),
     ],
 )

@@ -1,1 +1,1 @@
-"""``esipp doctor``: what would keep a run from being meaningful on this cluster and this machine."""
+"""``esipp doctor``: checks whether this cluster and this machine are ready for a run."""

@@ -1,4 +1,4 @@
-"""``esipp doctor``: its options, which are those of ``esipp run``, and what it prints."""
+"""``esipp doctor``: its options, which are those of ``esipp run``, and its output."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -14,48 +14,49 @@ from esipp.checks.check import Check
 Select = Callable[[Sequence[str]], list[Check]]
 
 SILENT = {"lane": "run", "out": None, "junit": None, "alluredir": None, "seed": None}
-"""Options that say nothing of what a run does to a cluster, and what they are if they are not given."""
+"""Options that do not affect what a run does to a cluster, with their defaults."""
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, suites: Sequence[str]) -> None:
-    """All of ``esipp run``: checks, suites, options."""
+    """Add all arguments of ``esipp run``: checks, suites, options."""
     add = parser.add_argument
-    add("checks", nargs="*", metavar="CHECK", help="ids of checks, or parts of them (default: all checks)")
-    add("--suite", action="append", default=[], choices=suites, help="only this suite; repeatable")
+    add("checks", nargs="*", metavar="CHECK", help="id of a check, or a part of one (default: all checks)")
+    add("--suite", action="append", default=[], choices=suites, help="use only this suite; repeatable")
     add_run_options(parser)
-    add("--alluredir", default=None, metavar="DIR", help="Allure results, written while the run goes on")
+    add("--alluredir", default=None, metavar="DIR", help="write Allure results to DIR during the run")
 
 
 def add_doctor(commands: Any, select: Select, suites: Sequence[str]) -> None:
-    """Add the command to the parser's.
+    """Add the command to the parser.
 
     Args:
-        commands: the parser's.
-        select: the checks that words name.
+        commands: the subcommands of the parser.
+        select: returns the checks that match patterns.
         suites: the names of all suites.
     """
     parser = commands.add_parser(
         "doctor",
-        help="what stands in the way of a run, and what it would do; nothing is created",
+        help="check whether a cluster and this machine are ready for a run, and show what the run would do; creates "
+        "nothing",
         epilog=OF_A_DOCTOR,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_run_arguments(parser, suites)
-    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="output format (default: text)")
     parser.set_defaults(command=lambda options: _doctor(options, select))
 
 
 def _doctor(options: argparse.Namespace, select: Select) -> int:
     checks = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
     if not checks:
-        raise PreflightError("None of these checks is of these suites.", "'esipp list' prints them all.")
+        raise PreflightError("None of these checks belongs to these suites.", "'esipp list' lists all checks.")
     report = examine_all(settings_of(options), checks, words(options))
     print(as_json(report) if options.format == "json" else "\n".join(as_text(report)))
     return int(report.exit_code)
 
 
 def words(options: argparse.Namespace) -> list[str]:
-    """What was given that is no setting, or says nothing of the cluster, as words of ``esipp run``."""
+    """The arguments of ``esipp run`` that are not settings or do not affect the cluster."""
     silent = [
         f"--{name}={value}" for name, usual in SILENT.items() if (value := getattr(options, name)) not in (None, usual)
     ]

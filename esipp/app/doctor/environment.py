@@ -1,4 +1,4 @@
-"""Checks of what preflight found: rights, families, data plane, clients outside, load balancers. Pure."""
+"""Checks of what preflight found: rights, address families, data plane, outside clients, load balancers. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,26 +24,26 @@ UNKNOWN = "unknown"
 
 
 def of_version(version: str, server: str) -> DoctorCheck:
-    """Whether a server is one of those that we know, by its minor version; one that is too old was told before."""
+    """Whether esipp knows an API server of this minor version. ``check_version`` refuses one that is too old."""
     name, number = "API server", read_version(version)
     if number is None:
-        return warn(name, f"{server} is {version}, which is no version that can be read", "it is taken for a new one.")
+        return warn(name, f"{server} is {version}, an unreadable version", "esipp treats it as a new version.")
     if number > NEWEST_RUN:
         newest = "{}.{}".format(*NEWEST_RUN)
         return warn(
-            name, f"{server} is {version}; the newest that a whole run was made on is {newest}", "expect surprises."
+            name, f"{server} is {version}; the newest version tested with a full run is {newest}", "expect surprises."
         )
     remarks = dialect_of(version).remarks
     if remarks:
-        return warn(name, f"{server} is {version}: {'; '.join(remarks)}", f"esipp list --kubernetes {version}")
+        return warn(name, f"{server} is {version}: {'; '.join(remarks)}", f"see 'esipp list --kubernetes {version}'.")
     return ok(name, f"{server} is {version}")
 
 
 # ------------------------------------------------------------------------------------------------------------- rights
 def of_rights(missing: Sequence[Right], checks: Iterable[Check]) -> DoctorCheck:
-    """The rights that are lacking of those without which nothing begins, with the checks that they are for."""
+    """The missing rights that a run cannot begin without, and the checks that need them."""
     if not missing:
-        return ok("rights", "the account holds all that a run needs")
+        return ok("rights", "the account has all rights that a run needs")
     suites = [check.suite for check in checks]
     grouped: dict[str, list[str]] = defaultdict(list)
     for right in missing:
@@ -59,29 +59,29 @@ def _for_what(right: Right, suites: Sequence[str]) -> str:
     return "; ".join([*of, *(["--allow-disruptive"] if right in OF_DISRUPTIONS else [])])
 
 
-WISHED = (*(right for rights in OF_FEATURES.values() for right in rights), *WELCOME)
-"""Rights that a run does without."""
+OPTIONAL = (*(right for rights in OF_FEATURES.values() for right in rights), *WELCOME)
+"""Optional rights, without which a run still works."""
 
 
 def of_welcome(missing: Sequence[Right], checks: Iterable[Check]) -> DoctorCheck:
-    """The rights that a run does without, and less is told for it."""
+    """The missing optional rights, and what a run lacks without them."""
     name = "more rights"
     if not missing:
-        return ok(name, "the account holds those, too, without which less is told")
+        return ok(name, "the account also has the optional rights, which add details to reports")
     lost = {feature for feature, rights in OF_FEATURES.items() if set(rights) & set(missing)}
     count = sum(bool(lost & check.features) for check in checks)
     said = f"without {', '.join(map(str, missing))} "
     said += (
         counted(count, "check is unsupported", "checks are unsupported")
         if count
-        else "facts are unknown, and less explains a failure"
+        else "some facts are unknown, and reports explain failures in less detail"
     )
-    return warn(name, said, "docs/rights.md says what each is for.")
+    return warn(name, said, "docs/rights.md lists the purpose of each.")
 
 
 # --------------------------------------------------------------------------------------------------------- data plane
 def of_required(found: Findings, required: Sequence[str]) -> list[DoctorCheck]:
-    """Whether what --require names is there, as far as that is known before a run."""
+    """Whether the features of ``--require`` are present, if that is known before a run."""
     if not required:
         return []
     name, missing = "required", lacking(required, found.features)
@@ -90,43 +90,43 @@ def of_required(found: Findings, required: Sequence[str]) -> list[DoctorCheck]:
         return [no(name, error.sentence, error.hint)]
     later = [each for each in required if each not in found.features]
     if later:
-        told = f"only a run can tell whether there is {', '.join(later)}"
-        return [warn(name, told, "it ends with exit code 4 where one is missing.")]
-    return [ok(name, f"{', '.join(required)}: as far as can be told before a run")]
+        said = f"only a run can determine whether the cluster has {', '.join(later)}"
+        return [warn(name, said, "the run ends with exit code 4 if one is missing.")]
+    return [ok(name, f"{', '.join(required)}: present, judging by what is known before a run")]
 
 
 def of_families(found: Findings) -> DoctorCheck:
-    """The families that nodes and Services have."""
+    """The address families of nodes and Services."""
     name, features = "families", {family: found.features[f"family.{family.value.lower()}"] for family in Family}
     there = [family.value for family, feature in features.items() if feature.present]
     absent = [f"no {family.value}: {feature.why}" for family, feature in features.items() if not feature.present]
     if not there:
-        return no(name, "; ".join(absent), "the nodes that play a part must have an InternalIP, or an ExternalIP.")
+        return no(name, "; ".join(absent), "the nodes with a role need an InternalIP or an ExternalIP.")
     return ok(name, "; ".join([" and ".join(there), *absent]))
 
 
 def of_proxy(found: Findings) -> DoctorCheck:
-    """What forwards Services on nodes, as far as Kubernetes tells it."""
+    """The service proxy on nodes, if Kubernetes shows it."""
     facts = found.facts
     names = ("service-proxy", "proxy-mode", "network-add-on", "node-port-addresses")
     said = ", ".join(f"{name} {facts.get(name, UNKNOWN)}" for name in names)
     unknown = [name for name in ("service-proxy", "proxy-mode") if facts.get(name, UNKNOWN) == UNKNOWN]
     if unknown:
         why = "; ".join(dict.fromkeys(found.decided.get(name, "") for name in unknown))
-        return warn("data plane", f"{said} ({why})", "known differences that rest on it count as failures, then.")
+        return warn("data plane", f"{said} ({why})", "known differences that depend on it then count as failures.")
     return ok("data plane", said)
 
 
 def of_outside(found: Findings) -> DoctorCheck:
-    """Where clients outside stand; whether nodes are reached from there shows only once pods listen."""
+    """Where outside clients run. Only a run shows whether they reach nodes."""
     name, first, second = "outside", found.features[OUTSIDE], found.features[TWO_ADDRESSES]
     if not first.present:
-        return warn(name, first.why, "--outside machine, or ssh:USER@HOST; docs/outside.md says what they need.")
+        return warn(name, first.why, "use --outside machine or ssh:USER@HOST; docs/outside.md lists what they need.")
     lost = sorted(n for n, f in found.features.items() if n.startswith(f"{OUTSIDE}.") and not f.present)
-    where = f"{first.why}; whether nodes and VIPs are reached from there is known once pods listen"
+    where = f"{first.why}; a run shows whether they reach nodes and VIPs"
     if lost:
         why = "; ".join(dict.fromkeys(found.features[each].why for each in lost))
-        hint = "another machine: --outside machine,ssh:USER@HOST." if not second.present else "docs/outside.md"
+        hint = "add another machine: --outside machine,ssh:USER@HOST." if not second.present else "see docs/outside.md."
         return warn(name, f"{where}; {why}", hint)
     return ok(name, where)
 
@@ -135,27 +135,27 @@ def of_outside(found: Findings) -> DoctorCheck:
 def of_balancer(
     found: Findings, text: str, internal: Pairs = (), promised: float | None = None
 ) -> Iterator[DoctorCheck]:
-    """What the cluster's own is taken for, what contradicts that, and who may use the VIPs.
+    """The profile of the cluster's own load balancer, what contradicts it, and who may use the VIPs.
 
     Args:
         found: what preflight found.
-        text: what ``--source-ranges`` says.
-        internal: the annotations that make load balancers internal, where that is wanted.
-        promised: what ``--bound`` says.
+        text: the value of ``--source-ranges``.
+        internal: the annotations that make load balancers internal, with ``--internal``.
+        promised: the value of ``--bound``.
     """
     name, detected = "load balancer", found.balancer
     fact, platform = detected.fact, detected.platform
     if fact.value == UNKNOWN:
         said = f"unknown: {fact.decided}; nodes of {platform.value} ({platform.decided})"
-        hint = "--provider NAME, or a profile of your own, says how long to wait; --without load-balancer asks none."
+        hint = "set timeouts with --provider NAME or your own profile; --without load-balancer skips its checks."
         yield warn(name, said, hint)
     else:
         yield ok(name, f"{fact.value} ({fact.decided}): {_traits(detected)}")
     yield ok("bound", promise_of(detected.profiles, sure=detected.told, bound=promised).words)
     for finding in of_words(detected):
-        yield warn(name, finding.sentence, "name the right one with --provider, or none.")
+        yield warn(name, finding.sentence, "name the right profile with --provider, or none.")
     ranges = decide(text, {**found.facts, FACT: ""})
-    whom = "the run's own clients" if ranges.clients else ", ".join(ranges.given) or "everybody"
+    whom = "the run's own clients" if ranges.clients else ", ".join(ranges.given) or "all clients"
     made = ", ".join(f"{key}={value}" for key, value in internal)
     yield ok("VIPs", f"admit {whom} ({ranges.why})" + (f"; internal, by {made}" if made else ""))
 
@@ -166,20 +166,20 @@ def _traits(detected: Detected) -> str:
 
 
 def of_reference(found: Findings) -> DoctorCheck:
-    """The reference load balancer, which stands beside kind's nodes only."""
+    """The reference load balancer, which exists next to kind's nodes only."""
     name = "reference"
     if found.reference:
         return ok(name, f"{found.facts['load-balancer.reference']} (container {found.reference.container})")
-    said = "no reference load balancer stands beside the nodes: its checks are unsupported"
+    said = "there is no reference load balancer next to the nodes: its checks are unsupported"
     if found.facts.get("provider") == "kind":
-        return warn(name, said, "./ci/conformance --keep brings a cluster with one.")
+        return warn(name, said, "./ci/conformance --keep creates a cluster with one.")
     return ok(name, said)
 
 
 def of_view(found: Findings) -> DoctorCheck:
-    """Whether the cluster's own load balancer can be asked what it thinks of nodes."""
+    """Whether esipp can read the node health that the cluster's own load balancer reports."""
     feature = found.features[HEALTH_VIEW]
     if feature.present:
         return ok("health view", feature.why)
-    hint = "put it there, and log in." if feature.ours else "docs/health-views.md says whose are known."
+    hint = "install it, and log in." if feature.ours else "docs/health-views.md lists the supported load balancers."
     return warn("health view", feature.why, hint)

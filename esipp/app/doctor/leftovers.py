@@ -1,4 +1,4 @@
-"""What earlier runs left: namespaces, marks on nodes, containers beside them."""
+"""Leftovers of earlier runs: namespaces, marks on nodes, containers on this machine."""
 
 import time
 
@@ -11,14 +11,14 @@ from esipp.testbed import leftovers
 
 
 def left_over(cluster: Cluster, command: str) -> list[LeftOver]:
-    """All that is surely a run's, whoever may still be at work in it.
+    """Everything that certainly belongs to a run, including active ones.
 
     Args:
-        cluster: where.
-        command: the ``esipp clean`` of that cluster.
+        cluster: the cluster.
+        command: the ``esipp clean`` command for that cluster.
 
     Raises:
-        ApiError, UnreachableError: it cannot be looked at.
+        ApiError, UnreachableError: the API server does not answer or refuses.
     """
     found, now = [], time.time()
     spaces = [each for each in leftovers.namespaces(cluster) if not each.foreign]

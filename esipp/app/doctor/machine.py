@@ -13,14 +13,14 @@ from esipp.cluster.client import Cluster
 
 KUBECTL_SECONDS = 10.0
 SKEW = 1
-"""Minor versions that kubectl may be away from the server: Kubernetes documentation, "Version Skew Policy"."""
+"""Minor versions by which kubectl may differ from the server: Kubernetes documentation, "Version Skew Policy"."""
 
 MOST_DIFFERENCE = 5.0
-"""Seconds that clocks may differ before it is told: certificates, tokens and events are dated by them."""
+"""Seconds by which clocks may differ without a warning. Certificates, tokens and events depend on them."""
 
 
 def kubectl_version(path: str) -> str:
-    """What kubectl calls itself; empty where it does not say."""
+    """The version of kubectl; empty if it does not report one."""
     try:
         done = subprocess.run(
             [path, "version", "--client", "--output=json"], capture_output=True, text=True, timeout=KUBECTL_SECONDS,
@@ -32,29 +32,29 @@ def kubectl_version(path: str) -> str:
 
 
 def of_kubectl(path: str, client: str, server: str) -> DoctorCheck:
-    """Whether a kubectl fits a server; of a server that is not known every one does."""
+    """Whether a kubectl supports a server; with an unknown server version, every kubectl does."""
     own, other = read_version(client), read_version(server)
     if own is None:
-        return warn("kubectl", f"{path} does not tell its version", "does 'kubectl version --client' work?")
+        return warn("kubectl", f"{path} does not report its version", "check that 'kubectl version --client' works.")
     if other is not None and (own[0] != other[0] or abs(own[1] - other[1]) > SKEW):
         return warn(
             "kubectl",
-            f"{client} ({path}) is made for servers one minor version older or younger, not for {server}",
-            "clients in pods are reached by 'kubectl exec': have one of the server's age first on PATH.",
+            f"{client} ({path}) supports servers up to one minor version older or newer, not {server}",
+            "esipp reaches clients in pods with 'kubectl exec': put a matching kubectl first on PATH.",
         )
     return ok("kubectl", f"{client} ({path})")
 
 
 def of_clock(cluster: Cluster, now: Callable[[], float] = time.time) -> DoctorCheck:
-    """How far this machine's clock and the API server's are apart; what the request took is not held against them."""
+    """How much this machine's clock differs from the API server's, apart from the duration of the request."""
     began = now()
-    told = cluster.date()
+    date = cluster.date()
     ended = now()
     try:
-        server = parsedate_to_datetime(told).timestamp()
+        server = parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError):
-        return warn("clock", "the API server does not tell its time", "is it asked through a proxy?")
-    # whole seconds are told: it may be anything up to the next one
+        return warn("clock", "the API server does not report its time", "check whether a proxy is in between.")
+    # The server reports whole seconds, so its time may be anything up to the next one.
     behind, before = began - (server + 1), server - ended
     apart = max(behind, before, 0.0)
     if apart > MOST_DIFFERENCE:
@@ -62,13 +62,13 @@ def of_clock(cluster: Cluster, now: Callable[[], float] = time.time) -> DoctorCh
         return warn(
             "clock",
             f"this machine's clock is {apart:.0f} s {which} the API server's",
-            "certificates and tokens are judged by it, and times in reports are this machine's: set it (NTP).",
+            "set this machine's clock (NTP): certificates, tokens and the times in reports depend on it.",
         )
-    return ok("clock", "this machine's and the API server's agree")
+    return ok("clock", "the clocks of this machine and the API server agree")
 
 
 def moment(told: str) -> float | None:
-    """Seconds since 1970 of an API object's time (RFC 3339); None if it cannot be read."""
+    """The time of an API object (RFC 3339) in seconds since 1970; None if it is unreadable."""
     try:
         return datetime.fromisoformat(told).astimezone(UTC).timestamp()
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the doctor says: a check, a grade, a sentence, a hint; and all of it together. No I/O."""
+"""The doctor's report: checks with a grade, a sentence and a hint. No I/O."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Grade(StrEnum):
-    """``no`` makes a cluster unfit; ``warn`` is to be looked at, and holds no run up."""
+    """The grade of a check: ``no`` makes a cluster unfit; ``warn`` does not prevent a run."""
 
     OK = "ok"
     WARN = "warn"
@@ -22,7 +22,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """What was looked at, and what is the matter with it; ``hint`` says what to do, and is there unless all is well."""
+    """The result of one check of the doctor; ``hint`` says what to do, and is empty if all is well."""
 
     name: str
     grade: Grade
@@ -31,25 +31,25 @@ class DoctorCheck:
 
 
 def ok(name: str, sentence: str) -> DoctorCheck:
-    """All is well."""
+    """A check that passed."""
     return DoctorCheck(name, Grade.OK, sentence)
 
 
 def warn(name: str, sentence: str, hint: str) -> DoctorCheck:
-    """To be looked at."""
+    """A check that found something to look at."""
     return DoctorCheck(name, Grade.WARN, sentence, hint)
 
 
 def no(name: str, sentence: str, hint: str) -> DoctorCheck:
-    """Nothing can be run like this."""
+    """A check that found something that prevents a run."""
     return DoctorCheck(name, Grade.NO, sentence, hint)
 
 
 @dataclass(frozen=True)
 class LeftOver:
-    """What an earlier run left: what it is, whose, how old in seconds (None: unknown), and what removes it.
+    """A leftover of an earlier run: what it is, the run's id, its age in seconds, and the command that removes it.
 
-    ``alive`` says that the run may be at work, here or on another machine.
+    ``alive`` means that the run may be active, on this machine or another one.
     """
 
     what: str
@@ -61,10 +61,10 @@ class LeftOver:
 
 @dataclass
 class Report:
-    """Everything; ``work`` is None where too little is known of the cluster, and ``why_no_work`` says why.
+    """The whole report; ``work`` is None if too little is known about the cluster, and ``why_no_work`` says why.
 
-    ``left_out`` is the number of core checks that are left out by our own doing, which make the result PARTIAL at best.
-    ``later`` is what is only known once a run has begun; ``created`` is what is created besides ``work.made``.
+    ``left_out`` counts the core checks that options, clients or rights leave out: the result is PARTIAL at best.
+    ``later`` lists what only a run shows; ``created`` lists what a run creates in addition to ``work.made``.
     """
 
     command: str
@@ -79,36 +79,38 @@ class Report:
 
     @property
     def fit(self) -> bool:
-        """Whether a run could begin."""
+        """Whether a run can begin."""
         return all(check.grade is not Grade.NO for check in self.checks)
 
     @property
     def exit_code(self) -> ExitCode:
-        """Of the command."""
+        """The exit code of ``esipp doctor``."""
         return ExitCode.CONFORMANT if self.fit else ExitCode.USAGE
 
     def must(self, name: str, look: Callable[[], T]) -> T | None:
-        """Take a step without which nothing can be run; what it raises becomes a check, and None is returned."""
+        """Take a step that every run needs. If it raises, add a failed check and return None."""
         try:
             return look()
         except EsippError as misfit:
-            self.checks.append(no(name, misfit.sentence, misfit.hint or "mend that, and ask again."))
+            self.checks.append(no(name, misfit.sentence, misfit.hint or "fix that, and run esipp doctor again."))
         except UnreachableError as silent:
-            self.checks.append(no(name, f"The API server stopped answering: {silent}", "is it overloaded?"))
+            self.checks.append(
+                no(name, f"The API server stopped answering: {silent}", "check whether it is overloaded.")
+            )
         except ApiError as refused:
-            self.checks.append(no(name, f"The API server refused: {refused.message}", "see the account's rights."))
+            self.checks.append(no(name, f"The API server refused: {refused.message}", "check the account's rights."))
         return None
 
     def passes(self, name: str, look: Callable[[], object]) -> bool:
-        """Take such a step that finds nothing but whether all is well."""
+        """Take such a step and return whether it passed."""
         before = len(self.checks)
         self.must(name, look)
         return len(self.checks) == before
 
     def may(self, name: str, look: Callable[[], DoctorCheck], hint: str) -> None:
-        """Look at something that a run can do without knowing."""
+        """Add an optional check. If it raises, add a warning."""
         try:
             self.checks.append(look())
         except (ApiError, UnreachableError, EsippError) as unseen:
             why = unseen.message if isinstance(unseen, ApiError) else str(unseen).splitlines()[0]
-            self.checks.append(warn(name, f"cannot be looked at: {why}", hint))
+            self.checks.append(warn(name, f"cannot be examined: {why}", hint))

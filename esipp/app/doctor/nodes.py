@@ -1,4 +1,4 @@
-"""Checks of nodes: who can take pods, who plays which part, whether the image is there. Pure."""
+"""Checks of nodes: which can run pods, which roles they have, whether the image is present. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from esipp.testbed.sampling import NO_SAMPLE, Sample
 Json = dict[str, Any]
 
 MOST_IMAGES = 50
-"""Images that a kubelet tells of (``nodeStatusMaxImages``, KubeletConfiguration): the largest; others may be there."""
+"""Number of images that a kubelet reports, the largest ones (``nodeStatusMaxImages`` in KubeletConfiguration)."""
 
 NOT_PULLED = "localhost"
-"""The registry that nobody has: such an image must be brought to the nodes."""
+"""The registry of images that cannot be pulled and must be loaded onto the nodes."""
 
 
 def why_not(item: Json, customisation: Customisation) -> str:
-    """Why a node takes no pods of ours of its own accord; empty where it does."""
+    """Why the scheduler would place no pod of esipp on a node; empty if it would."""
     node = read_node(item, customisation)
     spec = item.get("spec") or {}
     system = ((item.get("status") or {}).get("nodeInfo") or {}).get("operatingSystem", "linux")
@@ -39,38 +39,42 @@ def why_not(item: Json, customisation: Customisation) -> str:
 
 
 def architectures(raw: Iterable[Json]) -> list[str]:
-    """Those of the nodes, each once."""
-    told = (((item.get("status") or {}).get("nodeInfo") or {}).get("architecture") for item in raw)
-    return sorted({str(each) for each in told if each})
+    """The CPU architectures of the nodes, each once."""
+    reported = (((item.get("status") or {}).get("nodeInfo") or {}).get("architecture") for item in raw)
+    return sorted({str(each) for each in reported if each})
 
 
 def first(nodes: Iterable[Node]) -> str:
-    """One that takes pods, or any, where too few do for every part to be played."""
+    """The first node that can run pods, or any node if none can."""
     return min(nodes, key=lambda node: (not (node.schedulable and node.chosen), node.name)).name
 
 
 def of_nodes(
     raw: Sequence[Json], roles: Mapping[Role, str], customisation: Customisation, chosen: Sample = NO_SAMPLE
 ) -> DoctorCheck:
-    """How many there are, which part they play, why others play none, and which would carry an agent."""
+    """How many nodes can run pods, their roles, why others cannot, and how many would run an agent."""
     reasons = {item["metadata"]["name"]: why_not(item, customisation) for item in raw}
     takers = [name for name, why in reasons.items() if not why]
     kinds = architectures(raw)
     parts = ", ".join(f"{role.value} {name}" for role, name in roles.items())
     others = Counter(why for why in reasons.values() if why)
-    said = f"{len(takers)} of {len(raw)} take pods ({', '.join(kinds) or 'architecture unknown'})"
+    said = f"{len(takers)} of {len(raw)} can run pods ({', '.join(kinds) or 'architecture unknown'})"
     said += f": {parts}" if parts else ""
     said += "".join(f"; {count} {why}" for why, count in others.items())
-    said += f"; {len(chosen.nodes)} of {chosen.fit} would carry an agent, {chosen.decided}" if chosen.partial else ""
+    said += f"; {len(chosen.nodes)} of {chosen.fit} would run an agent, {chosen.decided}" if chosen.partial else ""
     if len(kinds) > 1:
-        return warn("nodes", said, f"the image must be there for {' and '.join(kinds)}: an index of both.")
+        return warn("nodes", said, f"the image must be an index with {' and '.join(kinds)}.")
     if len(takers) < 3:
-        return warn("nodes", said, "checks that need a third node are unsupported: add one, or name its taint.")
+        return warn(
+            "nodes",
+            said,
+            "checks that need a third node are unsupported: add one, or tolerate its taint (--toleration).",
+        )
     return ok("nodes", said)
 
 
 def names_of(reference: str) -> set[str]:
-    """The names by which a kubelet may list an image: with Docker Hub's host and tag, where it has none."""
+    """The names by which a kubelet may list an image: also with Docker Hub's host and the default tag."""
     found = {reference}
     last = reference.rpartition("/")[2]
     if ":" not in last and "@" not in reference:
@@ -81,13 +85,13 @@ def names_of(reference: str) -> set[str]:
 
 
 def of_image(reference: str, raw: Sequence[Json], nodes: Mapping[str, Node], secret: str) -> DoctorCheck:
-    """Whether nodes that may carry pods of ours have the image, as far as they tell.
+    """Whether the nodes that may run pods of esipp report the image.
 
     Args:
         reference: the image.
         raw: nodes as the API server lists them.
-        nodes: the same, read.
-        secret: what it would be pulled with, in words.
+        nodes: the same nodes, parsed.
+        secret: description of the pull secret.
     """
     wanted = names_of(reference)
     lacking, cut = [], False
@@ -98,13 +102,18 @@ def of_image(reference: str, raw: Sequence[Json], nodes: Mapping[str, Node], sec
             lacking.append(item["metadata"]["name"])
             cut = cut or len(listed) >= MOST_IMAGES
     if not lacking:
-        return ok("image", f"{reference} is on all {len(ours)} nodes that may carry pods")
+        return ok("image", f"{reference} is on all {len(ours)} nodes that may run pods")
     some = f"{', '.join(lacking[:3])}{' ...' if len(lacking) > 3 else ''}"
-    said = f"{reference} is not told of by {len(lacking)} of {counted(len(ours), 'node')} ({some})"
-    said += f", which tell of their {MOST_IMAGES} largest images only" if cut else ""
+    said = f"{reference} is not reported by {len(lacking)} of {counted(len(ours), 'node')} ({some})"
+    said += f"; nodes report only their {MOST_IMAGES} largest images" if cut else ""
     if registry_of(reference).partition(":")[0] == NOT_PULLED:
-        hint = "nobody can pull from localhost: bring it to the nodes ('esipp images' tells how), or --image-registry."
+        hint = (
+            "nodes cannot pull from localhost: load the image onto the nodes ('esipp images' explains how), or use "
+            "--image-registry."
+        )
         return warn("image", said, hint)
     return warn(
-        "image", f"{said}: they pull it from {registry_of(reference)} ({secret})", "can they reach that registry?"
+        "image",
+        f"{said}: they will pull it from {registry_of(reference)} ({secret})",
+        "check that they can reach that registry.",
     )

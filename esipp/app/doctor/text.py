@@ -1,4 +1,4 @@
-"""A report as text, and as one JSON object; neither holds a secret."""
+"""The doctor's report as text and as one JSON object; both are redacted."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ GRADE, NAME = 5, 17
 
 
 def as_text(report: Report) -> Iterator[str]:
-    """For a person: a line a check, then what a run would do."""
+    """The report as text: one line per check, then what a run would do."""
     yield from map(redact, _lines(report))
 
 
@@ -26,16 +26,16 @@ def _lines(report: Report) -> Iterator[str]:
     if report.work:
         yield from _work(report, report.work)
     else:
-        yield from line("rows", f"what would be asked is not known: {report.why_no_work}")
+        yield from line("checks", f"unknown which would run: {report.why_no_work}")
     for each in report.left_over:
-        yield from line("left over", _of_left_over(each))
-    yield from line("run it", report.command) if report.fit else ()
+        yield from line("leftover", _of_left_over(each))
+    yield from line("command", report.command) if report.fit else ()
     counts = ", ".join(f"{count} {grade}" for grade, count in counted(report).items())
-    yield from line("all in all", f"{'fit' if report.fit else 'not fit'} ({counts}); nothing was created")
+    yield from line("result", f"{'fit' if report.fit else 'not fit'} ({counts}); nothing was created")
 
 
 def counted(report: Report) -> dict[str, int]:
-    """How many checks there are of each grade."""
+    """The number of checks of each grade."""
     grades = [check.grade.value for check in report.checks]
     return {grade: grades.count(grade) for grade in dict.fromkeys(("ok", "warn", "no"))}
 
@@ -45,24 +45,24 @@ def _one_line(text: str) -> str:
 
 
 def _work(report: Report, work: Work) -> Iterator[str]:
-    yield from line("rows", f"{len(work.asked)} of {work.checks} would be asked: {levels_of(work.asked)}")
+    yield from line("checks", f"{len(work.asked)} of {work.checks} would run: {levels_of(work.asked)}")
     if report.left_out:
-        told = many(report.left_out, "core check is", "core checks are")
-        yield from line("", f"PARTIAL at best: {told} left out on our side (options, clients, rights)")
+        which = many(report.left_out, "core check is", "core checks are")
+        yield from line("", f"PARTIAL at best: {which} left out because of options, clients or rights")
     for why, checks in sorted(work.unsupported.items(), key=lambda each: -len(each[1])):
         yield from line("unsupported", f"{len(checks)} ({levels_of(checks)}) {why}")
     for limit, hit in work.limited:
         yield from line(limit.outcome.value, f"{len(hit)} ({levels_of(hit)}) {limit.why}")
-    yield from line("waiting", "; ".join(waits(work)))
-    yield from line("made at once", ", ".join([*things(work), *report.created]))
+    yield from line("timeouts", "; ".join(waits(work)))
+    yield from line("creates", ", ".join([*things(work), *report.created]))
     yield from time_lines(work)
     for text in left(work, report.clean):
         yield from line("if killed", text)
-    yield from line("known later", "; ".join(report.later))
+    yield from line("still unknown", "; ".join(report.later))
 
 
 def age(seconds: float | None) -> str:
-    """How old something is: ``3 h``; empty where nobody knows."""
+    """An age such as ``3 h``; empty if it is unknown."""
     if seconds is None:
         return ""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
@@ -75,13 +75,13 @@ def _of_left_over(each: LeftOver) -> str:
     old = f", {age(each.age)} old" if each.age is not None else ""
     whose = f" of run {each.run}" if each.run else ""
     if each.alive:
-        return f"{each.what}{whose}{old}: its run may be at work"
-    return f"{each.what}{whose}{old}: {each.command}"
+        return f"{each.what}{whose}{old}: its run may be active"
+    return f"{each.what}{whose}{old}: remove with {each.command}"
 
 
 def as_json(report: Report) -> str:
-    """For a program: one line."""
-    told: Json = {
+    """The report as JSON, in one line."""
+    document: Json = {
         "fit": report.fit,
         "checks": [
             {"name": check.name, "grade": check.grade.value, "sentence": check.sentence, "hint": check.hint}
@@ -94,14 +94,14 @@ def as_json(report: Report) -> str:
         "left_over": [vars(each) for each in report.left_over],
         "command": report.command,
     }
-    return KNOWN.line(json.dumps(told))
+    return KNOWN.line(json.dumps(document))
 
 
 def _work_as_json(report: Report) -> Json | None:
     if report.work is None:
         return None
-    told = work_as_json(report.work, report.clean)
-    for group, checks in zip(told["unsupported"], report.work.unsupported.values(), strict=True):
+    work = work_as_json(report.work, report.clean)
+    for group, checks in zip(work["unsupported"], report.work.unsupported.values(), strict=True):
         levels = [check.level.value for check in checks]
         group["levels"] = {level: levels.count(level) for level in dict.fromkeys(levels)}
-    return {**told, "made_besides": report.created}
+    return {**work, "made_besides": report.created}

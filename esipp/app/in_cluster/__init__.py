@@ -1,1 +1,1 @@
-"""A run as a Job in the cluster itself, and how its report comes out."""
+"""A run as a Job in the cluster, and the transfer of its report."""

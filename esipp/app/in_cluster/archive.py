@@ -1,4 +1,4 @@
-"""A run's folder as one file that can be sent, and told whole from cut: gzipped tar, its size and its SHA-256."""
+"""Archives of run folders: a gzipped tar with its size and SHA-256, so that a truncated transfer is detected."""
 
 import hashlib
 import json
@@ -15,13 +15,13 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Parcel:
-    """What waits to be fetched.
+    """The description of an archive that waits to be fetched.
 
     Args:
-        name: of the run's folder.
-        exit_code: the run's.
-        size: bytes of the archive.
-        sha256: of the archive, in hexadecimal.
+        name: name of the run's folder.
+        exit_code: exit code of the run.
+        size: size of the archive in bytes.
+        sha256: hexadecimal SHA-256 of the archive.
     """
 
     name: str
@@ -30,32 +30,35 @@ class Parcel:
     sha256: str
 
     def write(self, path: Path) -> None:
-        """Write it down in one step: whoever sees the file sees all of it."""
+        """Write the description atomically: a reader sees all of it or none."""
         half = path.with_suffix(".half")
         half.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
         half.replace(path)
 
 
 def read(text: str) -> Parcel:
-    """What ``write`` wrote.
+    """Read a description that ``write`` wrote.
 
     Raises:
-        HarnessError: it is something else.
+        HarnessError: the text is something else.
     """
     try:
-        told: dict[str, Any] = json.loads(text)
-        found = Parcel(str(told["name"]), int(told["exit_code"]), int(told["size"]), str(told["sha256"]))
+        data: dict[str, Any] = json.loads(text)
+        found = Parcel(str(data["name"]), int(data["exit_code"]), int(data["size"]), str(data["sha256"]))
     except (ValueError, KeyError, TypeError):
         raise HarnessError(
-            "What the pod tells of its report cannot be read.", "is its image of this checkout's esipp?"
+            "Cannot read the pod's description of its report.",
+            "check that the pod's image has the same version of esipp.",
         ) from None
     if PurePosixPath(found.name).name != found.name or found.name in ("", ".", ".."):
-        raise HarnessError(f"'{found.name[:80]}' is no name of a run's folder.", "is this pod one of esipp's?")
+        raise HarnessError(
+            f"'{found.name[:80]}' is not the name of a run folder.", "check that esipp created this pod."
+        )
     return found
 
 
 def pack(folder: Path, archive: Path, exit_code: int) -> Parcel:
-    """Write a run's folder into an archive, below its own name, and describe it. Only files and folders go in."""
+    """Write a run's folder into an archive, under the folder's name, and describe it; only files and folders go in."""
 
     def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         return entry if entry.isfile() or entry.isdir() else None
@@ -72,13 +75,13 @@ def digest(archive: Path) -> str:
 
 
 def unpack(archive: Path, name: str, target: Path) -> None:
-    """Write what is in an archive below ``name`` to ``target``, which is not there yet; nothing else is written.
+    """Unpack what an archive has under ``name`` to ``target``, which must not exist.
 
-    It comes out of a cluster: what is neither a file nor a folder, or lies elsewhere, is refused. The standard
-    library's own filter for this is younger than some Python 3.11.
+    The archive comes from a cluster. Entries that are neither files nor folders, or lie elsewhere, are refused. The
+    standard library's own filter is not available in every Python 3.11.
 
     Raises:
-        HarnessError: the archive is not what esipp packs, or cannot be written.
+        HarnessError: the archive is not one of esipp's, or ``target`` is not writable.
     """
     half = target.with_name(f".{target.name}.half")
     shutil.rmtree(half, ignore_errors=True)
@@ -89,7 +92,7 @@ def unpack(archive: Path, name: str, target: Path) -> None:
                 _place(tar, entry, name, half)
         half.replace(target)
     except (tarfile.TarError, EOFError, OSError) as broken:
-        raise HarnessError(f"The report cannot be unpacked: {broken}.", "is the disk full?") from None
+        raise HarnessError(f"Cannot unpack the report: {broken}.", "check the free disk space.") from None
     finally:
         shutil.rmtree(half, ignore_errors=True)
 
@@ -98,7 +101,8 @@ def _place(tar: tarfile.TarFile, entry: tarfile.TarInfo, name: str, half: Path) 
     first, *rest = PurePosixPath(entry.name).parts or ("",)
     if first != name or ".." in rest or not (entry.isfile() or entry.isdir()):
         raise HarnessError(
-            f"The report holds '{entry.name[:80]}', which no run writes.", "nothing was unpacked; whose pod is this?"
+            f"The report contains '{entry.name[:80]}', which no run writes.",
+            "nothing was unpacked; check that esipp created this pod.",
         )
     path = half.joinpath(*rest)
     if entry.isdir():

@@ -1,4 +1,4 @@
-"""What the command line has for pods: ``--in-cluster``, and ``esipp fetch``, which brings a Job's report."""
+"""Command line options for runs in pods: ``--in-cluster``, and ``esipp fetch``, which fetches the report of a Job."""
 
 import argparse
 from pathlib import Path
@@ -7,42 +7,55 @@ from typing import Any
 from esipp.app.report import summarise_run
 
 NAMESPACE, JOB = "esipp-account", "esipp"
-"""Those of deploy/job.yaml."""
+"""The names in deploy/job.yaml."""
 
-EXIT_CODES = """exit codes are those of the run:
-  0  conformant: every core check that was asked holds (the last line says PARTIAL if core checks were left out)
+EXIT_CODES = """exit codes (those of the run):
+  0  conformant: every core check that ran passed (the last line says PARTIAL if core checks were left out)
   1  not conformant: a core check fails, or a check is flaky
-  2  the run was interrupted, or fetching was
-  3  the harness failed, a core check could not be decided; or the report could not be fetched, or is gone
-  4  wrong usage, no such Job, or it is still running; or the cluster was not fit to be asked
+  2  the run or this command was interrupted
+  3  the harness failed, or a core check could not be decided; or the report is gone or could not be fetched
+  4  wrong usage; or the Job does not exist or is still running; or the cluster was not fit for a run
   5  no check was selected
 """
 
 
 def add_in_cluster(add: Any) -> None:
-    """``--in-cluster``, in place of ``--context``."""
+    """Add ``--in-cluster``, which replaces ``--context``."""
     add(
         "--in-cluster",
         action="store_true",
-        help="in place of --context, in a pod: the cluster that it runs in, as the pod's service account",
+        help="in a pod: use the cluster that the pod runs in, as the pod's service account; replaces --context",
     )
 
 
 def add_fetch(commands: Any) -> None:
-    """``esipp fetch``."""
+    """Add ``esipp fetch`` to the parser."""
     fetching = commands.add_parser(
         "fetch",
-        help="the report of a run inside a cluster (deploy/job.yaml), with its exit code",
+        help="fetch the report of a run inside a cluster (deploy/job.yaml), and exit with the run's exit code",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fetching.add_argument("--context", required=True, metavar="NAME", help="kubeconfig context of the cluster")
-    fetching.add_argument("--kubeconfig", default=None, metavar="FILE")
-    fetching.add_argument("--namespace", default=NAMESPACE, metavar="NAME", help="of the Job (default: %(default)s)")
-    fetching.add_argument("--job", default=JOB, metavar="NAME", help="the Job (default: %(default)s)")
-    fetching.add_argument("--out", type=Path, default=None, metavar="DIR", help="where to (default: runs/<its name>)")
     fetching.add_argument(
-        "--wait", type=int, default=0, metavar="SECONDS", help="wait so long for its end (default: not at all)"
+        "--kubeconfig",
+        default=None,
+        metavar="FILE",
+        help="kubeconfig file (default: $KUBECONFIG, ~/.kube/config)",
+    )
+    fetching.add_argument(
+        "--namespace", default=NAMESPACE, metavar="NAME", help="namespace of the Job (default: %(default)s)"
+    )
+    fetching.add_argument("--job", default=JOB, metavar="NAME", help="name of the Job (default: %(default)s)")
+    fetching.add_argument(
+        "--out", type=Path, default=None, metavar="DIR", help="folder for the report (default: runs/<name of the run>)"
+    )
+    fetching.add_argument(
+        "--wait",
+        type=int,
+        default=0,
+        metavar="SECONDS",
+        help="how long to wait until the run ends (default: do not wait)",
     )
     fetching.set_defaults(command=_fetch)
 
@@ -52,7 +65,7 @@ def _fetch(options: argparse.Namespace) -> int:
     from esipp.cluster.client import Cluster
 
     cluster = Cluster(options.context, options.kubeconfig)
-    cluster.version()  # whether it answers, told as everywhere
+    cluster.version()  # fails with the usual error if the API server does not answer
     folder = bring(cluster, options.namespace, options.job, options.wait, options.out)
     print(folder, flush=True)
     return summarise_run(argparse.Namespace(run=folder))

@@ -1,9 +1,8 @@
-"""The credentials of the pod that esipp runs in, as a kubeconfig: one way for the Python client, kubectl and watchdogs.
+"""A kubeconfig with the credentials of the pod that esipp runs in, for the Python client, kubectl and watchdogs.
 
-What the kubelet mounts into a pod, and the variables that name the API server, are the Kubernetes documentation's
-("Accessing the Kubernetes API from a Pod"). The kubeconfig names the token's file and holds no token. The kubelet
-writes a new one long before the old one ends: kubectl reads the file anew for each command, and ``Cluster`` as soon as
-a token is refused.
+The Kubernetes documentation describes the mounted files and the variables that name the API server ("Accessing the
+Kubernetes API from a Pod"). The kubeconfig names the token file and contains no token. The kubelet renews the token
+long before it expires. kubectl reads the file for each command, and ``Cluster`` reads it when a token is refused.
 """
 
 import json
@@ -19,13 +18,13 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts the service account: ``token``, ``ca.crt``, ``namespace``."""
 
 CONTEXT = "in-cluster"
-"""What the context is called, and stands in hints in place of the reader's own."""
+"""The name of the context. Hints show it in place of the user's own."""
 
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 def is_pod(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether this looks like a pod: the API server's address is in the environment."""
+    """Whether this process runs in a pod, judging by the API server's address in the environment."""
     return bool(environment.get(HOST))
 
 
@@ -33,18 +32,19 @@ def config_of(environment: Mapping[str, str], account: Path) -> dict[str, object
     """The kubeconfig of this pod.
 
     Raises:
-        PreflightError: this is no pod, or one without a service account's token.
+        PreflightError: this is not a pod, or the pod has no service account token.
     """
     if not is_pod(environment):
         raise PreflightError(
-            f"--in-cluster is for pods, and this is none: ${HOST} is not set.",
-            "--context NAME for a cluster of your kubeconfig; deploy/job.yaml runs esipp as a Job.",
+            f"--in-cluster works only in a pod, and this is not a pod: ${HOST} is not set.",
+            "use --context NAME for a cluster in your kubeconfig; deploy/job.yaml runs esipp as a Job.",
         )
     for name in ("token", "ca.crt"):
         if not (account / name).is_file():
             raise PreflightError(
                 f"This pod has no service account: {account / name} is missing.",
-                "automountServiceAccountToken: true in the pod's spec, or a projected volume as in deploy/job.yaml.",
+                "set automountServiceAccountToken: true in the pod's spec, or use a projected volume as in "
+                "deploy/job.yaml.",
             )
     host = environment[HOST]
     server = f"https://{f'[{host}]' if ':' in host else host}:{environment.get(PORT) or 443}"
@@ -65,12 +65,12 @@ def config_of(environment: Mapping[str, str], account: Path) -> dict[str, object
 
 @cache
 def kubeconfig() -> str:
-    """Write the kubeconfig of this pod, once a process, and return its path.
+    """Write the kubeconfig of this pod, once per process, and return its path.
 
-    It stays when the process has ended: what watches over disruptions (``disruption/leash.py``) may outlive it.
+    The file remains when the process ends, because the watchdog (``disruption/watchdog.py``) may outlive the process.
 
     Raises:
-        PreflightError: see ``config_of``; or there is nowhere to write.
+        PreflightError: see ``config_of``; or the file cannot be written.
     """
     config = config_of(os.environ, ACCOUNT)
     try:
@@ -78,25 +78,25 @@ def kubeconfig() -> str:
         path.write_text(json.dumps(config, indent=1), encoding="utf-8")
     except OSError as broken:
         raise PreflightError(
-            f"The pod's kubeconfig cannot be written: {broken.strerror}.",
+            f"Cannot write the pod's kubeconfig: {broken.strerror}.",
             "mount an emptyDir at /tmp, or name one in TMPDIR.",
         ) from None
     return str(path)
 
 
 def named(context: str | None, file: str | None, in_cluster: bool) -> tuple[str, str | None]:
-    """Which context of which kubeconfig the options mean.
+    """The context and the kubeconfig that the options name.
 
     Args:
         context, file: ``--context`` and ``--kubeconfig``.
         in_cluster: ``--in-cluster``.
 
     Raises:
-        PreflightError: none, or two.
+        PreflightError: the options name no cluster, or two.
     """
     if in_cluster and (context or file):
         given = "--context" if context else "--kubeconfig"
-        raise PreflightError(f"--in-cluster and {given} name two accounts.", "one of them.")
+        raise PreflightError(f"--in-cluster and {given} name two accounts.", "use one of them.")
     if in_cluster:
         return CONTEXT, kubeconfig()
     if context:
@@ -104,6 +104,6 @@ def named(context: str | None, file: str | None, in_cluster: bool) -> tuple[str,
     if is_pod():
         raise PreflightError(
             "No cluster is named, and this is a pod.",
-            "--in-cluster asks the cluster that it runs in; nothing is run against a cluster by default.",
+            "use --in-cluster for the cluster that the pod runs in; there is no default cluster.",
         )
-    raise PreflightError("No cluster is named.", "--context NAME; nothing is run against a cluster by default.")
+    raise PreflightError("No cluster is named.", "use --context NAME; there is no default cluster.")

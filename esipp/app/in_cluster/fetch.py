@@ -1,4 +1,4 @@
-"""Bring the report of a Job out of a cluster: find the pod, stream the archive, check it, unpack it, let the pod go."""
+"""Transfer of a Job's report: find the pod, stream the archive, verify it, unpack it, and release the pod."""
 
 import subprocess
 import sys
@@ -16,17 +16,17 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError, kubeconfig
 from esipp.ledger.run import point
 
 TRIES = 5
-"""So often in a row may a transfer bring nothing: connections through API servers break."""
+"""The maximum number of consecutive attempts without data. Connections through API servers break."""
 
 SECONDS = 600.0
-"""A transfer may take so long before it is taken up again."""
+"""The maximum duration of one transfer attempt. The next attempt continues where it ended."""
 
 
 def bring(cluster: Cluster, namespace: str, job: str, seconds: float, out: Path | None) -> Path:
-    """Wait for a Job's report so long, bring it here, let the pod go, and return the folder.
+    """Wait for a Job's report, fetch it, release the pod, and return the folder.
 
     Raises:
-        PreflightError: there is no such Job, it is still running, or there is no place for the report.
+        PreflightError: there is no such Job, it is still running, or the report cannot be written.
         HarnessError: the report is gone, or does not arrive.
     """
     pod = ready_pod(cluster, namespace, job, seconds)
@@ -35,16 +35,16 @@ def bring(cluster: Cluster, namespace: str, job: str, seconds: float, out: Path 
 
 
 def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str:
-    """The pod whose report is ready; waits for it so long.
+    """Wait for the pod whose report is ready, and return its name.
 
     Raises:
-        PreflightError: there is no such Job, or it has not got so far.
+        PreflightError: there is no such Job, or its report is not ready.
         HarnessError: there will be no report.
     """
     try:
         found = _look(cluster, namespace, job)
         if found.stage is JobStage.WAITING and seconds > 0:
-            print(f"{found.sentence} Waiting for {seconds:.0f} s at most.", file=sys.stderr, flush=True)
+            print(f"{found.sentence} Waiting up to {seconds:.0f} s.", file=sys.stderr, flush=True)
             selector = f"job-name={job}"
             pods = f"/api/v1/namespaces/{namespace}/pods"
             for _ in cluster.watch(pods, budget=seconds, labelSelector=selector):
@@ -53,20 +53,21 @@ def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str
                     break
     except ApiError as refused:
         raise PreflightError(
-            f"The API server refused: {refused.message}.", "get jobs, get and watch pods are needed there."
+            f"The API server refused: {refused.message}.",
+            "the account must be able to get Jobs, and to get and watch pods, in that namespace.",
         ) from None
     except UnreachableError as silent:
-        raise HarnessError(f"The API server stopped answering: {silent}.", "is it up?") from None
+        raise HarnessError(f"The API server stopped answering: {silent}.", "check that it is up.") from None
     if found.stage is JobStage.READY:
         return found.pod
     start = f"kubectl --context {cluster.context} -n {namespace}"
     if found.stage is JobStage.WAITING:
         raise PreflightError(
-            found.sentence, f"--wait SECONDS waits for it; {start} logs -f job/{job} -c {RUNNER} follows it."
+            found.sentence, f"--wait SECONDS waits for it; '{start} logs -f job/{job} -c {RUNNER}' follows it."
         )
     if not found.pod:
-        raise PreflightError(found.sentence, f"{start} get jobs; --namespace and --job name another.")
-    hint = f"{start} logs {found.pod} -c {RUNNER} has its last words; delete the Job and apply it again."
+        raise PreflightError(found.sentence, f"see '{start} get jobs'; --namespace and --job name another Job.")
+    hint = f"see '{start} logs {found.pod} -c {RUNNER}'; then delete the Job and apply it again."
     refused_by_itself = found.exit_code == ExitCode.USAGE
     raise (PreflightError if refused_by_itself else HarnessError)(found.sentence, hint)
 
@@ -83,20 +84,20 @@ def _look(cluster: Cluster, namespace: str, job: str) -> State:
 
 
 def fetch(enter: list[str], out: Path | None) -> Path:
-    """Bring the report here, unpack it, let the pod go, and return the folder.
+    """Fetch the report, unpack it, release the pod, and return the folder.
 
     Args:
-        enter: what stands before a command that is run in the pod's container.
-        out: the folder to be; None for one in ``runs`` that is called as it was in the pod.
+        enter: prefix of a command that runs in the pod's container.
+        out: the target folder; None for one in ``runs`` with the same name as in the pod.
 
     Raises:
-        PreflightError: the folder is there already.
-        HarnessError: the report does not arrive whole.
+        PreflightError: the folder exists already.
+        HarnessError: the report does not arrive completely.
     """
     parcel = read(_output([*enter, "cat", str(FOLDER / PARCEL)]))
     folder = out or Path("runs") / parcel.name
     if folder.exists():
-        raise PreflightError(f"{folder} is there already.", "name another folder with --out.")
+        raise PreflightError(f"{folder} already exists.", "name another folder with --out.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as place:
@@ -105,7 +106,7 @@ def fetch(enter: list[str], out: Path | None) -> Path:
             unpack(archive, parcel.name, folder)
     except OSError as broken:
         raise PreflightError(
-            f"Nothing can be written to {folder.parent}: {broken.strerror}.", "name another folder with --out."
+            f"Cannot write to {folder.parent}: {broken.strerror}.", "name another folder with --out."
         ) from None
     if out is None:
         point(folder.parent / "latest", folder.name)
@@ -114,10 +115,10 @@ def fetch(enter: list[str], out: Path | None) -> Path:
 
 
 def _bring(enter: list[str], parcel: Parcel, archive: Path) -> None:
-    """Stream the archive; what a broken connection has brought is kept, and the rest asked for.
+    """Stream the archive. After a broken connection, the transfer continues where it ended.
 
     Raises:
-        HarnessError: nothing comes any more, or what came is something else.
+        HarnessError: no more data arrives, or the checksum is wrong.
     """
     archive.touch()
     lost, why = 0, ""
@@ -128,34 +129,40 @@ def _bring(enter: list[str], parcel: Parcel, archive: Path) -> None:
         lost = lost + 1 if archive.stat().st_size == have else 0
         if lost == TRIES:
             raise HarnessError(
-                f"The report does not arrive: {have} of {parcel.size} bytes did. {why}".rstrip(),
-                "the pod keeps it; fetch it again.",
+                f"The transfer of the report stopped after {have} of {parcel.size} bytes. {why}".rstrip(),
+                "the pod keeps the report; fetch it again.",
             )
     if archive.stat().st_size != parcel.size or digest(archive) != parcel.sha256:
-        raise HarnessError("The report arrived, but is another one.", "the pod keeps it; fetch it again.")
+        raise HarnessError(
+            "The report's size or checksum is not what the pod announced.", "the pod keeps the report; fetch it again."
+        )
 
 
 def _output(words: list[str]) -> str:
-    """What a short command prints.
+    """The output of a short command.
 
     Raises:
-        HarnessError: it fails.
+        HarnessError: the command fails.
     """
     with tempfile.TemporaryFile() as file:
         if why := _run(words, stdout=file):
-            raise HarnessError(f"The pod cannot be entered: {why}", "may the account create pods/exec there?")
+            raise HarnessError(
+                f"Cannot run a command in the pod: {why}", "check that the account can create pods/exec there."
+            )
         file.seek(0)
         return file.read().decode(errors="replace")
 
 
 def _run(words: list[str], stdout: IO[bytes]) -> str:
-    """Run a command; returns why it failed, in a line, or nothing."""
+    """Run a command. Return why it failed, in one line, or an empty string."""
     try:
         done = subprocess.run(
             words, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, timeout=SECONDS, check=False
         )
     except FileNotFoundError:
-        raise PreflightError(f"There is no {words[0]} on PATH.", "the report is fetched by 'kubectl exec'.") from None
+        raise PreflightError(
+            f"There is no {words[0]} on PATH.", "esipp fetches the report with 'kubectl exec'."
+        ) from None
     except subprocess.TimeoutExpired:
         return f"It took longer than {SECONDS:.0f} s."
     if done.returncode == 0:

@@ -1,9 +1,9 @@
 """The first container of the Job: runs esipp, and packs the report for the container that keeps it (keep.py).
 
-``python3 -m esipp.app.in_cluster.job [--folder DIR] -- OPTION…``; what follows ``--`` is for ``esipp run``.
+``python3 -m esipp.app.in_cluster.job [--folder DIR] -- OPTION…``; ``esipp run`` gets what follows ``--``.
 
-It is the pod's init container, and the only one with the account's token. It ends with 0 once there is a
-report, whatever the verdict is, and with the run's exit code if there is none.
+It is the pod's init container, and the only one with the account's token. It exits with 0 if there is a report,
+whatever the verdict, and with the run's exit code if there is none.
 """
 
 import argparse
@@ -28,10 +28,10 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Asking:
-    """``esipp run`` as a child, to which the signals that end us are handed on: it removes what it made.
+    """``esipp run`` as a child process. It receives the signals that end this process, so that it can tear down.
 
-    Within the context no signal is lost; ``ended`` says that one came. The first process of a container is not ended by
-    one for which it has no handler.
+    Within the context no signal is lost; ``ended`` says that one came. A signal without a handler does not end the
+    first process of a container.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Asking:
             signal.signal(number, handler)
 
     def run(self, options: Sequence[str], folder: Path) -> tuple[int, Path | None]:
-        """Run it in a folder; returns its exit code, and the run's folder if it made one."""
+        """Run esipp in a folder. Return its exit code, and the run's folder if it created one."""
         before = set(_runs(folder))
         command = [sys.executable, "-m", "esipp", "run", "--in-cluster", *options]
         self._process = subprocess.Popen(command, cwd=folder)
@@ -73,22 +73,22 @@ def _runs(folder: Path) -> list[Path]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run and pack; see the module."""
     own, options = _split(sys.argv[1:] if arguments is None else arguments)
-    told = _parser().parse_args(own)
+    parsed = _parser().parse_args(own)
     with Asking() as asking:
-        code, run = asking.run(options, told.folder)
+        code, run = asking.run(options, parsed.folder)
         await_orphans(ORPHANS_SECONDS)
         if run is None:
-            return code or int(ExitCode.HARNESS)  # it was refused, and the log says why
-        parcel = pack(run, told.folder / ARCHIVE, code)
+            return code or int(ExitCode.HARNESS)  # the run was refused, and the log says why
+        parcel = pack(run, parsed.folder / ARCHIVE, code)
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    parcel.write(told.folder / PARCEL)
+    parcel.write(parsed.folder / PARCEL)
     return code if asking.ended else 0
 
 
 def await_orphans(seconds: float) -> None:
-    """Wait, so long at most, for what the run left to us: a watchdog may still undo what a killed run did to nodes.
+    """Wait for orphaned processes of the run: a watchdog may still undo what a killed run did to nodes.
 
-    A container's other processes are killed as soon as its first one ends.
+    The container runtime kills all other processes of a container when its first one ends.
     """
     until, pause = time.monotonic() + seconds, threading.Event()
     while time.monotonic() < until:
@@ -107,7 +107,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m esipp.app.in_cluster.job", allow_abbrev=False)
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where all is written (%(default)s)")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder for all files (default: %(default)s)")
     return parser
 
 

@@ -2,8 +2,8 @@
 
 ``python3 -m esipp.app.in_cluster.keep [--linger SECONDS] [--folder DIR]``.
 
-A pod's emptyDir is gone with its containers. So this one stays, ready (``parcel.json`` is there), until ``esipp fetch``
-writes ``fetched``, or the time is over. It ends with the exit code of the run.
+A pod's emptyDir disappears with its containers. This container therefore stays ready while ``parcel.json`` exists,
+until ``esipp fetch`` writes ``fetched`` or the time is over. It exits with the exit code of the run.
 """
 
 import argparse
@@ -23,26 +23,26 @@ LOOK_SECONDS = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Wait; returns the run's exit code."""
-    told = _parser().parse_args(arguments)
+    """Wait, and return the run's exit code."""
+    parsed = _parser().parse_args(arguments)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        parcel = read((told.folder / PARCEL).read_text(encoding="utf-8"))
+        parcel = read((parsed.folder / PARCEL).read_text(encoding="utf-8"))
     except (OSError, EsippError) as broken:
         print(f"There is no report to keep: {broken}", flush=True)
         return int(ExitCode.HARNESS)
     print(
-        f"The report is ready, {parcel.size} bytes; 'esipp fetch --context …' fetches it. "
-        f"This container ends then, or after {told.linger} s.",
+        f"The report is ready ({parcel.size} bytes); fetch it with 'esipp fetch --context …'. "
+        f"This container then ends; without that, it ends after {parsed.linger} s.",
         flush=True,
     )
-    fetched = wait_for(told.folder / FETCHED, told.linger)
-    print("The report was fetched." if fetched else "Nobody fetched the report.", flush=True)
+    fetched = wait_for(parsed.folder / FETCHED, parsed.linger)
+    print("The report was fetched." if fetched else "The report was not fetched.", flush=True)
     return parcel.exit_code
 
 
 def wait_for(path: Path, seconds: float) -> bool:
-    """Wait until a file is there, so long at most; a signal that ends us, which has to be blocked, ends that."""
+    """Wait until a file exists. The time limit ends the wait, and so do the (blocked) signals that end this process."""
     deadline = time.monotonic() + seconds
     while not path.exists():
         left = deadline - time.monotonic()
@@ -53,8 +53,14 @@ def wait_for(path: Path, seconds: float) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m esipp.app.in_cluster.keep", allow_abbrev=False)
-    parser.add_argument("--linger", type=int, default=LINGER_SECONDS, help="seconds (%(default)s)")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where all was written (%(default)s)")
+    parser.add_argument(
+        "--linger",
+        type=int,
+        default=LINGER_SECONDS,
+        help="maximum time to keep the report (default: %(default)s)",
+        metavar="SECONDS",
+    )
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder with all files (default: %(default)s)")
     return parser
 
 

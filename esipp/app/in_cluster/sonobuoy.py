@@ -1,9 +1,9 @@
-"""esipp as a plugin of Sonobuoy: runs, packs the report, and says where it is as Sonobuoy's worker expects it.
+"""The Sonobuoy plugin: runs esipp, packs the report, and hands it over to Sonobuoy's worker.
 
-``python3 -m esipp.app.in_cluster.sonobuoy [OPTION…]``; the options are for ``esipp run``. The contract is Sonobuoy's
-(documentation, "How Plugins Work", and the comment of ``GatherResults`` in its worker): results lie in the folder that
-``SONOBUOY_RESULTS_DIR`` names, and the file ``done`` in it, which is written last, holds the path of the one file that
-is sent. Of that tarball Sonobuoy reads ``junit.xml`` (``result-format: junit``).
+``python3 -m esipp.app.in_cluster.sonobuoy [OPTION…]``; the options are for ``esipp run``. Sonobuoy defines the contract
+(documentation, "How Plugins Work", and the comment of ``GatherResults`` in its worker). ``SONOBUOY_RESULTS_DIR`` names
+the folder of the results. The plugin writes the file ``done`` there last; it contains the path of the one file to send.
+Sonobuoy reads ``junit.xml`` from that tarball (``result-format: junit``).
 """
 
 import os
@@ -24,15 +24,15 @@ ARCHIVE, DONE = "esipp.tar.gz", "done"
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
-    """Run and hand over; the verdict is in the JUnit file, so that the exit code is 0 once something is handed over."""
+    """Run and hand over the report. The exit code is then 0, because the JUnit file contains the verdict."""
     options = list(sys.argv[1:] if arguments is None else arguments)
     results = Path(environment.get(VARIABLE) or RESULTS)
     results.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="esipp-"))
     promised = work / "refused" / "junit.xml"
     promised.parent.mkdir()
-    # There, and red, whatever happens: a run that is refused has no folder, and one that is killed writes no report.
-    refuse(str(promised), HarnessError("esipp run did not begin.", "the plugin's log says why."))
+    # This file exists and fails from the start: a refused run has no folder, and a killed one writes no report.
+    refuse(str(promised), HarnessError("esipp run did not begin.", "see the plugin's log."))
     with Asking() as asking:
         code, run = asking.run([*options, "--junit", str(promised)], work)
         if run is not None and not (run / promised.name).exists():

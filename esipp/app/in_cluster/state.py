@@ -1,4 +1,4 @@
-"""How a Job stands, in a sentence: from the Job and its pods as the API server tells them. No I/O."""
+"""The state of a Job, from the Job object and its pods. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from typing import Any
 Json = Mapping[str, Any]
 
 RUNNER, KEEPER = "esipp", "report"
-"""The Job's containers: the first runs, the second, which is ready, keeps the report."""
+"""The Job's containers: the first runs esipp, the second keeps the report."""
 
 
 class JobStage(StrEnum):
-    """``waiting``: not there yet, and it may come. ``ready``: to be fetched. ``over``: there will be none."""
+    """The stage of the report: ``waiting`` (it may come), ``ready`` (to fetch), ``over`` (there will be none)."""
 
     WAITING = "waiting"
     READY = "ready"
@@ -21,7 +21,7 @@ class JobStage(StrEnum):
 
 @dataclass(frozen=True)
 class State:
-    """A Job's stage; what is to be said of it, as a sentence; its pod; the exit code, if that has ended."""
+    """A Job's stage, a sentence about it, its pod, and the exit code if the pod has ended."""
 
     stage: JobStage
     sentence: str
@@ -30,12 +30,12 @@ class State:
 
 
 def state_of(name: str, job: Json | None, pods: Sequence[Json]) -> State:
-    """How the Job stands.
+    """The state of a Job.
 
     Args:
-        name: of the Job.
-        job: as the API server has it, None where it has none of that name.
-        pods: those that belong to it.
+        name: name of the Job.
+        job: the Job object; None if there is none of that name.
+        pods: pods of the Job.
     """
     if job is None:
         return State(JobStage.OVER, f"There is no Job '{name}'.")
@@ -43,7 +43,7 @@ def state_of(name: str, job: Json | None, pods: Sequence[Json]) -> State:
         for condition in (job.get("status") or {}).get("conditions") or ():
             if condition.get("type") == "Failed" and condition.get("status") == "True":
                 why = str(condition.get("message") or condition.get("reason") or "without a reason").rstrip(".")
-                return State(JobStage.OVER, f"The Job '{name}' has failed and has no pod any more: {why}.")
+                return State(JobStage.OVER, f"The Job '{name}' has failed and no longer has a pod: {why}.")
         if (job.get("spec") or {}).get("suspend"):
             return State(JobStage.WAITING, f"The Job '{name}' is suspended.")
         return State(JobStage.WAITING, f"The Job '{name}' has no pod yet.")
@@ -52,7 +52,7 @@ def state_of(name: str, job: Json | None, pods: Sequence[Json]) -> State:
 
 
 def _of_pod(name: str, pod: Json) -> State:
-    """How the Job stands, by its pod."""
+    """The state of a Job according to its pod."""
     status, own = pod.get("status") or {}, str(pod["metadata"]["name"])
     runner, keeper = (
         _container(status, "initContainerStatuses", RUNNER),
@@ -61,7 +61,7 @@ def _of_pod(name: str, pod: Json) -> State:
     state = runner.get("state") or {}
     ran, kept = state.get("terminated"), (keeper.get("state") or {}).get("terminated")
     if kept:
-        return _ended(own, kept, "and its report is gone with it")
+        return _ended(own, kept, "and its report is gone")
     if ran and ran.get("exitCode") != 0:
         return _ended(own, ran, "and there is no report")
     if status.get("phase") in ("Failed", "Succeeded"):  # evicted, say
@@ -78,19 +78,19 @@ def _of_pod(name: str, pod: Json) -> State:
     if ran:
         why = _why_not(status, keeper.get("state") or {})
         return State(
-            JobStage.WAITING, f"The run of the Job '{name}' is over, and its report is not ready yet: {why}.", own
+            JobStage.WAITING, f"The run of the Job '{name}' has ended, but its report is not ready yet: {why}.", own
         )
     return State(JobStage.WAITING, f"The pod {own} has not started: {_why_not(status, state)}.", own)
 
 
 def _container(status: Json, kind: str, name: str) -> Json:
-    """The status of a container; an empty one where there is none yet."""
+    """The status of a container; empty if there is none yet."""
     found: Json = next((each for each in status.get(kind) or () if each.get("name") == name), {})
     return found
 
 
 def _ended(pod: str, terminated: Json, left: str) -> State:
-    """A container of the pod has ended, and nothing more will come."""
+    """The state of a Job when a container of its pod has ended."""
     code = int(terminated.get("exitCode", -1))
     reason = str(terminated.get("reason") or "")
     why = f" ({reason})" if reason not in ("", "Completed", "Error") else ""
@@ -98,11 +98,11 @@ def _ended(pod: str, terminated: Json, left: str) -> State:
 
 
 def _why_not(status: Json, state: Json) -> str:
-    """Why a container waits, in the kubelet's or the scheduler's words."""
+    """Why a container waits, as the kubelet or the scheduler reports it."""
     if waiting := state.get("waiting"):
-        told = [str(waiting[key]) for key in ("reason", "message") if waiting.get(key)]
-        return ": ".join(told).rstrip(".") or "nobody says why"
+        reported = [str(waiting[key]) for key in ("reason", "message") if waiting.get(key)]
+        return ": ".join(reported).rstrip(".") or "no reason reported"
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") != "True":
             return str(condition.get("message") or condition.get("reason") or "no node for it yet").rstrip(".")
-    return str(status.get("phase") or "nobody says why")
+    return str(status.get("phase") or "no reason reported")

@@ -1,1 +1,1 @@
-"""``esipp plan``: what a run would ask, make and take, before anything is made."""
+"""``esipp plan``: shows what a run would check, create and take, without a cluster."""

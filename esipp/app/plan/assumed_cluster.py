@@ -1,4 +1,4 @@
-"""A cluster that nobody has seen yet: as much of it as a profile tells, the rest assumed, and told to be."""
+"""The assumed cluster of a plan: what a load balancer's profile says, and marked assumptions for the rest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,33 +15,33 @@ from esipp.loadbalancers.views import NO_TOOL, cloud_of
 from esipp.preflight.preflight import left_out
 
 MANAGED = frozenset({"gke", "aks", "eks"})
-"""Platforms whose control planes are no nodes that anybody sees."""
+"""Platforms whose control planes do not appear as nodes."""
 
-ASSUMED = "assumed: only a cluster can tell"
+ASSUMED = "assumed: only a cluster can show it"
 
 NEWEST = "v99.0"
 
 ADDRESS = {Family.IPV4: "192.0.2.{}", Family.IPV6: "2001:db8::{}"}
-"""Addresses of documentation, for nodes that are not there."""
+"""Addresses reserved for documentation, for the assumed nodes."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of a plan.
+    """The input of a plan.
 
     Args:
         profile: the load balancer.
-        checks: those that are asked for.
-        nodes: how many take pods.
-        families: those that nodes and Services have; none for all that the load balancer carries.
-        version: of the API server; empty for one that has everything.
-        without: features that are taken as missing.
+        checks: the selected checks.
+        nodes: the number of nodes that can run pods.
+        families: the address families of nodes and Services; none for all that the load balancer supports.
+        version: version of the API server; empty for one that has every feature.
+        without: features that are treated as missing.
         disruptive: whether ``--allow-disruptive`` is given.
-        samples, moves, sample_nodes: as of a run.
-        seed: as of a run; None where a run would choose one.
+        samples, moves, sample_nodes: as for a run.
+        seed: as for a run; None if a run would choose one.
         internal: whether load balancers must be internal.
-        bound: what the user says that its steering may take, in seconds.
-        parallel: how many load balancers stand at the same time; None for all that are needed.
+        bound: the value of ``--bound``, in seconds.
+        parallel: the maximum number of load balancers at the same time; None for no limit.
     """
 
     profile: LoadBalancer
@@ -62,7 +62,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Imagined:
-    """That cluster: its nodes, who plays which part, what it has, and which of that is no more than assumed."""
+    """An assumed cluster: its nodes, their roles, its features, and the names of the assumed features."""
 
     nodes: Mapping[str, Node]
     roles: Mapping[Role, str]
@@ -71,13 +71,13 @@ class Imagined:
 
 
 def imagine(asked: Asked) -> Imagined:
-    """The cluster that a profile, and what is asked, tell of.
+    """The cluster that a profile and the options describe.
 
     Raises:
-        PreflightError: fewer than two nodes, no such version or feature.
+        PreflightError: the number of nodes is out of range, or there is no such version or feature.
     """
     if not 2 <= asked.nodes <= 5000:
-        raise PreflightError(f"--nodes {asked.nodes} is out of range.", "2 to 5000 that take pods.")
+        raise PreflightError(f"--nodes {asked.nodes} is out of range.", "use 2 to 5000 nodes that can run pods.")
     families = asked.families or asked.profile.families.value
     own_kind = asked.profile.system == "kind"
     nodes = {node.name: node for node in _nodes(asked.nodes, families, shown=own_kind or not _managed(asked.profile))}
@@ -102,7 +102,7 @@ def _managed(profile: LoadBalancer) -> bool:
 
 
 def _nodes(count: int, families: Sequence[Family], *, shown: bool) -> Iterable[Node]:
-    """The nodes, and a control plane's where one shows."""
+    """The nodes, with a control plane node if the platform shows one."""
     for number in range(1, count + 1):
         yield Node(f"node-{number:04}", _addresses(number, families), frozenset())
     if shown:
@@ -115,33 +115,33 @@ def _addresses(number: int, families: Sequence[Family]) -> dict[Family, str]:
 
 
 def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[str, Feature]:
-    """What the profile and the question decide."""
+    """The features that the profile and the options decide."""
     profile = asked.profile
     found = {
-        f"family.{family.value.lower()}": Feature(family in families, f"families asked for: {_list(families)}")
+        f"family.{family.value.lower()}": Feature(family in families, f"address families: {_list(families)}")
         for family in Family
     }
-    found["families.dual"] = Feature(len(set(families)) > 1, f"families asked for: {_list(families)}")
-    found["nodes.three"] = Feature(asked.nodes > 2, f"{asked.nodes} nodes take pods")
+    found["families.dual"] = Feature(len(set(families)) > 1, f"address families: {_list(families)}")
+    found["nodes.three"] = Feature(asked.nodes > 2, f"{asked.nodes} nodes can run pods")
     found["load-balancer"] = Feature(True, profile.name)
     cloud = cloud_of(profile)
-    assumed = "its cloud's own command-line tool is on PATH and logged in" if cloud else NO_TOOL
+    assumed = "assumes that its cloud's command-line tool is on PATH and logged in" if cloud else NO_TOOL
     found[HEALTH_VIEW] = Feature(bool(cloud), assumed)
-    beside = "the reference load balancer stands beside kind's nodes only"
+    only_kind = "the reference load balancer exists next to kind's nodes only"
     for each in Balancer:
         if each is not Balancer.DEFAULT:
-            found[f"load-balancer.{each.value}"] = Feature(own_kind, beside)
+            found[f"load-balancer.{each.value}"] = Feature(own_kind, only_kind)
     shown = own_kind or not _managed(profile)
-    found["nodes.control-plane"] = Feature(shown, ASSUMED if shown else "managed control planes are no nodes")
-    found["nodes.excluded"] = Feature(own_kind, "no node is kept from load balancers, as a rule")
+    found["nodes.control-plane"] = Feature(shown, ASSUMED if shown else "managed control planes are not nodes")
+    found["nodes.excluded"] = Feature(own_kind, "usually no node is excluded from load balancers")
     for family in Family:
         name = f"nodes.second-address.{family.value.lower()}"
-        found[name] = Feature(False, "nodes have one address of a family, as a rule")
+        found[name] = Feature(False, "nodes usually have one address per family")
     said = "--allow-disruptive" if asked.disruptive else "only with --allow-disruptive"
     found["disruptive"] = Feature(asked.disruptive, said, ours=True)
     for name in ("nodes.shell", "control-plane.reachable"):
         found[name] = Feature(own_kind, "docker reaches kind's nodes only")
-    found["load-balancer.speaker"] = Feature(profile.noun == "MetalLB", "only MetalLB's speakers are known")
+    found["load-balancer.speaker"] = Feature(profile.noun == "MetalLB", "esipp supports only MetalLB's speakers")
     return found
 
 

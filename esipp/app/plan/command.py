@@ -1,4 +1,4 @@
-"""``esipp plan``: its options, and what it prints."""
+"""``esipp plan``: its options and its output."""
 
 import argparse
 import json
@@ -16,60 +16,65 @@ from esipp.checks.model import Family
 from esipp.ledger.run import DEFAULT_MOVES, DEFAULT_NODES, DEFAULT_SAMPLES
 from esipp.loadbalancers.profiles.loading import provider
 
+SAME = "same as for 'esipp run'"
+
 Select = Callable[[Sequence[str]], list[Check]]
 
 
 def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
-    """Add the command to the parser's.
+    """Add the command to the parser.
 
     Args:
-        commands: the parser's.
-        select: the checks that words name.
+        commands: the subcommands of the parser.
+        select: returns the checks that match patterns.
         suites: the names of all suites.
     """
     parser = commands.add_parser(
         "plan",
-        help="what a run would ask, make and cost where some load balancer is; needs no cluster",
+        help="show what a run would check, create and take with a given load balancer; needs no cluster",
         epilog=OF_LOAD_BALANCERS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("checks", nargs="*", metavar="CHECK", help="ids of checks, or parts of them (default: all checks)")
+    add("checks", nargs="*", metavar="CHECK", help="id of a check, or a part of one (default: all checks)")
     add(
-        "--provider", required=True, metavar="NAME|FILE.toml", help="the load balancer: 'esipp load-balancers' has them"
+        "--provider",
+        required=True,
+        metavar="NAME|FILE.toml",
+        help="profile of the load balancer; 'esipp load-balancers' lists them",
     )
     add_bound(add)
-    add("--suite", action="append", default=[], choices=suites, help="only this suite; repeatable")
-    add("--nodes", type=int, default=3, metavar="N", help="nodes that take pods (default: 3)")
+    add("--suite", action="append", default=[], choices=suites, help="use only this suite; repeatable")
+    add("--nodes", type=int, default=3, metavar="N", help="number of nodes that can run pods (default: 3)")
     add(
         "--family",
         action="append",
         default=[],
         choices=[family.value for family in Family],
-        help="a family of nodes and Services; repeatable (default: all that the load balancer carries)",
+        help="address family of nodes and Services; repeatable (default: all that the load balancer supports)",
     )
     add(
         "--kubernetes",
         default="",
         metavar="VERSION",
-        help="version of the API server (default: one that has everything)",
+        help="version of the API server (default: one that has every feature)",
     )
-    add("--without", action="append", default=[], metavar="FEATURE", help="take a feature as missing; repeatable")
-    add("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="as of 'esipp run'")
-    add("--moves", type=int, default=DEFAULT_MOVES, metavar="N", help="as of 'esipp run'")
-    add("--sample-nodes", type=int, default=DEFAULT_NODES, metavar="N", help="as of 'esipp run'")
+    add("--without", action="append", default=[], metavar="FEATURE", help="treat a feature as missing; repeatable")
+    add("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help=SAME)
+    add("--moves", type=int, default=DEFAULT_MOVES, metavar="N", help=SAME)
+    add("--sample-nodes", type=int, default=DEFAULT_NODES, metavar="N", help=SAME)
     add_parallel(add)
-    add("--seed", type=int, default=None, metavar="N", help="as of 'esipp run'")
-    add("--internal", action="store_true", help="as of 'esipp run'")
-    add("--allow-disruptive", action="store_true", help="as of 'esipp run'")
-    add("--format", choices=["text", "json"], default="text")
+    add("--seed", type=int, default=None, metavar="N", help=SAME)
+    add("--internal", action="store_true", help=SAME)
+    add("--allow-disruptive", action="store_true", help=SAME)
+    add("--format", choices=["text", "json"], default="text", help="output format (default: text)")
     parser.set_defaults(command=lambda options: _plan(options, select))
 
 
 def _plan(options: argparse.Namespace, select: Select) -> int:
     checks = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
     if not checks:
-        raise PreflightError("None of these checks is of these suites.", "'esipp list' prints them all.")
+        raise PreflightError("None of these checks belongs to these suites.", "'esipp list' lists all checks.")
     check_numbers(options)
     made = plan(
         Asked(

@@ -1,4 +1,4 @@
-"""Which checks a load balancer's limits hit: those that a profile states, and those that follow from it. Pure."""
+"""Checks that a load balancer's limits affect: stated limits of a profile, and implied ones. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,13 +13,13 @@ from esipp.loadbalancers.capabilities import uncarried, words_of
 Limited = tuple[Limit, tuple[Check, ...]]
 
 SEVERITY = (Outcome.UNSUPPORTED, Outcome.UNDECIDED, Outcome.FAILS, Outcome.DIFFERS)
-"""The worst first: a check stands under one limit only."""
+"""Outcomes, the worst first: each check is listed under one limit only."""
 
 LOCAL = frozenset({"Local"})
 
 
 def limited(profile: LoadBalancer, checks: Iterable[Check]) -> list[Limited]:
-    """Each limit with the checks that it hits, each check under the worst one."""
+    """Each limit with the checks that it affects; each check is listed under its worst limit."""
     stated = (limit for limit in profile.limits if limit.outcome is not Outcome.UNSUPPORTED)
     limits = [*uncarried(profile), *_proxied(profile), *stated]
     limits.sort(key=lambda limit: SEVERITY.index(limit.outcome))
@@ -32,35 +32,35 @@ def limited(profile: LoadBalancer, checks: Iterable[Check]) -> list[Limited]:
 
 
 def _proxied(profile: LoadBalancer) -> Iterator[Limit]:
-    """Under a proxy nobody sees the client's own address; whether that is known follows from the status."""
+    """The limit of a proxy, which hides the client's address; the status decides whether that is known."""
     if profile.kind is not Class.PROXY:
         return
     mode = profile.status.ip_mode
-    told = profile.status.form.value == "hostname" or (mode is not None and mode.value == "Proxy")
-    outcome, how = (Outcome.DIFFERS, "says so") if told else (Outcome.FAILS, "does not say so")
-    why = f"{profile.name} is a proxy: pods see its address under Local, and the status {how}"
+    reported = profile.status.form.value == "hostname" or (mode is not None and mode.value == "Proxy")
+    outcome, how = (Outcome.DIFFERS, "shows this") if reported else (Outcome.FAILS, "does not show this")
+    why = f"{profile.name} is a proxy: pods see its address under Local, and the Service's status {how}"
     yield Limit(outcome, why, profile.datapath.kind.sources, policies=LOCAL)
 
 
 def hits(limit: Limit, check: Check) -> bool:
-    """Whether a check is about the cluster's own load balancer, and one of those that a limit names."""
+    """Whether a check is about the cluster's own load balancer, and a limit applies to it."""
     if limit.outcome is Outcome.UNSUPPORTED:
         return any(check.balanced.issuperset(words) for words in words_of(limit))
     if limit.outcome is Outcome.FAILS and check.level is Level.RECORD:
         return False
     if isinstance(check, EndpointChangeCheck):
-        return _hits_move(limit, check)
+        return _hits_endpoint_change(limit, check)
     if limit.what:
         return False
     if isinstance(check, ContinuityCheck):
         policy = not limit.policies or check.way.policy.value in limit.policies
         own = check.way.balancer is Balancer.DEFAULT and _fits(limit.families, check.family)
         return own and policy and not limit.protocols and not limit.clients
-    path_check = getattr(check, "path_check", check)  # of a claim that is made again while neighbours flip
+    path_check = getattr(check, "path_check", check)  # an isolation check repeats a path check
     return isinstance(path_check, PathCheck) and bool(path_check.balanced) and _hits_path(limit, path_check)
 
 
-def _hits_move(limit: Limit, check: EndpointChangeCheck) -> bool:
+def _hits_endpoint_change(limit: Limit, check: EndpointChangeCheck) -> bool:
     if check.balancer is not Balancer.DEFAULT or not _fits(limit.families, check.family):
         return False
     if limit.what:
@@ -84,10 +84,10 @@ def _hits_path(limit: Limit, path_check: PathCheck) -> bool:
 
 
 def _fits(families: frozenset[str], family: Family | None) -> bool:
-    """Whether a check of a family is one that a limit of these, if any, is about."""
+    """Whether a limit on these address families, if any, applies to a check of a family."""
     return not families or (family is not None and family.value in families)
 
 
 def _wants_client(path_check: PathCheck) -> bool:
-    """Whether it claims that a client outside is seen."""
+    """Whether a check requires that the backend sees an outside client's address."""
     return path_check.accept == {AddressClass.CLIENT} and path_check.path.client.vantage is Vantage.OUTSIDE

@@ -1,4 +1,4 @@
-"""From a profile and checks to a plan: what is asked, what is made, how long it takes, what is left. Pure."""
+"""The plan of a run: the checks that would run, the objects they create, and how long it takes. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,28 +24,28 @@ from esipp.testbed.sampling import NO_SAMPLE, Sample, sample
 from esipp.testbed.testbed import Testbed
 
 RUN = "RUN"
-"""Stands for a run's id."""
+"""Placeholder for a run's id."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Made:
-    """What exists at once, at most.
+    """The maximum number of objects at the same time.
 
     Args:
         balancers: Services that the cluster's own load balancer serves.
-        batches: in how many batches these are made, one after the other; ``all_balancers`` of them in all.
-        refused: checks that need more load balancers at the same time than may be there.
-        reference: those of the reference load balancer.
-        unserved: those of a class that nobody serves: they cost nothing.
+        batches: number of batches in which a run creates these, one after the other; ``all_balancers`` is their total.
+        refused: checks that need more load balancers at the same time than allowed.
+        reference: Services of the reference load balancer.
+        unserved: Services of a class without a controller; they cost nothing.
         services: all other Services.
-        pods: pods of ours.
-        clients: clients outside.
-        agents: the pods among them that are agents, of so many ``nodes`` that could carry one.
-        node_ports: ports of all these Services that are served on nodes, without those of health checks.
-        passing: Services that a trial makes for a while, besides; ``passing_unserved`` of them are of a class that
-            nobody serves, all of them together have ``passing_ports`` on nodes.
+        pods: pods of esipp.
+        clients: outside clients.
+        agents: the agents among the pods; ``nodes`` is the number of nodes that could run one.
+        node_ports: node ports of all these Services, except health check node ports.
+        passing: additional temporary Services of a scenario. ``passing_unserved`` of them have a class without a
+            controller, and all of them together have ``passing_ports`` node ports.
     """
 
     balancers: int
@@ -67,7 +67,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the time: seconds, and what they follow from."""
+    """A part of the duration: seconds, and what they are based on."""
 
     name: str
     seconds: float
@@ -76,17 +76,17 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a run would do on a cluster, seen or imagined.
+    """What a run would do on a real or assumed cluster.
 
     Args:
-        checks: how many are asked for.
-        asked: those that would be asked.
-        unsupported: those that would not, and why.
-        limited: those that are asked, and what is predicted of them; a check stands under its worst limit.
-        made: what would exist at once.
-        sample: the nodes that carry an agent; none where the cluster admits none.
-        patience: how long is waited.
-        parts: where the time goes.
+        checks: the number of selected checks.
+        asked: the checks that would run.
+        unsupported: the checks that would not run, by reason.
+        limited: the checks with a predicted outcome, by limit; each check is listed under its worst limit.
+        made: the objects that would exist at the same time.
+        sample: the nodes that run an agent; empty if the cluster admits none.
+        patience: the timeouts.
+        parts: the parts of the duration.
     """
 
     checks: int
@@ -100,21 +100,21 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """All of the time."""
+        """The whole duration."""
         return sum(part.seconds for part in self.parts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Work):
-    """What a run would do where a load balancer is.
+    """What a run would do with a given load balancer.
 
     Args:
         profile: the load balancer.
-        assumed: features that are taken to be there.
-        sample_nodes, seed: as they were asked for.
-        internal: the annotations that make load balancers internal, where that is wanted.
-        bound: what the user says that its steering may take, in seconds.
-        parallel: how many load balancers stand at the same time, as it was asked for.
+        assumed: features that are assumed to be present.
+        sample_nodes, seed: as given.
+        internal: the annotations that make load balancers internal, with ``--internal``.
+        bound: the value of ``--bound``, in seconds.
+        parallel: the maximum number of load balancers at the same time, as given.
     """
 
     profile: LoadBalancer
@@ -127,10 +127,10 @@ class Plan(Work):
 
 
 def plan(asked: Asked) -> Plan:
-    """The plan.
+    """Make a plan.
 
     Raises:
-        PreflightError: what is asked makes no sense.
+        PreflightError: an option is invalid.
     """
     cluster = imagine(asked)
     ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
@@ -169,18 +169,17 @@ def work_of(
     bound: float | None = None,
     parallel: int | None = None,
 ) -> Work:
-    """What a run would do there.
+    """Determine what a run would do on a cluster.
 
     Args:
-        checks: those that are asked for.
-        ground: the cluster; its roles with that of the control plane, its features with what a load balancer that
-            somebody named does not carry.
-        profiles: what its load balancer is taken for. Only where it is one, it predicts anything of checks.
-        samples, moves: as of a run.
-        sure: whether somebody said that it is that load balancer: only then nothing is waited for that it carries not.
-        chosen: the nodes that may carry an agent; by default those of a sample by seed 0.
-        bound: what the user says that the load balancer's steering may take.
-        parallel: how many load balancers stand at the same time; None for all that are needed.
+        checks: the selected checks.
+        ground: the cluster; its roles include the control plane, its features what a named load balancer lacks.
+        profiles: the profiles that may apply. Outcomes are predicted only if there is exactly one.
+        samples, moves: as for a run.
+        sure: whether the user named the load balancer. Only then a run skips what the profile does not support.
+        chosen: the nodes that may run an agent; by default a sample with seed 0.
+        bound: the value of ``--bound``.
+        parallel: the maximum number of load balancers at the same time; None for no limit.
     """
     missing = {check.id: missing_features(check, ground.features) for check in checks}
     able = tuple(check for check in checks if not missing[check.id])
@@ -204,7 +203,7 @@ def work_of(
 
 
 def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
-    """One of several that are missing: checks are counted under one reason only."""
+    """The first missing feature: each check is counted under one reason only."""
     return dict(list(missing.items())[:1])
 
 
@@ -241,7 +240,7 @@ def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
 
 
 def _in_batches(made: Made, checks: Sequence[Check], ground: Ground, parallel: int | None) -> Made:
-    """The same where only so many load balancers stand at the same time."""
+    """The same objects with a limit on load balancers at the same time."""
     services = {suite: each.services for suite, each in props_by_suite(checks, ground).items()}
     plan_of = batches(checks, services, parallel)
     if not plan_of.limited:
@@ -252,12 +251,12 @@ def _in_batches(made: Made, checks: Sequence[Check], ground: Ground, parallel: i
 
 
 def _at_nodes(service: Service) -> bool:
-    """Whether its ports are served on nodes."""
+    """Whether nodes serve the ports of a Service."""
     return service.type is not ServiceType.CLUSTER_IP
 
 
 def _node_ports(services: Iterable[Json]) -> int:
-    """The ports of Services that are served on nodes."""
+    """The number of node ports of Services."""
     specs = [service["spec"] for service in services]
     return sum(len(spec["ports"]) for spec in specs if spec["type"] != ServiceType.CLUSTER_IP.value)
 
@@ -279,32 +278,32 @@ def _parts(
     moves: int,
     bound: float | None,
 ) -> Iterator[Part]:
-    """What a run takes on an idle machine, with what its seconds follow from; of several load balancers the most."""
+    """The parts of the duration on an idle machine; with several profiles, the slowest one counts."""
     phases = expected(checks, samples, moves)
     per_move = next(each.move for each in PHASES if each.phase == "moves")
     moving = phases.pop("moves", None)
     yield Part(
-        "asking", sum(phases.values()),
-        f"{counted(len(checks), 'check')}, {counted(samples, 'connection')} a path, "
+        "checks", sum(phases.values()),
+        f"{counted(len(checks), 'check')}, {counted(samples, 'connection')} per path, "
         f"{counted(len(phases), 'phase')}, as measured on kind",
     )  # fmt: skip
     if moving is not None:
-        each = max([per_move, *(_move(profile, bound) for profile in profiles)])
+        each = max([per_move, *(_seconds_per_pair(profile, bound) for profile in profiles)])
         yield Part(
-            "moves", moving + moves * (each - per_move),
-            f"{moves} up and {moves} down, {each:g} s for both: what was measured on kind, "
-            "or the bound and \"up\" together, if they are more",
+            "endpoint changes", moving + moves * (each - per_move),
+            f"{moves} up and {moves} down, {each:g} s for each pair: as measured on kind, "
+            "or the bound plus the time to use a new node, if that is longer",
         )  # fmt: skip
     usual = max((profile.times.usual.value[1] for profile in profiles if profile.times.usual), default=None)
     if made.balancers and usual is not None:
         yield Part(
             "load balancers",
             usual * made.batches,
-            f"{counted(made.balancers, 'is', 'are')} made side by side, so once what one takes"
-            + (f", for each of {made.batches} batches" if made.batches > 1 else ""),
+            f"the time for one, because the run creates all {made.balancers} at the same time"
+            + (f"; in {made.batches} batches" if made.batches > 1 else ""),
         )
 
 
-def _move(profile: LoadBalancer, bound: float | None) -> float:
-    """Seconds that a load balancer takes to follow a pod up, and down."""
+def _seconds_per_pair(profile: LoadBalancer, bound: float | None) -> float:
+    """Seconds that a load balancer takes to follow one endpoint change up and one down."""
     return sum(each for each in (bound or profile.bound, profile.rise) if each)
