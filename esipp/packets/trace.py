@@ -75,6 +75,7 @@ class Trace:
         changes: where the source changed.
         relayed: the backend's report led to another connection than the client's: a proxy is in between.
         lost: packets that the captures lack for sure: what is not among the sightings may have been there.
+        at_home: whether ``at_pod`` was captured on the backend's own node, past everything that may rewrite it.
         apart: why it is ambiguous; then it has no sightings. Otherwise empty.
     """
 
@@ -90,6 +91,7 @@ class Trace:
     changes: tuple[Change, ...] = ()
     relayed: bool = False
     lost: int = 0
+    at_home: bool = False
     apart: str = ""
 
     @property
@@ -218,6 +220,7 @@ class Tracer:
             changes=_changes(client, requests),
             relayed=relayed,
             lost=self._lost,
+            at_home=at_pod is not None and at_pod.node == self._endpoints[at_pod.destination],
         )
 
     def _by_name(self, observation: Observation) -> list[Sighting]:
@@ -330,6 +333,8 @@ def agree(observation: Observation, trace: Trace) -> tuple[Agreement, str]:
     if trace.lost:
         return Agreement.UNSEEN, f"{words}; but the captures lost {trace.lost} packets, which may explain that"
     where = f"{trace.at_pod.node} {trace.at_pod.direction} {trace.at_pod.interface}"
+    if not trace.at_home:
+        return Agreement.UNSEEN, f"{words} on {where}; its way on the backend's own node was not captured"
     return Agreement.CONTRADICTION, f"{words} (captured on {where})"
 
 

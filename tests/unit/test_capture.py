@@ -157,6 +157,16 @@ def test_an_echo_server_that_lies_is_contradicted() -> None:
     )
 
 
+def test_a_packet_that_was_last_seen_before_the_backends_node_contradicts_nothing() -> None:
+    """That node may rewrite the source, as a node does that masquerades one connection in five."""
+    entry = [each for each in masqueraded() if each.node != "worker-a"]
+    rewritten = observation((CLIENT, 5000), dialled=(NODE_B, NODE_PORT))
+    traced = Tracer(entry, ENDPOINTS).trace(rewritten)
+    assert traced.at_pod is not None
+    state, words = agree(rewritten, traced)
+    assert (state, "its way on the backend's own node was not captured" in words) == (Agreement.UNSEEN, True)
+
+
 def test_a_backend_that_lies_about_itself_is_contradicted() -> None:
     lie = observation((CLIENT, 5000), local=("10.244.1.6", TARGET))
     state, words = agree(lie, Tracer([capture("worker-a", *PRESERVED)], ENDPOINTS).trace(lie))
