@@ -100,7 +100,7 @@ def test_both_types_are_copied(kind: str) -> None:
         ({"type": "Opaque", "data": {KEY: "eA=="}}, "of type Opaque has no credentials for images"),
         ({"type": OF_A_FILE, "data": {}}, "has no credentials for images"),
         ({"type": OF_A_FILE}, "has no credentials for images"),
-        (ApiError(404, "NotFound", 'secrets "pull" not found', "GET"), 'Cannot read --image-pull-secret there/pull: secrets "pull" not found'),
+        (ApiError(404, "NotFound", 'secrets "pull" not found', "GET"), 'there/pull: secrets "pull" not found'),
         (UnreachableError("gone"), "Cannot read --image-pull-secret there/pull: gone"),
     ],
 )

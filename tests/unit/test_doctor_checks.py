@@ -184,7 +184,11 @@ def test_a_pod_that_is_admitted_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("answer", "grade", "words"),
     [
-        (refusal('pods "x" is forbidden: violates PodSecurity "restricted:latest"'), Grade.OK, "esipp's namespace sets its own"),
+        (
+            refusal('pods "x" is forbidden: violates PodSecurity "restricted:latest"'),
+            Grade.OK,
+            "namespace sets its own",
+        ),
         (refusal('admission webhook "policy.example.com" denied the request: root'), Grade.WARN, "denied the request"),
         (ApiError(501, NOT_THERE, "Kubernetes 1.9 knows no dry run", "POST"), Grade.WARN, "cannot try it"),
         ({"spec": {"containers": [{"name": "echo"}, {"name": "istio-proxy"}]}}, Grade.WARN, "istio-proxy"),

@@ -230,7 +230,7 @@ def test_a_connection_that_breaks_is_taken_up_where_it_broke(run: Path, tmp_path
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ('[ "$1" = tail ] && { echo "error: lost" >&2; exit 1; }; exec "$@"', "stopped after 0 of .* bytes. error: lost."),
+        ('[ "$1" = tail ] && { echo "error: lost" >&2; exit 1; }; exec "$@"', "after 0 of .* bytes. error: lost."),
         ('[ "$1" = tail ] || exec "$@"; "$@" | tr "\\0" "\\1"', "is not what the pod announced"),
         ('[ "$1" = tail ] || exec "$@"; "$@"; echo more', "is not what the pod announced"),
         ('echo "error: forbidden" >&2; exit 1', "Cannot run a command in the pod: error: forbidden."),

@@ -420,7 +420,7 @@ def test_the_testbed_goes_by_it() -> None:
     assert not Testbed(cast(Any, None), "run", "image", {}, {})._is_announced(single)
     why = gce._why_no_vip(asked("IPv6", protocol="SCTP"), Family.IPV6)
     assert why == "according to its profile, the load balancer has no IPv6 VIPs for SCTP"
-    assert "within 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
+    assert "after 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
 
 
 def test_the_slowest_load_balancer_here_says_for_how_long_pods_serve_on() -> None:

@@ -21,7 +21,7 @@ function podAt(end) {
 /** The nodes at which packets show the request, in order. */
 function nodesOf(words) {
   const found = [...words.matchAll(/^at the (?:node|pod):\s+\S+ -> (\S+) on (\S+) (in|out) (\S+)$/gm)];
-  const last = /^it was seen to go to no backend; last seen on (\S+) (in|out) (\S+)$/m.exec(words);
+  const last = /^(?:no packet to a backend was captured; the last one|it was seen to go to no backend; last seen) on (\S+) (in|out) (\S+)$/m.exec(words);
   if (last) found.push(['', '', ...last.slice(1)]);
   return found.map(([, to, node, way, card]) => ({ to, node, way, card }));
 }
