@@ -4,7 +4,7 @@ const CHANGE = /^(before |beyond )?(\S+?)(?: to (\S+?))?, between (.+?) and (.+?
 /** Where the source changed, from the words about the packets. */
 function changesOf(words) {
   return words.split('; ').map((text) => {
-    const found = CHANGE.exec(text);
+    const found = CHANGE.exec(text.replace(/: NAT moved the source port of (\S+)$/, ': $1 became $1'));
     return found && { where: (found[1] || '').trim(), node: found[2], to: found[3] || '', between: `${found[4]} and ${found[5]}`, from: found[6], became: found[7] };
   }).filter(Boolean);
 }
