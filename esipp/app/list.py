@@ -46,7 +46,7 @@ def text_for(version: str, checks: Sequence[Check]) -> Iterator[str]:
     """
     name, dialect, lacking = _for_version(version, checks)
     supported = [check for check in checks if check.id not in lacking]
-    yield f"Kubernetes {name}, API dialect {dialect.name}: {len(supported)} of {len(checks)} checks can run"
+    yield f"Kubernetes {name}, API dialect {dialect.name}: {len(supported)} of {len(checks)} checks need nothing newer"
     yield from (f"  {remark}" for remark in dialect.remarks)
     yield ""
     yield from as_text(supported)

@@ -88,7 +88,7 @@ def test_too_few_nodes(place: Place, cluster: Cluster, tried: Tried) -> None:
             cluster.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
     tried.keep(ended, what="fewer than two nodes can take pods", how="the others were cordoned", left=place.left(ended))
     assert (ended.code, place.left(ended)) == (4, [])
-    assert "two are needed" in ended.message
+    assert "a run needs two" in ended.message
 
 
 def test_folder_is_nearly_full(place: Place, tried: Tried, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_folder_is_nearly_full(place: Place, tried: Tried, tmp_path: Path) -> No
         subprocess.run(["umount", "--lazy", str(small)], check=True)
     tried.keep(ended, what="there is too little space for the run's folder", how="a tmpfs of 50 MB", left=[])
     assert ended.code == 4
-    assert "are free where the run would be written" in ended.message
+    assert "are free for the run's folder" in ended.message
 
 
 def test_image_cannot_be_pulled(place: Place, tried: Tried) -> None:

@@ -92,7 +92,7 @@ def test_webhook_is_broken(place: Place, cluster: Cluster, tried: Tried) -> None
         left=place.left(ended),
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert f"the admission webhook pods.{NAME} stands in the way" in ended.message
+    assert f"the admission webhook pods.{NAME} refuses our objects or is broken" in ended.message
 
 
 def test_policy_rejects_our_pods(place: Place, cluster: Cluster, tried: Tried) -> None:
@@ -103,7 +103,7 @@ def test_policy_rejects_our_pods(place: Place, cluster: Cluster, tried: Tried) -
     )
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
     assert "no pods today" in ended.message
-    assert f"the admission policy {NAME} stands in the way" in ended.message
+    assert f"the admission policy {NAME} refuses our objects or is broken" in ended.message
 
 
 def test_quota(place: Place, cluster: Cluster, tried: Tried) -> None:

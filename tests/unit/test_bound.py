@@ -76,7 +76,7 @@ def test_trouble_is_ours_only_where_every_nodes_control_shares_it() -> None:
     assert single.ours(10.0, 10.0) == "", "single packets get lost on any way"
     one = Vantage({"a": control(100, 101), "b": control(), "c": control()})
     assert one.ours(10.0, 10.0) == ""
-    assert "(2 on a), none of those to b, c" in one.cut(10.0, 10.0)
+    assert "(2 on a), but none to b, c" in one.cut(10.0, 10.0)
 
 
 def test_a_way_that_is_always_slow_is_not_slower_than_usual() -> None:

@@ -151,7 +151,7 @@ BAD = [
     ("--toleration=a:Never", "'Never' is not a taint effect"),
     ("--toleration=a:", "'' is not a taint effect"),
     ("--toleration=a=b c", "is not a valid value"),
-    ("--toleration=node.kubernetes.io/unschedulable", "cordoned, or not well"),
+    ("--toleration=node.kubernetes.io/unschedulable", "as cordoned or unhealthy"),
     ("--image-pull-secret=pull", "does not name a Secret"),
     ("--image-pull-secret=a/b/c", "does not name a Secret"),
     ("--image-pull-secret=A/b", "does not name a Secret"),
@@ -288,7 +288,7 @@ def test_without_the_option_they_are_as_the_provider_makes_them() -> None:
 @pytest.mark.parametrize(
     ("words", "said", "hint"),
     [
-        (["--internal"], "none is named", "--provider NAME"),
+        (["--internal"], "needs a provider", "--provider NAME"),
         (["--internal", "--provider", "metallb-l2"], "metallb-l2 has no annotation", "--annotation KEY=VALUE"),
         (["--internal", "--provider", "gke-rbs"], "gke-rbs has no annotation", "--annotation KEY=VALUE"),
         (["--internal", "--provider", "eks-nlb-ip", "--annotation", f"{AWS}scheme=internet-facing"],

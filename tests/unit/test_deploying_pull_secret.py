@@ -97,10 +97,10 @@ def test_both_types_are_copied(kind: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ({"type": "Opaque", "data": {KEY: "eA=="}}, "of type Opaque, with which nothing is pulled"),
-        ({"type": OF_A_FILE, "data": {}}, "with which nothing is pulled"),
-        ({"type": OF_A_FILE}, "with which nothing is pulled"),
-        (ApiError(404, "NotFound", 'secrets "pull" not found', "GET"), 'cannot be read: secrets "pull" not found'),
+        ({"type": "Opaque", "data": {KEY: "eA=="}}, "of type Opaque has no credentials for images"),
+        ({"type": OF_A_FILE, "data": {}}, "has no credentials for images"),
+        ({"type": OF_A_FILE}, "has no credentials for images"),
+        (ApiError(404, "NotFound", 'secrets "pull" not found', "GET"), 'there/pull: secrets "pull" not found'),
         (UnreachableError("gone"), "Cannot read --image-pull-secret there/pull: gone"),
     ],
 )

@@ -184,7 +184,11 @@ def test_a_pod_that_is_admitted_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("answer", "grade", "words"),
     [
-        (refusal('pods "x" is forbidden: violates PodSecurity "restricted:latest"'), Grade.OK, "our own has another"),
+        (
+            refusal('pods "x" is forbidden: violates PodSecurity "restricted:latest"'),
+            Grade.OK,
+            "namespace sets its own",
+        ),
         (refusal('admission webhook "policy.example.com" denied the request: root'), Grade.WARN, "denied the request"),
         (ApiError(501, NOT_THERE, "Kubernetes 1.9 knows no dry run", "POST"), Grade.WARN, "cannot try it"),
         ({"spec": {"containers": [{"name": "echo"}, {"name": "istio-proxy"}]}}, Grade.WARN, "istio-proxy"),
@@ -215,7 +219,7 @@ def quotas(*where: str, **hard: str) -> dict[str, list[Json]]:
         (quotas("team", services_loadbalancers="1"), Grade.OK, "no ResourceQuota exists in every namespace"),
         (quotas("team", "default", services_loadbalancers="79"), Grade.WARN, "services.loadbalancers 79, needs 80"),
         (quotas("team", "default", services_loadbalancers="80", pods="1k"), Grade.OK, "a run stays within"),
-        (quotas("team", "default", services="269"), Grade.WARN, "services 269, and 270 are needed, 200 for a while"),
+        (quotas("team", "default", services="269"), Grade.WARN, "services 269, needs 270, 200 of them temporary"),
         (quotas("team", "default", services="270"), Grade.OK, "a run stays within"),
         (quotas("team", "default", services_nodeports="289"), Grade.WARN, "services.nodeports 289, needs 290"),
         (quotas("team", "default", services_nodeports="290"), Grade.OK, "a run stays within"),
@@ -230,7 +234,7 @@ def test_quotas(lists: dict[str, list[Json]], grade: Grade, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("services", "words"),
-    [("69", "ask for fewer checks"), ("70", "only the checks interop.many.… are inconclusive")],
+    [("69", "run fewer checks"), ("70", "only the checks interop.many.… are inconclusive")],
 )
 def test_a_quota_that_only_many_services_go_beyond_holds_nothing_else_up(services: str, words: str) -> None:
     check = admission.of_quota(asked(lists=quotas("team", "default", services=services)), MADE)

@@ -117,7 +117,7 @@ def test_where_all_say_503_a_line_says_so() -> None:
     found = Bystanders.of("moves-default", once({"a": Agent(lambda _: [(503, 5)])}))
     assert (found.wrong, found.finding) == ({}, "")
     assert found.lines() == [
-        "7 nodes that no pod moves to, asked by 1 agent every 1.0 s: 35 answers of 7 nodes, 503 all of them"
+        "7 nodes without endpoint changes, probed by 1 agent every 1.0 s: 35 answers from 7 nodes, all 503"
     ]
     assert found.as_json()["right"] == dict.fromkeys(NODES, 5)
 
@@ -126,7 +126,7 @@ def test_a_node_that_says_200_once_is_named() -> None:
     liar = NODES["n3"]
     found = Bystanders.of("s", once({"a": Agent(lambda host: [(503, 4), (200, 1)] if host == liar else [(503, 5)])}))
     assert list(found.wrong) == ["n3"]
-    assert "1 said something else than 503 at its health check: n3 (200 x1)" in found.finding
+    assert "1 answered its health check with something other than 503: n3 (200 x1)" in found.finding
     assert found.finding in found.lines()[1]
     assert found.as_json()["others"] == {"n3": [["503", 0.0, 0.5, 4], ["200", 1.0, 1.5, 1]]}
     assert "n3" not in found.as_json()["right"]
@@ -139,7 +139,7 @@ def test_of_many_liars_a_few_are_named_and_the_others_counted() -> None:
 
 def test_where_nobody_could_ask_that_is_said() -> None:
     found = Bystanders.of("s", Everywhere({}, NODES, 31000))
-    assert found.lines()[-1] == "  not to the end: there is no agent that could ask them"
+    assert found.lines()[-1] == "  incomplete: there is no agent to probe them"
 
 
 def test_small_clusters_have_none_and_nothing_is_said() -> None:

@@ -143,7 +143,7 @@ def test_no_check_selected_is_5(tmp_path: Path) -> None:
         cwd=HOUSE, env=environment(), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == ExitCode.NOTHING_SELECTED
-    assert "none of these checks is of convergence" in done.stderr
+    assert "none of these checks belongs to convergence" in done.stderr
 
 
 def test_a_fault_of_ours_is_3_and_not_pythons_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -193,7 +193,7 @@ def test_a_full_disk_behind_standard_output_is_told_and_is_no_success() -> None:
     with Path("/dev/full").open("wb", buffering=0) as full:
         line = [sys.executable, "-m", "esipp", "list"]
         done = subprocess.run(line, cwd=HOUSE, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr.count("standard output could not be written")) == (ExitCode.HARNESS, 1)
+    assert (done.returncode, done.stderr.count("cannot write to standard output")) == (ExitCode.HARNESS, 1)
 
 
 # --------------------------------------------------------------------------------------------- a run, seen by GitHub

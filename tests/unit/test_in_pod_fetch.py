@@ -72,7 +72,7 @@ FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "Job wa
             JOB,
             [pod({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, phase="Failed")],
             JobStage.OVER,
-            "ended with exit code 137 (OOMKilled), and the cluster has no report.",
+            "ended with exit code 137 (OOMKilled), and there is no report.",
         ),
         (
             JOB,
@@ -168,9 +168,9 @@ REFUSED = pod({"terminated": {"exitCode": int(ExitCode.USAGE), "reason": "Error"
         ([None], 0, PreflightError, "There is no Job", "--namespace and --job"),
         ([pod(RUNNING)], 0, PreflightError, "still running", "--wait SECONDS"),
         ([pod(RUNNING)], 5, PreflightError, "still running", "logs -f job/esipp -c esipp"),
-        ([pod(RUNNING), FETCHED_FROM], 5, HarnessError, "is gone with it", "logs esipp-x"),
+        ([pod(RUNNING), FETCHED_FROM], 5, HarnessError, "its report is gone", "logs esipp-x"),
         ([REFUSED], 0, PreflightError, "exit code 4", "logs esipp-x -c esipp"),
-        ([ApiError(403, "Forbidden", "may not", "GET")], 0, PreflightError, "refused: may not", "get jobs"),
+        ([ApiError(403, "Forbidden", "may not", "GET")], 0, PreflightError, "refused: may not", "get Jobs"),
         ([UnreachableError("refused")], 0, HarnessError, "stopped answering", "up"),
     ],
 )
@@ -230,7 +230,7 @@ def test_a_connection_that_breaks_is_taken_up_where_it_broke(run: Path, tmp_path
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ('[ "$1" = tail ] && { echo "error: lost" >&2; exit 1; }; exec "$@"', "0 of .* bytes did. error: lost."),
+        ('[ "$1" = tail ] && { echo "error: lost" >&2; exit 1; }; exec "$@"', "after 0 of .* bytes. error: lost."),
         ('[ "$1" = tail ] || exec "$@"; "$@" | tr "\\0" "\\1"', "is not what the pod announced"),
         ('[ "$1" = tail ] || exec "$@"; "$@"; echo more', "is not what the pod announced"),
         ('echo "error: forbidden" >&2; exit 1', "Cannot run a command in the pod: error: forbidden."),

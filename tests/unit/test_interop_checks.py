@@ -243,7 +243,7 @@ def test_dns_that_cannot_be_looked_for_is_missing() -> None:
 
     found = dns.dns_feature(cast(Cluster, SimpleNamespace(list=refuse)))
     assert not found.present
-    assert "cannot be read" in found.why
+    assert "cannot read Services and EndpointSlices of kube-system" in found.why
 
 
 def test_the_cluster_domain_is_read_from_a_pods_resolver() -> None:

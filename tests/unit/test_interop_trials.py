@@ -299,7 +299,7 @@ def test_whoever_took_the_port_that_the_neighbour_left_is_named() -> None:
     made, cluster, _ = asker(deaf=True)
     rival = {"metadata": {"namespace": "shop", "name": "cart"}, "spec": {"ports": [{"nodePort": PORT_B}]}}
     cluster.others, cluster.there["cart"] = BY_NUMBER, rival
-    with pytest.raises(HarnessError, match=f"the service shop/cart took port {PORT_B} meanwhile"):
+    with pytest.raises(HarnessError, match=f"the Service shop/cart took port {PORT_B} meanwhile"):
         neighbours.Trial(made, topology()).perform()
 
 

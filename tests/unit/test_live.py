@@ -52,7 +52,7 @@ def test_a_frame_says_what_goes_on_and_how_far_it_is() -> None:
     said = words(drawn(BUSY, 100))
     assert "> observe 12 s of about 2 min 1414 paths, 200 connections each" in said
     assert "56,000 of 282,800 connections done" in said
-    assert "waiting 12 s of 180 s for load balancers getting their VIPs: 3 of 12 are left" in said
+    assert "waiting 12 s of 180 s for load balancers to get their VIPs: 3 of 12 are left" in said
     assert "3,491 checks: 3,475 set up, 1,204 observed, 1,019 judged, 16 unsupported here" in said
     assert "1,000 pass, 16 unsupported, 3 fail" in said
     assert "1 min 12 s, about 11 min left" in said

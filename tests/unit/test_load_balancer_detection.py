@@ -419,8 +419,8 @@ def test_the_testbed_goes_by_it() -> None:
     assert not gce._is_announced(announced(families=("IPv4",)))
     assert not Testbed(cast(Any, None), "run", "image", {}, {})._is_announced(single)
     why = gce._why_no_vip(asked("IPv6", protocol="SCTP"), Family.IPV6)
-    assert why == "according to its profile, the load balancer has no SCTP in IPv6"
-    assert "within 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
+    assert why == "according to its profile, the load balancer has no IPv6 VIPs for SCTP"
+    assert "after 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
 
 
 def test_the_slowest_load_balancer_here_says_for_how_long_pods_serve_on() -> None:
@@ -440,7 +440,7 @@ def test_what_was_only_found_is_a_hint_where_no_vip_came(families: str, spec: Js
     single = replace(found, profiles=(named("gce"),))
     made = Testbed(QUIET, "run", "image", {}, {}, balancer=single)
     said = made._why_no_vip(asked(families, **spec), Family(families))
-    assert said.startswith("no VIP came within 60 s: ")
+    assert said.startswith("timed out after 60 s waiting for a VIP: ")
     assert ("confirm that with --provider gce" in said) is known
 
 

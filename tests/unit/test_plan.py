@@ -203,7 +203,7 @@ def test_ovn_never_asks_the_health_check_node_port() -> None:
     made = of("octavia-ovn", suite("convergence"))
     (checks,) = predicted(made, Outcome.DIFFERS).values()
     assert {check.what.value for check in checks if isinstance(check, EndpointChangeCheck)} == {"black-hole"}
-    assert "of Local TCP at the nodePort (off by default)" in text(made)
+    assert "with Local TCP at the nodePort (off by default)" in text(made)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class Api:
         return {"metadata": {"labels": {SECURITY_LEVEL: self.answer} if self.answer else {}}}
 
 
-RESTRICTED = "the cluster changes the Pod Security level of esipp's namespace to restricted (a dry run)"
+RESTRICTED = "the cluster changes the Pod Security level of esipp's namespace to restricted (dry run)"
 
 
 def found(answer: str | Exception | None) -> Feature:
@@ -56,10 +56,10 @@ def test_where_nothing_speaks_against_it_it_is_there(answer: str | Exception) ->
     ("answer", "why"),
     [
         ("restricted", RESTRICTED),
-        (None, "the cluster changes the Pod Security level of esipp's namespace to none (a dry run)"),
+        (None, "the cluster changes the Pod Security level of esipp's namespace to none (dry run)"),
         (
             refused("no such label"),
-            "the cluster admits a namespace with Pod Security level privileged (dry run): no such label",
+            "the cluster refuses a namespace with Pod Security level privileged (dry run): no such label",
         ),
     ],
 )

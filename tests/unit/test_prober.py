@@ -500,7 +500,7 @@ def test_waiting_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         made.hello()
         with pytest.raises(HarnessError, match=r"not done after 0.1 s .0 results so far"):
             made.stream(job(), lambda line: None).wait(0.1)
-        with pytest.raises(HarnessError, match="did not tell its time"):
+        with pytest.raises(HarnessError, match="did not report its time"):
             made.clock()
         assert len(made._orders) == 1, "the stream goes on"
 

@@ -26,7 +26,7 @@ from tests.unit.report_world import made, some_checks
 HOUSE = Path(__file__).parents[2]
 SEED = re.compile(r"\bseeds?\b", re.IGNORECASE)
 CITED_SEED = re.compile(r"\(seeds? \d|\bseeds? \d{3}\b", re.IGNORECASE)
-UNREAD = "not read in a document"
+UNREAD = "no document confirms it"
 ISSUE = Reference("an issue", "https://github.com/a/b/issues/1")
 
 

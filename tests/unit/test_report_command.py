@@ -56,7 +56,7 @@ def test_a_place_where_nothing_can_be_written_is_refused_once(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
     assert main(["report", str(run), "--out", str(run / "new")]) == 4
-    assert capsys.readouterr().err.count("Nothing can be written") == 1
+    assert capsys.readouterr().err.count("Cannot write to") == 1
 
 
 def test_one_report_goes_to_standard_output(run: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

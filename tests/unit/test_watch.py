@@ -101,4 +101,4 @@ def test_an_agent_in_trouble_blinds_its_capture_and_ends_nothing(trouble: Except
     watch = Watch(testbed, cast(Clients, SimpleNamespace(agents={NODES[0]: Agent(trouble)})))
     watch._send_known()
     assert watch._known.get(NODES[0], []) == []
-    assert "nothing is known" in AT_HOME.blindness(watch._known.get(NODES[0], []))
+    assert "there is no known connection" in AT_HOME.blindness(watch._known.get(NODES[0], []))

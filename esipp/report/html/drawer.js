@@ -95,7 +95,7 @@ function siblingList(check) {
 }
 
 /** A change of the source as a sentence; a change of only the port says so. */
-const changeInWords = (text) => (/: (\S+) became \1$/.test(text) ? `only the source port changed: ${text}` : `the source changed: ${text}`);
+const changeInWords = (text) => (/: (?:(\S+) became \1|NAT moved the source port of \S+)$/.test(text) ? `only the source port changed: ${text}` : `the source changed: ${text}`);
 
 /** What the two witnesses observed. */
 function witnessed(check, path) {

@@ -4,7 +4,7 @@ const CHANGE = /^(before |beyond )?(\S+?)(?: to (\S+?))?, between (.+?) and (.+?
 /** Where the source changed, from the words about the packets. */
 function changesOf(words) {
   return words.split('; ').map((text) => {
-    const found = CHANGE.exec(text);
+    const found = CHANGE.exec(text.replace(/: NAT moved the source port of (\S+)$/, ': $1 became $1'));
     return found && { where: (found[1] || '').trim(), node: found[2], to: found[3] || '', between: `${found[4]} and ${found[5]}`, from: found[6], became: found[7] };
   }).filter(Boolean);
 }
@@ -21,7 +21,7 @@ function podAt(end) {
 /** The nodes at which packets show the request, in order. */
 function nodesOf(words) {
   const found = [...words.matchAll(/^at the (?:node|pod):\s+\S+ -> (\S+) on (\S+) (in|out) (\S+)$/gm)];
-  const last = /^it was seen to go to no backend; last seen on (\S+) (in|out) (\S+)$/m.exec(words);
+  const last = /^(?:no packet to a backend was captured; the last one|it was seen to go to no backend; last seen) on (\S+) (in|out) (\S+)$/m.exec(words);
   if (last) found.push(['', '', ...last.slice(1)]);
   return found.map(([, to, node, way, card]) => ({ to, node, way, card }));
 }
