@@ -154,7 +154,7 @@ def test_a_host_without_a_route_to_the_nodes_reaches_no_listener(lab: Lab) -> No
 
 
 @pytest.mark.parametrize(
-    ("host", "sentence"), [(LOCKED, "does not let us in"), (PYTHONLESS, f"There is no python3 on {PYTHONLESS}.")]
+    ("host", "sentence"), [(LOCKED, "denies access"), (PYTHONLESS, f"There is no python3 on {PYTHONLESS}.")]
 )
 def test_a_host_that_cannot_be_had_is_a_sentence(lab: Lab, host: str, sentence: str) -> None:
     code, (told,) = lab.learn(f"ssh:{host}")

@@ -129,7 +129,7 @@ def test_hosts_over_ssh_one_of_them_behind_nat(lab: Lab) -> None:
         ("outside-3", "IPv6"): ("direct", "fd03::2"),
     }
     (nat,) = [each["said"] for each in told if each["finding"] == "nat"]
-    assert nat == ("outside-3 stands behind NAT: its own address is 10.3.0.2, nodes worker-1 and worker-2 see 10.4.0.1")
+    assert nat == ("outside-3 is behind NAT: its own address is 10.3.0.2, and nodes worker-1 and worker-2 see 10.4.0.1")
 
 
 def test_the_user_s_configuration_of_ssh_holds(lab: Lab) -> None:
@@ -158,17 +158,17 @@ def test_two_names_of_one_host_are_one_client(lab: Lab) -> None:
     second = [each for each in told if each["client"] == "outside-2"]
     assert code == 0
     assert [each["finding"] for each in second] == ["unproven", "unproven"]
-    assert second[0]["said"] == "outside-2 and outside-1 are both seen by 10.4.0.1: for the nodes they are one client"
+    assert second[0]["said"] == "outside-2 and outside-1 both appear as 10.4.0.1: the nodes cannot tell them apart"
 
 
 @pytest.mark.parametrize(
     ("place", "sentence"),
     [
-        ("ssh:root@stranger", "has a host key ssh does not know"),
-        ("ssh:root@locked", "does not let us in"),
+        ("ssh:root@stranger", "is unknown to ssh"),
+        ("ssh:root@locked", "denies access"),
         ("ssh:bare", "There is no python3 on bare."),
-        ("ssh:root@10.2.0.2:9", "cannot be reached over ssh"),
-        ("ssh:root@198.51.100.9", "cannot be reached over ssh"),
+        ("ssh:root@10.2.0.2:9", "over ssh: ssh: connect to host"),
+        ("ssh:root@198.51.100.9", "over ssh: ssh: connect to host"),
     ],
 )
 def test_what_hinders_ssh_is_a_sentence(lab: Lab, place: str, sentence: str) -> None:
