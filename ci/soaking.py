@@ -124,6 +124,7 @@ def one_run(options: argparse.Namespace, out: Path) -> tuple[Told, float]:
     command = [sys.executable, "-m", "esipp", "run", "--context", options.context, "--image", options.image or ""]
     command += ["--out", str(out), "--samples", str(options.samples), "--fail-on", "extended"]
     command += [word for suite in options.suite or ["source_ip"] for word in ("--suite", suite)]
+    command += options.more
     out.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with (out.parent / f"{out.name}.said").open("w") as said:
@@ -179,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="add every run to records/soak.jsonl and docs/soak.md")
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
+    parser.add_argument("more", nargs="*", metavar="OPTION", help="after --: more options for 'esipp run'")
     options = parser.parse_args(arguments)
     kept = options.keep or Path(tempfile.mkdtemp(prefix="esipp-soak-"))
     in_node = f", {options.busy_in_node} in {NODE}" if options.busy_in_node else ""
