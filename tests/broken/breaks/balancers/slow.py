@@ -12,6 +12,6 @@ BREAK = Break(
     fault("slow"),
     forwarder(What.BLACK_HOLE),
     may=forwarder(What.STEERS, *LATE),
-    names="asks less often, than it",
+    names="probes less often, than its bound",
     at_once=False,  # such a run never settles: pods move from its first moment on
 )

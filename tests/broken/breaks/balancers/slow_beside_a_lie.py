@@ -40,6 +40,6 @@ BREAK = Break(
     slow_and_lying,
     forwarder(What.BLACK_HOLE),
     may=lambda check: at_nodes(check) or forwarder(*LATE)(check),
-    names="asks less often, than it",
+    names="probes less often, than its bound",
     at_once=False,  # such a run never settles: pods move from its first moment on
 )

@@ -12,6 +12,6 @@ BREAK = Break(
     fault("one-in-fifty-stale"),
     forwarder(What.STEERS),
     may=forwarder(*LATE),
-    names="keeps a node that was removed",
+    names="keeps a removed node",
     at_once=False,  # such a run never settles: pods move from its first moment on
 )

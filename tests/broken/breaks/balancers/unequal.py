@@ -12,6 +12,6 @@ BREAK = Break(
     fault("unequal"),
     forwarder(What.BALANCE),
     may=forwarder(What.NO_LOSS),
-    names="sticks to one of",
+    names="uses only one node",
     at_once=False,  # such a run never settles: pods move from its first moment on
 )

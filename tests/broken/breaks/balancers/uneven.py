@@ -14,6 +14,6 @@ BREAK = Break(
     fault("uneven"),
     forwarder(What.BALANCE),
     may=forwarder(What.NO_LOSS),
-    names="sticks to one of",
+    names="uses only one node",
     at_once=False,  # such a run never settles: pods move from its first moment on
 )

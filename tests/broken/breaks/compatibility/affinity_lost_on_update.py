@@ -21,6 +21,6 @@ BREAK = Break(
     Asked(("compatibility",)),
     lambda nodes: losing(nodes, "loses-affinity", ("sessionAffinity", "sessionAffinityConfig"), STICKY),
     notices,
-    names="stick to a backend lose it",
+    names="clients lose their session affinity",
     at_once=False,  # a run about the API alone never settles
 )

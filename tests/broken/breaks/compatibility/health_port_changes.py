@@ -41,7 +41,7 @@ BREAK = Break(
     Asked(("health_checks",)),
     moving_the_port,
     lambda check: claims(check, "lifecycle", "kept"),
-    names="moves while",
+    names="changes with an edit",
     may=about_edits,
     at_once=False,
     scoped=True,

@@ -37,7 +37,7 @@ BREAK = Break(
     OF_FLIPS,
     another_address,
     lambda check: flips(check, SERVICE, At.BARE_NODE, FlipClaim.OTHERWISE),
-    names="masquerades them by another address",
+    names="masquerades them with another address",
     at_once=False,
     scoped=True,
 )

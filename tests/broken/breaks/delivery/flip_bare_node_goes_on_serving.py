@@ -29,7 +29,7 @@ BREAK = Break(
     OF_FLIPS,
     serving,
     lambda check: flips(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
-    names="a bare node goes on serving",
+    names="a node without local endpoints still serves",
     at_once=False,
     scoped=True,
 )

@@ -85,7 +85,7 @@ BREAK = Break(
     Asked(("continuity",), (f"continuity.{Phase.QUIET.value}.", f"continuity.{Phase.ROLLING_UPDATE.value}.")),
     while_rolling,
     notices,
-    names="one connection is dropped",
+    names="a node drops a connection",
     may=rehashed,
     at_once=False,
     scoped=True,

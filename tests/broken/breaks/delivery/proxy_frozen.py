@@ -66,7 +66,7 @@ BREAK = Break(
     Asked(("compatibility",), ("flip.", "beside.")),
     freezing,
     notices,
-    names="by some nodes only",
+    names="ignore policy changes",
     opens=opens,
     may=may,
     at_once=False,

@@ -51,7 +51,7 @@ BREAK = Break(
     Asked(("health_checks",)),
     dropping_once_it_leaves,
     lambda check: claims(check, "serves"),
-    names="terminating endpoints is dropped",
+    names="drops traffic to endpoints",
     may=lambda check: claims(check, "source"),  # only what was served before the rule came has a source to be looked at
     at_once=False,
     scoped=True,

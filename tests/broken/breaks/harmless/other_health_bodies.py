@@ -11,7 +11,7 @@ BREAK = Break(
     Asked(("health_checks",)),
     lying("other-words"),
     lambda check: asks(check, About.PROXY),
-    names="load balancers go by the status",
+    names="load balancers use the status",
     says=KNOWN,
     scoped=True,
 )

@@ -12,7 +12,7 @@ BREAK = Break(
     options("--weigh"),
     forwarder(What.BALANCE),
     may=forwarder(What.NO_LOSS),
-    names="weighs nodes",
+    names="uses the weights",
     says=KNOWN,
     at_once=False,  # such a run never settles: pods move from its first moment on
 )

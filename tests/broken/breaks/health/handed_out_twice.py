@@ -43,6 +43,6 @@ BREAK = Break(
     at_rest(),
     answered_by_another,
     notices,
-    names="another service's health check listens at this port",
+    names="another Service's health check answers on this port",
     scoped=True,
 )

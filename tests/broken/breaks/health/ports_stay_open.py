@@ -25,5 +25,5 @@ BREAK = Break(
     Asked(("health_checks",), (SETTLED, "healthcheck.lifecycle.")),
     staying_open,
     lambda check: claims(check, "lifecycle", "freed-by-policy", "freed-by-type", "freed-by-deletion"),
-    names="the listener survives",
+    names="keeps the port open",
 )

@@ -11,7 +11,7 @@ BREAK = Break(
     at_rest(),
     lying("count"),
     lambda check: asks(check, About.COUNT, About.WEIGHT),
-    names="endpoints are counted wrongly",
+    names="the count includes endpoints",
     scoped=True,
     fixed=True,
 )
