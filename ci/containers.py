@@ -67,6 +67,12 @@ def inspect(there: Surroundings, name: str) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
+def runs(there: Surroundings, name: str) -> bool:
+    """Whether a container runs."""
+    found = inspect(there, name)
+    return bool(found and found["State"]["Running"])
+
+
 def forwarding(there: Surroundings, sysctls: Mapping[str, int]) -> tuple[str, list[str]]:
     """The docker options for a forwarding container on the kind network: network and sysctls.
 

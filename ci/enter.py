@@ -25,7 +25,7 @@ def main(command: list[str]) -> int:
         environment = account.environment(there, command)
         os.environ["PATH"] = environment["PATH"]  # execvpe looks the program up by our own
         try:
-            os.execvpe((there.prefix + command)[0], there.prefix + command, environment)  # noqa: S606
+            os.execvpe((there.prefix + command)[0], there.prefix + command, environment)  # noqa: S606 - an argv list, no shell
         except OSError as error:
             raise SetupError(f"Cannot run '{command[0]}': {error.strerror}.", "check PATH.") from error
     except SetupError as error:

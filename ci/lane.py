@@ -18,6 +18,7 @@ from types import FrameType
 from typing import NoReturn
 
 from ci import account, cilium, cluster, dressing, lane_file, loadbalancer, metallb, needs, network, published, router
+from ci.containers import runs
 from ci.hermetic import coredns
 from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
@@ -146,7 +147,7 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
 def _fits(kept: Surroundings, way: Way, lane: Lane, where: Places) -> bool:
     """Say whether the kept cluster is the one wanted, and healthy."""
     same = (kept.path, kept.lane, kept.node_image) == (way.name, lane.name, way.expected_image(lane))
-    same = same and (METALLB_BGP not in lane.load_balancers or router.runs(kept))
+    same = same and (METALLB_BGP not in lane.load_balancers or runs(kept, router.NAME))
     return same and cluster.made_as(lane, where, hermetic=way.name == "hermetic") and cluster.healthy(kept)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ import yaml
 
 from ci import network, returning
 from ci.cluster import kubectl
-from ci.containers import build_image, docker, forwarding, inspect
+from ci.containers import build_image, docker, forwarding, inspect, runs
 from ci.dressing import HOSTNAME, TRANSLATING
 from ci.hermetic.store import key_of
 from ci.places import CLUSTER, CONTEXT, ROOT, Places, places
+from ci.polling import until
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 
@@ -106,15 +106,16 @@ def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Seque
     """Start the container in place of an existing one, and wait until it serves."""
     remove(there)
     docker(there, *container(there, image, options, own))
-    deadline = time.monotonic() + READY_SECONDS
-    while True:
-        told = docker(there, "logs", NAME)
-        if any(line.startswith("ready:") for line in told.splitlines()):
-            break
-        found = inspect(there, NAME)
-        if not found or not found["State"]["Running"] or time.monotonic() > deadline:
-            raise SetupError(f"The reference load balancer does not become ready: {told[-300:]}", f"docker logs {NAME}")
-        time.sleep(0.1)
+    log = ""
+
+    def ready() -> bool:
+        nonlocal log
+        log = docker(there, "logs", NAME)
+        return any(line.startswith("ready:") for line in log.splitlines())
+
+    until(lambda: ready() or not runs(there, NAME), READY_SECONDS)
+    if not ready():
+        raise SetupError(f"The reference load balancer does not become ready: {log[-300:]}", f"docker logs {NAME}")
     if TRANSLATING in (*own, *options):
         returning.give(there, addresses(there), MAC)
 

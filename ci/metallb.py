@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import secrets
-import time
 from pathlib import Path
 
 import yaml
@@ -16,6 +15,7 @@ import yaml
 from ci import network, router
 from ci.cluster import kubectl
 from ci.places import CONTEXT, Places, versions
+from ci.polling import until
 from ci.published import fetch
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
@@ -57,12 +57,15 @@ def install(there: Surroundings, manifest: Path, journal: Journal, peer: str = "
         apply = [*there.prefix, "kubectl", "--context", CONTEXT, "apply", "--server-side", "--filename"]
         path = step.log.with_suffix(".pools.yaml")
         path.write_text(yaml.safe_dump_all(objects(ranges, peer)))
-        deadline = time.monotonic() + READY_SECONDS
-        refused = (0, 1)  # by the webhook, for now
-        while step.run([*apply, path], env=there.environment, ok=refused if time.monotonic() < deadline else (0,)):
-            if DENIED in step.log.read_text(encoding="utf-8", errors="replace"):  # it did answer, and will not have it
+
+        def applied() -> bool:
+            refused = step.run([*apply, path], env=there.environment, ok=(0, 1))  # 1: the webhook does not answer yet
+            if refused and DENIED in step.log.read_text(encoding="utf-8", errors="replace"):
                 raise SetupError("MetalLB rejects its configuration.", "its webhook gives the reason above.", step.log)
-            time.sleep(0.5)
+            return not refused
+
+        if not until(applied, READY_SECONDS, 0.5):
+            raise SetupError("MetalLB does not take its configuration.", "its webhook does not answer.", step.log)
         step.note = ", ".join(ranges)
 
 

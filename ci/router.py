@@ -10,15 +10,15 @@ from __future__ import annotations
 import ipaddress
 import re
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci import network
-from ci.containers import build_image, docker, forwarding, inspect
+from ci.containers import build_image, docker, forwarding, inspect, runs
 from ci.hermetic.store import key_of
 from ci.loadbalancer import SYSCTLS
 from ci.places import ROOT, Places, places
+from ci.polling import until
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 
@@ -93,11 +93,13 @@ def start(there: Surroundings, image: str, journal: Journal) -> str:
         (folder / "bird.conf").write_text(text)
         step.say(text)
         docker(there, *container(there, image, folder))
-        deadline = time.monotonic() + READY_SECONDS
-        while there.ask("docker", "exec", NAME, "birdc", "-s", "/run/bird.ctl", "show", "status") is None:
-            if not runs(there) or time.monotonic() > deadline:
-                raise SetupError("The router did not start.", f"ci/enter docker logs {NAME}", step.log)
-            time.sleep(0.1)
+
+        def answers() -> bool:
+            return there.ask("docker", "exec", NAME, "birdc", "-s", "/run/bird.ctl", "show", "status") is not None
+
+        until(lambda: answers() or not runs(there, NAME), READY_SECONDS)
+        if not answers():
+            raise SetupError("The router did not start.", f"ci/enter docker logs {NAME}", step.log)
         address = _address(there)
         step.say(docker(there, *on_this_machine(image, "route", "replace", ROUTED, "via", address)))
         step.note = f"{ROUTED} via {address}"
@@ -109,13 +111,14 @@ def await_sessions(there: Surroundings, journal: Journal) -> None:
     hint = f"ci/enter docker exec {NAME} birdc -s /run/bird.ctl show protocols all"
     with journal.step("wait for the nodes' BGP sessions", hint=hint) as step:
         wanted = {session(node) for node in network.node_addresses(there)}
-        deadline = time.monotonic() + READY_SECONDS
-        while missing := wanted - established(
-            docker(there, "exec", NAME, "birdc", "-s", "/run/bird.ctl", "show", "protocols")
-        ):
-            if time.monotonic() > deadline:
-                raise SetupError(f"No BGP session of {', '.join(sorted(missing))}.", hint, step.log)
-            time.sleep(0.5)
+
+        def missing() -> set[str]:
+            return wanted - established(
+                docker(there, "exec", NAME, "birdc", "-s", "/run/bird.ctl", "show", "protocols")
+            )
+
+        if not until(lambda: not missing(), READY_SECONDS, 0.5):
+            raise SetupError(f"No BGP session of {', '.join(sorted(missing()))}.", hint, step.log)
         step.note = f"{len(wanted)} sessions"
 
 
@@ -123,12 +126,6 @@ def established(told: str) -> set[str]:
     """The established sessions in the output of ``birdc show protocols``."""
     checks = (line.split() for line in told.splitlines())
     return {check[0] for check in checks if len(check) > 5 and check[1] == "BGP" and check[-1] == "Established"}
-
-
-def runs(there: Surroundings) -> bool:
-    """Whether the router runs."""
-    found = inspect(there, NAME)
-    return bool(found and found["State"]["Running"])
 
 
 def remove(there: Surroundings) -> None:

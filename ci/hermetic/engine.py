@@ -11,11 +11,11 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import IO
 
 from ci.places import CI, Places
+from ci.polling import until
 from ci.step import Journal, SetupError, Step, output
 
 CAP_SYS_RESOURCE = 24
@@ -25,7 +25,7 @@ INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_WANTED = 1024
 START_SECONDS = 40.0
 STOP_SECONDS = 20.0
-CGROUP_SECONDS = 5.0
+KILL_SECONDS, CGROUP_SECONDS = 5.0, 5.0
 
 
 def lacks_sys_resource() -> bool:
@@ -92,12 +92,10 @@ class Engine:
                 process = subprocess.Popen(
                     argv, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
-            deadline = time.monotonic() + START_SECONDS
-            while not self.answers():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    process.kill()
-                    raise SetupError("The docker engine did not start.", hint, step.log)
-                time.sleep(0.1)
+            until(lambda: self.answers() or process.poll() is not None, START_SECONDS)
+            if not self.answers():
+                process.kill()
+                raise SetupError("The docker engine did not start.", hint, step.log)
 
     def _prepare(self, step: Step) -> None:
         for folder in (self.data, self.places.run, self.bin, self.places.run / "docker-config"):
@@ -171,16 +169,10 @@ class Engine:
         for pid in self._pids():
             if _is_dockerd(pid):
                 _end(pid, signal.SIGTERM)
-        deadline = time.monotonic() + STOP_SECONDS
-        while any(_is_dockerd(pid) for pid in self._pids()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        for _ in range(50):  # shims and what they run, when the engine was killed before it could end them
-            pids = self._pids()
-            for pid in pids:
-                _end(pid, signal.SIGKILL)
-            if not pids:
-                break
-            time.sleep(0.1)
+        until(lambda: not any(_is_dockerd(pid) for pid in self._pids()), STOP_SECONDS)
+        until(
+            self._killed, KILL_SECONDS
+        )  # shims and what they run, when the engine was killed before it could end them
         _unmount_below(self.places.run, self.data)
         self.empty_tmp()
         if self.netns.exists():
@@ -203,6 +195,13 @@ class Engine:
     def leftovers(self) -> bool:
         """Say whether an earlier engine, or the traces of one, are here."""
         return bool(self._pids()) or self.netns.exists() or self.socket.exists() or self.pidfile.exists()
+
+    def _killed(self) -> bool:
+        """Kill what is left, and say whether nothing was."""
+        pids = self._pids()
+        for pid in pids:
+            _end(pid, signal.SIGKILL)
+        return not pids
 
     def _pids(self) -> list[int]:
         """List processes started here: programs of the engine and builds with this project's folders on their command
@@ -270,11 +269,13 @@ def _unmount_below(*folders: Path) -> list[str]:
 def remove_cgroups(name: str) -> None:
     """Remove the empty cgroups that killed containers leave in every hierarchy; one frees itself a moment late."""
     tops = [root / name for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/"))]
-    deadline = time.monotonic() + CGROUP_SECONDS
-    while any(top.is_dir() for top in tops) and time.monotonic() < deadline:
+
+    def removed() -> bool:
         for top in tops:
             below = [path for path in top.rglob("*") if path.is_dir()] if top.is_dir() else []
             for folder in [*sorted(below, key=lambda path: -len(path.parts)), top]:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
-        time.sleep(0.05)
+        return not any(top.is_dir() for top in tops)
+
+    until(removed, CGROUP_SECONDS, 0.05)
