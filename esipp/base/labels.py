@@ -6,6 +6,9 @@ SERVER_LABEL = "esipp.dev/server"
 OWNER = "esipp.dev/owner"
 """Annotation of a run's namespace: the host and process that removes it, as ``host/pid``."""
 
+UNSERVED_CLASS = "esipp.dev/nobody"
+"""A load balancer class that no controller serves: the Service gets its ports and no VIP."""
+
 
 def labels_of(run: str) -> dict[str, str]:
     """The labels of a run's objects."""

@@ -13,9 +13,6 @@ from esipp.checks.trials import ScenarioCheck
 
 Json = dict[str, Any]
 
-NOBODY = "esipp.dev/nobody"
-"""A loadBalancerClass without an implementation, so the status has only what the suite writes."""
-
 POLICY, INTERNAL = "spec.externalTrafficPolicy", "spec.internalTrafficPolicy"
 HEALTH_PORT, NODE_PORT = "spec.healthCheckNodePort", "spec.ports.0.nodePort"
 CLASS, ALLOCATE = "spec.loadBalancerClass", "spec.allocateLoadBalancerNodePorts"

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from esipp.base.errors import PreflightError
+from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.model import Family
 
 Json = dict[str, Any]
 
 AUTO, OFF, CLIENTS = "auto", "off", "clients"
 FACT = "load-balancer.source-ranges"
-NOBODY = "esipp.dev/nobody"
 NOBODY_THERE = {Family.IPV4: "192.0.2.0/32", Family.IPV6: "2001:db8::/128"}
 """Addresses reserved for documentation, which no client has."""
 
@@ -75,7 +75,7 @@ def decide(text: str, facts: Mapping[str, str]) -> SourceRanges:
 def is_open(service: Json) -> bool:
     """Whether a Service gets a VIP that is open to all clients."""
     spec = service["spec"]
-    served = spec.get("loadBalancerClass") != NOBODY
+    served = spec.get("loadBalancerClass") != UNSERVED_CLASS
     return bool(spec["type"] == "LoadBalancer" and served and not spec.get("loadBalancerSourceRanges"))
 
 

@@ -71,7 +71,15 @@ def _changed(before: str, after: str, policy: str) -> Checks:
         what = "it has the requested loadBalancerClass, and allocateLoadBalancerNodePorts is true"
         lost = "no load balancer serves it, or the wrong one does"
         yield say(
-            "balancer", what, lost, API_CLASS, KEP_1959, API_ALLOCATE, KEP_1864, allocate=True, balancer_class=NOBODY
+            "balancer",
+            what,
+            lost,
+            API_CLASS,
+            KEP_1959,
+            API_ALLOCATE,
+            KEP_1864,
+            allocate=True,
+            balancer_class=UNSERVED_CLASS,
         )
     elif before == "loadbalancer":
         what = "it loses loadBalancerClass and allocateLoadBalancerNodePorts"
@@ -109,7 +117,12 @@ def from_policy_to_policy() -> Checks:
     away, back = merge("away", **CLUSTER), merge("back", **LOCAL)
     made = chain("round-trip", create(**LB, **LOCAL, **KEPT), away, claim(HAD), back)
     said = "When a load balancer changes to Cluster, it loses its health-check node port and keeps all other fields"
-    rest = {"node_port": Same("created"), "cluster_ips": Same("created"), "internal": "Local", "balancer_class": NOBODY}
+    rest = {
+        "node_port": Same("created"),
+        "cluster_ips": Same("created"),
+        "internal": "Local",
+        "balancer_class": UNSERVED_CLASS,
+    }
     wants = taken("away", policy="Cluster", health_port=ABSENT, **rest)
     lost = "a change of the policy changes other fields"
     yield check("change.round-trip.away", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)

@@ -90,7 +90,7 @@ def edits_of_other_fields() -> Checks:
         moves = "the load balancer probes a port on which no node listens any more"
         text = f"{said} keeps the health-check node port"
         yield check(f"client.{name}.health-port", CORE, text, made, wants, moves, because, API_HEALTH_PORT, given=given)
-        wants = taken("edited", node_port=Same("created"), cluster_ips=Same("created"), balancer_class=NOBODY)
+        wants = taken("edited", node_port=Same("created"), cluster_ips=Same("created"), balancer_class=UNSERVED_CLASS)
         text = f"{said} keeps nodePort, ClusterIPs and loadBalancerClass"
         breaks = "an unrelated edit interrupts clients of the Service"
         yield check(f"client.{name}.rest", CORE, text, made, wants, breaks, because, API_NODE_PORT, given=given)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.api import (
     AFFINITY,
     AFFINITY_SECONDS,
@@ -12,7 +13,6 @@ from esipp.checks.api import (
     HEALTH_PORT,
     INGRESS,
     INTERNAL,
-    NOBODY,
     NODE_PORT,
     POLICY,
     RANGES,
@@ -40,7 +40,7 @@ CORE, EXTENDED, RECORD = Level.CORE, Level.EXTENDED, Level.RECORD
 
 # ------------------------------------------------------------------------------------------------------- services
 LOCAL, CLUSTER = {"externalTrafficPolicy": "Local"}, {"externalTrafficPolicy": "Cluster"}
-LB = {"type": "LoadBalancer", "loadBalancerClass": NOBODY}
+LB = {"type": "LoadBalancer", "loadBalancerClass": UNSERVED_CLASS}
 NODE_PORTS, INNER = {"type": "NodePort"}, {"type": "ClusterIP"}
 ANOTHER_CLASS = "esipp.dev/somebody"
 BALANCED_IP = "192.0.2.80"

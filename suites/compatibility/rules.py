@@ -183,7 +183,7 @@ def load_balancers_only() -> Checks:
     takes = "the API server accepts the field where it has no meaning"
     fields = (
         ("source-ranges", {"loadBalancerSourceRanges": ["192.0.2.0/24"]}, RANGES, (API_RANGES,)),
-        ("class", {"loadBalancerClass": NOBODY}, CLASS, (API_CLASS, KEP_1959)),
+        ("class", {"loadBalancerClass": UNSERVED_CLASS}, CLASS, (API_CLASS, KEP_1959)),
         ("allocate", {"allocateLoadBalancerNodePorts": False}, ALLOCATE, (API_ALLOCATE, KEP_1864)),
     )
     for field, spec, path, because in fields:
@@ -360,7 +360,7 @@ def external_names() -> Checks:
         ("policy", LOCAL, POLICY),
         ("health-port", {"healthCheckNodePort": FREE_PORT}, HEALTH_PORT),
         ("source-ranges", {"loadBalancerSourceRanges": ["192.0.2.0/24"]}, RANGES),
-        ("class", {"loadBalancerClass": NOBODY}, CLASS),
+        ("class", {"loadBalancerClass": UNSERVED_CLASS}, CLASS),
         ("allocate", {"allocateLoadBalancerNodePorts": True}, ALLOCATE),
     ):
         first = (FREE,) if name == "health-port" else ()

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from threading import Event
 from typing import Any
 
-from esipp.base.labels import MANAGED_BY
+from esipp.base.labels import MANAGED_BY, UNSERVED_CLASS
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.cluster.client import ApiError, UnreachableError
 from tests.broken.flipping import beside
@@ -109,7 +109,7 @@ def _wait_until_it_acts(nodes: Nodes, name: str, fields: tuple[str, ...]) -> Non
     spec = {
         "type": "LoadBalancer",
         "externalTrafficPolicy": "Local",
-        "loadBalancerClass": "esipp.dev/nobody",
+        "loadBalancerClass": UNSERVED_CLASS,
         "sessionAffinity": "ClientIP",
         "ports": [{"port": 80}],
     }

@@ -20,7 +20,7 @@ from ci import loadbalancer
 from ci.places import places
 from ci.surroundings import Surroundings
 from esipp.base.dns import RESOLVER
-from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
+from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL, UNSERVED_CLASS
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Family, Role
@@ -28,7 +28,6 @@ from esipp.cluster.client import Cluster
 from esipp.judging.topology import cast_roles, family_of, read_node
 from esipp.ledger.file import read_ledger
 from esipp.ledger.run import DEFAULT_MOVES
-from esipp.scenarios.health.objects import NOBODY
 from tests.broken.shells import shell
 
 Json = dict[str, Any]
@@ -322,7 +321,7 @@ def _has_its_vips(service: Json) -> bool:
 
     A hostname stands for all of them.
     """
-    if service["spec"]["type"] != "LoadBalancer" or service["spec"].get("loadBalancerClass") == NOBODY:
+    if service["spec"]["type"] != "LoadBalancer" or service["spec"].get("loadBalancerClass") == UNSERVED_CLASS:
         return True
     given = service.get("status", {}).get("loadBalancer", {}).get("ingress") or []
     return len(given) >= len(service["spec"]["ipFamilies"]) or any(each.get("hostname") for each in given)

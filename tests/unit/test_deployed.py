@@ -8,9 +8,9 @@ import yaml
 
 from ci.cluster import echo_reference
 from ci.places import ROOT, versions
+from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.model import HOST_BACKEND, Backends
 from esipp.probing import outside
-from esipp.scenarios.health.objects import NOBODY
 from tests.unit import deployed_world as world
 from tests.unit.world import CHECKS
 
@@ -155,7 +155,7 @@ def test_clients_outside_are_restricted_containers(monkeypatch: pytest.MonkeyPat
 # ------------------------------------------------------------------------------------------------- load balancers
 def served(spec: Json) -> bool:
     """Whether some load balancer would make something of it: the cluster's own, or one of a class."""
-    return spec.get("type") == "LoadBalancer" and spec.get("loadBalancerClass") != NOBODY
+    return spec.get("type") == "LoadBalancer" and spec.get("loadBalancerClass") != UNSERVED_CLASS
 
 
 def test_without_load_balancers_no_service_asks_for_one() -> None:

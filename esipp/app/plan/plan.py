@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from esipp.app.plan import limits
 from esipp.app.plan.assumed_cluster import Asked, imagine
+from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.plural import counted
 from esipp.checks.check import HOST_NETWORK, Check, Feature, missing_features, say_missing
 from esipp.checks.durations import PHASES, expected
@@ -231,11 +232,11 @@ def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
     pods = testbed.pods_for(paths, props) if checks else []
     agents = len(testbed.sampled) if checks else 0
     return Made(
-        kinds["own"], kinds["reference"], kinds["nobody"], kinds["other"], len(pods) + agents,
+        kinds["own"], kinds["reference"], kinds["unserved"], kinds["other"], len(pods) + agents,
         len(clients | ({"outside-1"} if speakers_of_sctp(paths) and clients else set())),
         agents, chosen.fit,
         len(ports) + _node_ports(props.services),
-        len(props.passing), sum(_kind_of(each) == "nobody" for each in props.passing), _node_ports(props.passing),
+        len(props.passing), sum(_kind_of(each) == "unserved" for each in props.passing), _node_ports(props.passing),
     )  # fmt: skip
 
 
@@ -266,7 +267,7 @@ def _kind_of(service: Json) -> str:
     name = spec.get("loadBalancerClass")
     if spec["type"] != "LoadBalancer":
         return "other"
-    return "own" if not name else "nobody" if name == "esipp.dev/nobody" else "reference"
+    return "own" if not name else "unserved" if name == UNSERVED_CLASS else "reference"
 
 
 # ---------------------------------------------------------------------------------------------------- how long it takes

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.check import Check
 from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck, Place, Situation
 from esipp.checks.model import OUTSIDE, Backends, Role
@@ -16,9 +16,6 @@ from esipp.testbed.objects import Ground, Objects
 Json = dict[str, Any]
 
 HEALTH_LABEL = "esipp.dev/health"
-NOBODY = "esipp.dev/nobody"
-"""A load balancer class without a controller: health checks do not wait for a VIP."""
-
 SLOTS = 2
 """The most pods on a node in the placement scenario."""
 
@@ -44,7 +41,7 @@ def service_name(situation: Situation) -> str:
     return f"health-{situation.value}"
 
 
-def local_service(name: str, run: str, selector: Json, *, balancer: str | None = NOBODY, **spec: Any) -> Json:
+def local_service(name: str, run: str, selector: Json, *, balancer: str | None = UNSERVED_CLASS, **spec: Any) -> Json:
     """A LoadBalancer Service with externalTrafficPolicy Local; its only port leads to the echo server's TCP port."""
     spec = {
         "type": "LoadBalancer",

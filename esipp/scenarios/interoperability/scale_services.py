@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.interrupt import Stop
-from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.interoperability import MANY_SERVICES, Kind
 from esipp.checks.model import Backends, Family
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.scenarios.health.objects import NOBODY
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.testbed import Testbed
@@ -129,6 +128,6 @@ def manifest(run: str, number: int, kind: Kind, family: Family) -> Json:
     if shape.policy:
         spec["externalTrafficPolicy"] = shape.policy.value
     if kind is Kind.BALANCER_LOCAL:
-        spec["loadBalancerClass"] = NOBODY
+        spec["loadBalancerClass"] = UNSERVED_CLASS
     metadata = {"name": f"many-{kind.value}-{number:03}", "labels": labels_of(run)}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.check import Check
 from esipp.checks.model import OUTSIDE, Backends, Balancer, Client, Role, ServiceType, Vantage
 from esipp.checks.policy_change import FlippedCheck, IsolationCheck, IsolationHealthCheck
-from esipp.scenarios.health.objects import NOBODY
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.objects import Ground, Objects
@@ -54,7 +53,7 @@ def props(checks: list[Check], ground: Ground) -> Objects:
 def _neighbour(name: str, kind: ServiceType, ground: Ground) -> Json:
     made = flipping(name, ground.run, kind)
     if kind is ServiceType.LOAD_BALANCER and not ground.features["load-balancer"].present:
-        made["spec"]["loadBalancerClass"] = NOBODY
+        made["spec"]["loadBalancerClass"] = UNSERVED_CLASS
     return made
 
 
