@@ -60,7 +60,7 @@ class Asked:
         return self.suites, self.own, self.options
 
 
-def nobody(check: Check) -> bool:
+def no_check(check: Check) -> bool:
     """No check."""
     return False
 
@@ -103,9 +103,9 @@ class Break:
     notices: Callable[[Check], bool]
     names: str = ""
     says: frozenset[str] = RED
-    opens: Callable[[Check], bool] = nobody
-    may: Callable[[Check], bool] = nobody
-    unsure: Callable[[Check], bool] = nobody
+    opens: Callable[[Check], bool] = no_check
+    may: Callable[[Check], bool] = no_check
+    unsure: Callable[[Check], bool] = no_check
     share: float = 1.0
     scoped: bool = False
     at_once: bool = True

@@ -1,6 +1,8 @@
 """The table of broken data planes, and how a run is held against one."""
 
+import ast
 import fcntl
+import re
 import threading
 from collections import Counter
 from contextlib import nullcontext
@@ -15,7 +17,7 @@ from ci import records
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Level
 from tests.broken import lying_proxy, score
-from tests.broken.breakage import CILIUM, DISRUPTIVE, KUBE_PROXY, Asked, Break, Group, Score, hold, nobody
+from tests.broken.breakage import CILIUM, DISRUPTIVE, KUBE_PROXY, Asked, Break, Group, Score, hold, no_check
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.broken.conftest import write_page
 from tests.broken.nodes import Nodes, Placed, Result
@@ -79,7 +81,7 @@ def test_the_cause_must_be_named_and_the_run_must_fail() -> None:
     assert not held(*AS_IT_MUST_BE, exit_code=0).good
 
 
-def test_a_break_that_nobody_must_notice_proves_nothing() -> None:
+def test_a_break_that_no_check_must_notice_proves_nothing() -> None:
     nothing = replace(SAMPLE, notices=lambda check: False, opens=lambda check: False)
     assert not held(*("pass",) * 5, "unsupported", broken=nothing).good
 
@@ -166,7 +168,7 @@ def test_every_predicate_of_a_break_is_about_a_check_that_is_asked(broken: Break
     if broken.group is not Group.HARMLESS:
         assert any(broken.notices(check) for check in asked), "nothing can notice it"
     for about in (broken.opens, broken.may, broken.unsure):
-        assert about is nobody or any(about(check) for check in asked), "it names no check that is there"
+        assert about is no_check or any(about(check) for check in asked), "it names no check that is there"
     for part in broken.asked.checks:
         assert any(part in check.id for check in asked), f"{part} is in no id"
     torn = [check.id for check in asked if broken.notices(check) and broken.opens(check)]
@@ -305,3 +307,23 @@ def test_who_waits_for_the_cluster_alone_is_not_overtaken(tmp_path: Path) -> Non
     first.join()
     second.join()
     assert order == ["alone", "beside"]
+
+
+def texts() -> list[str]:
+    """Every text that the suite can print, with a neighbour's name wherever a text has something to fill in."""
+    found = []
+    for path in sorted(each for room in ("esipp", "suites") for each in Path(room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = (str(each.value) if isinstance(each, ast.Constant) else "neighbour-x" for each in node.values)
+                found.append("".join(parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+def test_every_diagnosis_that_a_break_asks_for_can_be_printed() -> None:
+    """A break that quotes an old text would fail only on a cluster."""
+    printable = "\n".join(texts())
+    quotes = {(each.name, quote) for each in BREAKS for quote in re.split(r"\|(?![^(]*\))", each.names) if quote}
+    assert {(name, quote) for name, quote in quotes if not re.search(quote, printable, re.IGNORECASE)} == set()

@@ -11,5 +11,5 @@ BREAK = Break(
     HEADERS,
     fault("drop-xff"),
     told_in(Claim.FORWARDED_FOR),
-    names="no address in X-Forwarded-For",
+    names=r"the backend got (no address|\S+) in",
 )

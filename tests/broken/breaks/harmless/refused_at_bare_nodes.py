@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Family, Role
-from tests.broken.breakage import Asked, Break, Group, nobody
+from tests.broken.breakage import Asked, Break, Group, no_check
 from tests.broken.matching import AT_THE_NODE, to_port
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
 
@@ -36,7 +36,7 @@ BREAK = Break(
     "them",
     Asked(("source_ip",)),
     refusing,
-    nobody,
+    no_check,
     scoped=True,
     fixed=True,
 )

@@ -47,7 +47,7 @@ BREAK = Break(
     Asked(("source_ip",)),
     keeping,
     path_checks(knows),
-    names="the API does not demand|the API allows",
+    names="the API allows",
     says=KNOWN,
     scoped=True,
 )

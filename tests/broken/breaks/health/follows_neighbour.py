@@ -39,7 +39,7 @@ BREAK = Break(
     Asked(("interoperability",)),
     following,
     notices,
-    names="follows another's endpoints|mixed up",
+    names="follows the endpoints of another|mixes up",
     scoped=True,
     fixed=True,
 )

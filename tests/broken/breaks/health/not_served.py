@@ -33,6 +33,6 @@ BREAK = Break(
     Asked(("health_checks",)),
     not_serving,
     notices,
-    names="says 200, but the node does not serve",
+    names="says 200, but",
     scoped=True,
 )

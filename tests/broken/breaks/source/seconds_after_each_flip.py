@@ -36,7 +36,7 @@ BREAK = Break(
     OF_FLIPS,
     rewriting_for_a_while,
     lambda check: flips(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.PROMPT),
-    names="rewriting|goes on for seconds",
+    names="rewrit",
     may=at_the_node,
     at_once=False,
     scoped=True,
