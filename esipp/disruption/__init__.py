@@ -1,1 +1,1 @@
-"""Disruptions of a cluster, each proven, and undone whatever happens to the run."""
+"""Disruptions of a cluster. Each proves that it happened, and is undone even if the run is killed."""

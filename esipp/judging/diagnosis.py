@@ -168,7 +168,7 @@ SYMPTOMS = (
     # ------------------------------------------------------------------------------------------ a rewritten source
     Symptom(
         CLIENT,
-        frozenset({AddressClass.OTHER}),  # what it claims is nobody's address
+        frozenset({AddressClass.OTHER}),  # the address that it forges belongs to no one in the run
         "a header that the client sends changes the address that the backend sees: something on the way, or the echo "
         "server itself, trusts it",
         lambda path_check: path_check.path.claim is not Claim.NOTHING,

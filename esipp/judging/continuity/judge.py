@@ -135,7 +135,7 @@ class Judge:
     def exchanges(self, way: Way, family: Family) -> dict[Phase | None, list[Sourced]]:
         """The answers on established connections, by phase.
 
-        The right source is that of the connection's first answer, whatever happens meanwhile.
+        The right source is that of the connection's first answer: a connection keeps its source until it closes.
         """
         known = self._exchanged.get((way, family))
         if known is None:
