@@ -18,8 +18,9 @@ MOVES_WITHIN = 10.0
 mode promises "a few seconds" (its documentation, on limitations)."""
 
 AFTER, FIRST = 2.0, 4
-"""The node of the VIP shows in this many new connections, begun within this many seconds after the exchange that got no
-answer. Later ones do not count: MetalLB moved a VIP back within a second, when the pod was ready again."""
+"""The node of the VIP shows in this many new connections, begun and answered within this many seconds after the
+exchange that got no answer. Later ones do not count: MetalLB moved a VIP back within a second, when the pod was ready
+again."""
 
 CHANGES = 4
 """A VIP changes its node at most this often within ``AFTER`` seconds on either side. Where the pods that see the
@@ -61,9 +62,12 @@ def _takers(seen: Seen, check: ContinuityCheck, broken: Break) -> tuple[str, str
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
     stream = seen.streams.get((check.way, check.family))
     since = min(broken.at, broken.sample.started)  # while an exchange waits for its answer, a VIP can go and come back
-    later: list[Sample] = stream.view(since, since + AFTER) if stream else []
-    answered = [taker(seen, each.node, each.source, local) for each in later if each.answered][:FIRST]
-    return before, before if before in answered else next(iter(answered), "")
+    begun: list[Sample] = stream.view(since, since + AFTER) if stream else []
+    # A SYN that the client repeats shows who took it in the end: the VIP may have moved once more meanwhile.
+    answered = sorted((each for each in begun if each.answered), key=lambda each: each.ended)
+    in_time = [each for each in answered if each.ended <= since + AFTER] or answered[:1]
+    nodes = [taker(seen, each.node, each.source, local) for each in in_time[:FIRST]]
+    return before, before if before in nodes else next(iter(nodes), "")
 
 
 def hides_its_node(seen: Seen, check: ContinuityCheck, broken: Break) -> bool:
