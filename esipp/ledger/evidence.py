@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.checks.model import Balancer
-from esipp.judging.api import Seen as Edited
-from esipp.judging.continuity.evidence import Seen as Flowed
-from esipp.judging.endpoint_change.judge import Result
-from esipp.judging.excuses import Steer
-from esipp.judging.health.evidence import Seen as Health
-from esipp.judging.interoperability.evidence import Seen as InterOperated
-from esipp.judging.paths import Evidence
-from esipp.judging.policy_change.evidence import Seen as Flipped
+from esipp.scenarios.api.judge import Seen as Edited
+from esipp.scenarios.continuity.evidence import Seen as Flowed
+from esipp.scenarios.endpoint_change.judge import Result
+from esipp.scenarios.paths.excuses import Steer
+from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.interoperability.evidence import Seen as InterOperated
+from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.policy_change.evidence import Seen as Flipped
 from esipp.judging.topology import Topology
 from esipp.ledger.codec import decode, encode
 

@@ -16,21 +16,21 @@ from esipp.checks.observation import Verdict
 from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import FlipClaim, FlippedCheck, IsolationCheck, IsolationHealthCheck, PolicyChangeCheck
 from esipp.checks.versions import version_features
-from esipp.judging.api import Seen as Edited
-from esipp.judging.api import judge as judge_api
-from esipp.judging.continuity.evidence import Seen as Flowed
-from esipp.judging.continuity.judge import Judge as ContinuityJudge
+from esipp.scenarios.api.judge import Seen as Edited
+from esipp.scenarios.api.judge import judge as judge_api
+from esipp.scenarios.continuity.evidence import Seen as Flowed
+from esipp.scenarios.continuity.judge import Judge as ContinuityJudge
 from esipp.judging.diagnosis import where_to_look
-from esipp.judging.endpoint_change.judge import Judge as MovesJudge
+from esipp.scenarios.endpoint_change.judge import Judge as MovesJudge
 from esipp.judging.frame import give_verdict
-from esipp.judging.health.evidence import Seen as Health
-from esipp.judging.health.judge import judge as judge_health
-from esipp.judging.interoperability.evidence import Seen as InterOperated
-from esipp.judging.interoperability.judge import judge as judge_interoperability
-from esipp.judging.paths import Evidence, judge
-from esipp.judging.policy_change.evidence import Seen as Flipped
-from esipp.judging.policy_change.isolation import BESIDE
-from esipp.judging.policy_change.judge import judge as judge_flips
+from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.judge import judge as judge_health
+from esipp.scenarios.interoperability.evidence import Seen as InterOperated
+from esipp.scenarios.interoperability.judge import judge as judge_interoperability
+from esipp.scenarios.paths.judge import Evidence, judge
+from esipp.scenarios.policy_change.evidence import Seen as Flipped
+from esipp.scenarios.policy_change.isolation_judge import BESIDE
+from esipp.scenarios.policy_change.judge import judge as judge_flips
 from esipp.judging.topology import Topology
 from esipp.ledger.evidence import API, CONTINUITY, CONVERGENCE, FLIPS, HEALTH, INTEROPERABILITY, PATHS, Moved
 from esipp.ledger.recorded_checks import RecordedCheck

@@ -14,15 +14,15 @@ from esipp.checks.model import Balancer
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import Flipping, PolicyChangeCheck
-from esipp.judging.api import judge as judge_api
-from esipp.judging.continuity.judge import Judge as ContinuityJudge
-from esipp.judging.endpoint_change.judge import Judge as MovesJudge
-from esipp.judging.endpoint_change.judge import Result
+from esipp.scenarios.api.judge import judge as judge_api
+from esipp.scenarios.continuity.judge import Judge as ContinuityJudge
+from esipp.scenarios.endpoint_change.judge import Judge as MovesJudge
+from esipp.scenarios.endpoint_change.judge import Result
 from esipp.judging.frame import give_verdict
-from esipp.judging.health.judge import judge as judge_health
-from esipp.judging.interoperability.judge import judge as judge_interoperability
-from esipp.judging.paths import Evidence, judge
-from esipp.judging.policy_change.judge import judge as judge_flips
+from esipp.scenarios.health.judge import judge as judge_health
+from esipp.scenarios.interoperability.judge import judge as judge_interoperability
+from esipp.scenarios.paths.judge import Evidence, judge
+from esipp.scenarios.policy_change.judge import judge as judge_flips
 from esipp.ledger.evidence import (
     API,
     CONTINUITY,

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from esipp.checks.check import Feature
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Verdict, Witness
-from esipp.judging.paths import judge
+from esipp.scenarios.paths.judge import judge
 from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedRun
 from esipp.report.html import render
 from tests.unit.recorded_world import recorded

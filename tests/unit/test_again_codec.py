@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from esipp.checks.model import Family
-from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.samples import Sample, Stream
 from esipp.judging.topology import IPAddress
 from esipp.ledger.codec import EvidenceError, decode, encode
 from esipp.ledger.columns import Ticks, as_ticks, pack, read_numbers, ticks_of, unpack, write_numbers

@@ -13,7 +13,7 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.picture import picture
 from esipp.checks.reference import titles
 from esipp.cluster.client import ApiError, Cluster
-from esipp.judging.paths import judge
+from esipp.scenarios.paths.judge import judge
 from esipp.preflight import cluster_dns as dns
 from esipp.report.matrix import WIDTH
 from esipp.report.pages import checks_page

@@ -13,7 +13,7 @@ from esipp.checks.check import Binding, Level
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Witness
 from esipp.checks.path import PathCheck
-from esipp.judging.paths import judge
+from esipp.scenarios.paths.judge import judge
 from esipp.ledger.file import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
 from esipp.ledger.run import Run, Settings
 from tests.unit.world import CHECKS, evidence, group, show, topology, verdict

@@ -14,8 +14,8 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.profile import ABOUT
 from esipp.cluster.client import ApiError, Cluster
 from esipp.disruption.cleanup import REMOVED, removal_budget
-from esipp.judging.endpoint_change.health_probes import Checking
-from esipp.judging.excuses import Steer
+from esipp.judging.promise import Checking
+from esipp.scenarios.paths.excuses import Steer
 from esipp.ledger.run import Run
 from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_again, platform_of
 from esipp.loadbalancers.objects import objects_of

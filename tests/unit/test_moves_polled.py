@@ -11,10 +11,10 @@ from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.judging.endpoint_change.judge import Judge
-from esipp.judging.endpoint_change.plan import Kind
-from esipp.judging.endpoint_change.polls import Poll, shown
-from esipp.judging.endpoint_change.timeline import Change
+from esipp.scenarios.endpoint_change.judge import Judge
+from esipp.scenarios.endpoint_change.plan import Kind
+from esipp.scenarios.endpoint_change.polls import Poll, shown
+from esipp.scenarios.endpoint_change.timeline import Change
 from esipp.judging.health_view import Asked, Member, State, Unavailable, View, Why
 from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.loadbalancers.views.gcloud import TOOL, GoogleView

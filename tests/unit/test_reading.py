@@ -15,7 +15,7 @@ from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.model import AddressClass
 from esipp.checks.path import PathCheck
-from esipp.judging.paths import judge
+from esipp.scenarios.paths.judge import judge
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.terminal import summary

@@ -27,7 +27,7 @@ from esipp.checks.versions import (
 )
 from esipp.cluster.dialect import REMARKS, dialect_of
 from esipp.judging.frame import Decision, give_verdict
-from esipp.judging.paths import Evidence, judge
+from esipp.scenarios.paths.judge import Evidence, judge
 from esipp.judging.topology import Topology
 from esipp.preflight.preflight import left_out
 from esipp.report.pages import checks_page

@@ -25,7 +25,7 @@ from esipp.checks.model import (
 )
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import PathCheck
-from esipp.judging.paths import Evidence, judge
+from esipp.scenarios.paths.judge import Evidence, judge
 from esipp.judging.topology import Node, Pod, Stand, Topology, parse_address
 
 CHECKS = tuple(all_path_checks())

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.judging.continuity.evidence import Steer
-from esipp.judging.endpoint_change.health_probes import Checking
+from esipp.scenarios.continuity.evidence import Steer
+from esipp.judging.promise import Checking
 from esipp.loadbalancers.reference import Reference
 
 Json = dict[str, Any]

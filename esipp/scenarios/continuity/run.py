@@ -13,7 +13,7 @@ from esipp.checks.continuity import CHECKED, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
-from esipp.judging.continuity.evidence import Asked, Places, Seen, Window
+from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
 from esipp.judging.promise import Bound
 from esipp.judging.topology import IPAddress, Topology, parse_address
 from esipp.probing import transports

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from esipp.base.clock import Clock
 from esipp.checks.model import Family
-from esipp.judging.continuity.evidence import Asked, Exchange
-from esipp.judging.continuity.losses import is_late
-from esipp.judging.endpoint_change.samples import Sample, Stream, read_health, read_request
+from esipp.scenarios.continuity.evidence import Asked, Exchange
+from esipp.scenarios.continuity.losses import is_late
+from esipp.judging.samples import Sample, Stream, read_health, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Line
 from esipp.probing.orders import Stream as Running

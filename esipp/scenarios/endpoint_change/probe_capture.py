@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from esipp.judging.endpoint_change.health_probes import Arrival
+from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.packets.capture import IN, REQUEST
 from esipp.packets.scope import Scope
 from esipp.packets.tap import Tap

@@ -10,10 +10,10 @@ from esipp.base.errors import HarnessError
 from esipp.checks.endpoint_change import PROXIES
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.judging.endpoint_change.health_probes import Arrival, observe
-from esipp.judging.endpoint_change.judge import Judge, Result
-from esipp.judging.endpoint_change.plan import plan
-from esipp.judging.endpoint_change.timeline import Seen
+from esipp.scenarios.endpoint_change.health_probes import Arrival, observe
+from esipp.scenarios.endpoint_change.judge import Judge, Result
+from esipp.scenarios.endpoint_change.plan import plan
+from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.judging.promise import Promise, promise_of_reference
 from esipp.judging.topology import family_of
 from esipp.loadbalancers.profiles.loading import all_profiles

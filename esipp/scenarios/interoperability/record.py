@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from esipp.checks.health import Answer
-from esipp.judging.health.evidence import Node
-from esipp.judging.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
+from esipp.scenarios.health.evidence import Node
+from esipp.scenarios.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
 from esipp.judging.reading import Reading
 
 Evidence = Iterator[tuple[str, dict[str, Any]]]

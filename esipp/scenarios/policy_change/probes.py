@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.clock import Clock
-from esipp.judging.endpoint_change.samples import Sample, Stream, read_health, read_request
-from esipp.judging.policy_change.timeline import REOPENED
+from esipp.judging.samples import Sample, Stream, read_health, read_request
+from esipp.scenarios.policy_change.timeline import REOPENED
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Stream as Running
 from esipp.probing.prober import Prober
