@@ -12,10 +12,10 @@ from typing import Any
 
 import esipp.checks.check
 import esipp.cluster.client
-import esipp.scenarios.paths.judge
 import esipp.ledger.run
 import esipp.preflight.preflight
 import esipp.preflight.steps
+import esipp.scenarios.paths.judge
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.checks.check import Check, Status
 from esipp.checks.observation import Observation, Outcome, Verdict

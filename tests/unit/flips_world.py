@@ -7,8 +7,8 @@ from esipp.checks.model import POD_BACKEND, Family, Role, TrafficPolicy
 from esipp.checks.policy_change import PLACES, At, Flipping
 from esipp.judging.samples import Sample, Stream
 from esipp.scenarios.policy_change.evidence import Seen
-from esipp.scenarios.policy_change.timeline import Course, Flip, Ground, Kept
 from esipp.scenarios.policy_change.run import ROUNDS
+from esipp.scenarios.policy_change.timeline import Course, Flip, Ground, Kept
 from tests.unit.world import CLIENT_ADDRESSES, NOBODY, NODE_ADDRESSES, ROLES, topology
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER

@@ -16,8 +16,8 @@ from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles
 from esipp.scenarios.health.evidence import Followed, Seen
 from esipp.scenarios.health.judge import judge
-from esipp.scenarios.interoperability.judge import judge as judge_interop
 from esipp.scenarios.health.objects import _situations, service_name
+from esipp.scenarios.interoperability.judge import judge as judge_interop
 from esipp.testbed.manifests import TCP
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_1

@@ -13,12 +13,12 @@ from esipp.checks.observation import Observation
 from esipp.checks.policy_change import FlippedCheck, IsolationCheck, IsolationHealthCheck
 from esipp.judging.samples import Sample, Stream
 from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
-from esipp.scenarios.policy_change.judge import judge
-from esipp.scenarios.policy_change.timeline import Flip
-from esipp.scenarios.policy_change.sections import section
 from esipp.scenarios.policy_change.isolation import FLIPS
+from esipp.scenarios.policy_change.judge import judge
 from esipp.scenarios.policy_change.objects import NEIGHBOURS, props
 from esipp.scenarios.policy_change.probes import read_kept, read_port
+from esipp.scenarios.policy_change.sections import section
+from esipp.scenarios.policy_change.timeline import Flip
 from esipp.testbed.objects import Ground
 from suites.compatibility.isolation import CHECKS
 from tests.unit.flips_world import CLUSTER, LOCAL, World, frozen

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
-from esipp.judging.promise import Checking
+from esipp.judging.promise import Bound, Checking
 from esipp.judging.samples import Sample, Stream
-from esipp.scenarios.endpoint_change.timeline import Mark
-from esipp.judging.promise import Bound
 from esipp.judging.topology import IPAddress
+from esipp.scenarios.endpoint_change.timeline import Mark
 
 Asked = tuple[Way, Family]
 """A stream of steady requests: a way, over one family."""

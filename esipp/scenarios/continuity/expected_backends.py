@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from esipp.judging.samples import Sample, Stream
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.endpoint_change.expected_backends import LATE, SLACK, STALE
-from esipp.judging.samples import Sample, Stream
 from esipp.scenarios.endpoint_change.timeline import UNREADY_BESIDE, Mark
 
 EARLY = 1.0

@@ -11,17 +11,17 @@ from esipp.checks.endpoint_change import PROXIED
 from esipp.checks.model import Balancer, Family
 from esipp.checks.observation import Verdict
 from esipp.checks.timing import PROMPT, Blur, Held, hold, needed, say_unknown
+from esipp.judging.controls import Counts, Vantage, excused
+from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.ingress import strangers
+from esipp.judging.promise import Bound
+from esipp.judging.samples import Sample, Stream
+from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, Seen, Window
 from esipp.scenarios.continuity.expected_backends import Spans, misplaced, spans, terminating
 from esipp.scenarios.continuity.losses import Measured, Tally, measured, say_late, tally
 from esipp.scenarios.continuity.reasons import OF_THE_PHASE, hides_its_node, late_nodes, taken_by, why_moved
-from esipp.judging.controls import Counts, Vantage, excused
 from esipp.scenarios.endpoint_change.expected_backends import SLACK
-from esipp.judging.samples import Sample, Stream
-from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
-from esipp.judging.ingress import strangers
-from esipp.judging.promise import Bound
-from esipp.judging.topology import IPAddress, parse_address
 
 LEAST = 5
 """The fewest requests in a phase that allow a decision."""

@@ -7,11 +7,11 @@ from itertools import pairwise
 from esipp.checks.continuity import GRACEFUL, ContinuityCheck, Phase
 from esipp.checks.endpoint_change import LAG
 from esipp.checks.timing import Blur, Held, hold, say_unknown
-from esipp.scenarios.continuity.evidence import Break, Seen
-from esipp.scenarios.continuity.expected_backends import told_503
 from esipp.judging.controls import Vantage
 from esipp.judging.samples import Sample
 from esipp.judging.topology import parse_address
+from esipp.scenarios.continuity.evidence import Break, Seen
+from esipp.scenarios.continuity.expected_backends import told_503
 
 MOVES_WITHIN = 10.0
 """Seconds after an event in which a load balancer may move its VIP, if there is no promised bound. MetalLB in layer 2

@@ -4,11 +4,11 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from esipp.checks.continuity import Phase, Way
+from esipp.checks.explain import WIDTH
 from esipp.checks.model import Family
+from esipp.judging.promise import Bound
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.losses import Tally
-from esipp.judging.promise import Bound
-from esipp.checks.explain import WIDTH
 
 
 def section(judge: Judge, uncertainty: float) -> list[str]:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from esipp.checks.check import Status
 from esipp.checks.endpoint_change import AFTER_503, EXPECTED, What
 from esipp.checks.model import Family
+from esipp.judging.frame import Decision
+from esipp.judging.topology import parse_address
 from esipp.scenarios.endpoint_change.expected_backends import Wrong
 from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.rest import Rest
 from esipp.scenarios.endpoint_change.timeline import Change, Timeline
-from esipp.judging.frame import Decision
-from esipp.judging.topology import parse_address
 
 
 def all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, check: What) -> Decision:

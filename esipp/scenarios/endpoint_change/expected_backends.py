@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.judging.samples import Sample, Stream
+from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.timeline import Mark, Timeline
 
 SLACK = 0.5

@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from esipp.checks.model import Family
-from esipp.scenarios.endpoint_change.timeline import Timeline
 from esipp.judging.promise import Checking
 from esipp.judging.statistics import Distribution
+from esipp.scenarios.endpoint_change.timeline import Timeline
 
 LEAST_CHECKS = 3
 """The fewest probes from a source that count as the load balancer's."""

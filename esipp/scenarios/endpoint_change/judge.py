@@ -9,16 +9,20 @@ from esipp.checks.check import Level, Status
 from esipp.checks.endpoint_change import EXPECTED, PROXIED, REHASHED, SPREADS, WEIGHED, EndpointChangeCheck, What
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import PROMPT, Held, needed
+from esipp.judging.frame import Decision
+from esipp.judging.ingress import why_not_its_own
+from esipp.judging.promise import Checking, Promise
+from esipp.judging.samples import Stream
+from esipp.judging.statistics import Distribution, binomial_p, power
+from esipp.judging.topology import parse_address
 from esipp.scenarios.endpoint_change import doubts
 from esipp.scenarios.endpoint_change.counting import all_followed, name_of, places, sources, with_rest
 from esipp.scenarios.endpoint_change.expected_backends import SLACK, Paths, spans, with_evidence, wrong_places
-from esipp.judging.promise import Checking
 from esipp.scenarios.endpoint_change.health_probes import Observed
 from esipp.scenarios.endpoint_change.lag import health_lags, path_lags
 from esipp.scenarios.endpoint_change.losses import RESOLUTION
 from esipp.scenarios.endpoint_change.resolution import Measured, too_coarse
 from esipp.scenarios.endpoint_change.rest import Rest, at_rest, windows
-from esipp.judging.samples import Stream
 from esipp.scenarios.endpoint_change.timeline import (
     PHASES,
     QUIET,
@@ -32,11 +36,6 @@ from esipp.scenarios.endpoint_change.timeline import (
     spreads_by,
     timeline,
 )
-from esipp.judging.frame import Decision
-from esipp.judging.ingress import why_not_its_own
-from esipp.judging.promise import Promise
-from esipp.judging.statistics import Distribution, binomial_p, power
-from esipp.judging.topology import parse_address
 
 LEAST_P = 0.001
 """Below this p-value a split is uneven: a fair load balancer fails once in a thousand tests."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from esipp.scenarios.endpoint_change.resolution import Measured
 from esipp.judging.samples import Stream
+from esipp.scenarios.endpoint_change.resolution import Measured
 from esipp.scenarios.endpoint_change.timeline import Seen, Timeline
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.checks.endpoint_change import What
+from esipp.judging.health_view import Share, State
 from esipp.scenarios.endpoint_change.judge import Health
 from esipp.scenarios.endpoint_change.timeline import Change
-from esipp.judging.health_view import Share, State
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esipp.checks.model import Family
-from esipp.scenarios.endpoint_change.doubts import Doubt
 from esipp.judging.samples import Stream
-from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Mark, Seen, Timeline
 from esipp.judging.statistics import least_share, more_lost_p
+from esipp.scenarios.endpoint_change.doubts import Doubt
+from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Mark, Seen, Timeline
 
 SETTLING = QUIET
 """Seconds after the last sign of a change that do not count as rest; a deleted pod settles only when it is gone."""

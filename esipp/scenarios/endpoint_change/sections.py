@@ -3,13 +3,13 @@
 import textwrap
 from collections.abc import Sequence
 
+from esipp.checks.explain import WIDTH
 from esipp.checks.model import Family
 from esipp.checks.timing import Held
+from esipp.judging.statistics import Distribution, family_wise_words
 from esipp.scenarios.endpoint_change.judge import LEAST_P, Judge, distributions, split_words
 from esipp.scenarios.endpoint_change.losses import count_losses
 from esipp.scenarios.endpoint_change.timeline import PHASES, Timeline
-from esipp.judging.statistics import Distribution, family_wise_words
-from esipp.checks.explain import WIDTH
 
 OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
 """Phases without a family: pods have none, and nodePorts are probed in the first family only."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from esipp.checks.model import Family
+from esipp.judging.samples import PATIENCE, Sample, Stream
 from esipp.scenarios.endpoint_change.losses import (
     BURST_SECONDS,
     CLEAN,
@@ -16,7 +17,6 @@ from esipp.scenarios.endpoint_change.losses import (
     lasting,
 )
 from esipp.scenarios.endpoint_change.plan import Kind
-from esipp.judging.samples import PATIENCE, Sample, Stream
 
 IN_USE = 0.5
 """Seconds before a pod is removed in which a request through its node shows that the load balancer used the node."""

@@ -13,8 +13,8 @@ from esipp.checks.health import About, Answer, HealthAnswerCheck, Place, Questio
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
-from esipp.scenarios.health.evidence import Node, Seen
 from esipp.probing.jobs import Job
+from esipp.scenarios.health.evidence import Node, Seen
 from esipp.scenarios.health.objects import places_of, service_name
 from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.testbed.clients import Clients

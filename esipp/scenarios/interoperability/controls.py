@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from esipp.checks.health import Place
 from esipp.checks.model import OUTSIDE, AddressClass, Entry, EntryKind, Path, Protocol, Role
 from esipp.judging.controls import Counts
-from esipp.scenarios.interoperability.evidence import Ways
 from esipp.judging.reading import read
 from esipp.judging.topology import Topology
 from esipp.probing.jobs import Job
 from esipp.scenarios.health.probes import Asker
+from esipp.scenarios.interoperability.evidence import Ways
 from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 
 COUNT, SPACING = 20, 0.05

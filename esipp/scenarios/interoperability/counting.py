@@ -7,8 +7,8 @@ from esipp.checks.check import Check, Status
 from esipp.checks.model import AddressClass
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.scenarios.paths.judge import say_bound, say_observed
 from esipp.judging.reading import Reading
+from esipp.scenarios.paths.judge import say_bound, say_observed
 
 CLIENT_ONLY = frozenset({AddressClass.CLIENT})
 NODE_ONLY = frozenset({AddressClass.NODE})

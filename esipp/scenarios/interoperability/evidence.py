@@ -10,8 +10,8 @@ from esipp.checks.interoperability import Kind
 from esipp.checks.model import Family, Role
 from esipp.judging.controls import Counts
 from esipp.judging.course import Course
-from esipp.scenarios.health.evidence import Node
 from esipp.judging.reading import Reading
+from esipp.scenarios.health.evidence import Node
 
 Lookup = tuple[str, str, Family]
 """A claim, a client's name and a family."""

@@ -26,11 +26,11 @@ from esipp.checks.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.checks.path import Control, Override, PathCheck, Proof, Spread
 from esipp.checks.power import missed, most_unseen, say_share
-from esipp.scenarios.paths.collisions import Ports
-from esipp.scenarios.paths.excuses import Cover, Steer, cover, sources_at
 from esipp.judging.ingress import held, in_doubt
 from esipp.judging.reading import Reading, read, told_address
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
+from esipp.scenarios.paths.collisions import Ports
+from esipp.scenarios.paths.excuses import Cover, Steer, cover, sources_at
 
 REMAIN = 0.95
 """The share of a path's connections that must remain after those in doubt are set aside.

@@ -18,9 +18,10 @@ from esipp.checks.policy_change import (
 )
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, excused
-from esipp.judging.samples import Sample, Stream
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
 from esipp.judging.ingress import strangers
+from esipp.judging.samples import Sample, Stream
+from esipp.judging.statistics import Distribution
 from esipp.scenarios.paths.judge import say_bound, say_observed
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.isolation_judge import BESIDE, cut_short, decide_health, judge_steady
@@ -37,7 +38,6 @@ from esipp.scenarios.policy_change.timeline import (
     reads,
     says,
 )
-from esipp.judging.statistics import Distribution
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
 Features = Mapping[str, Feature]

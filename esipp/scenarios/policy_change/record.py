@@ -2,9 +2,9 @@
 
 from esipp.checks.model import Path
 from esipp.judging.samples import Stream
+from esipp.ledger.run import Run
 from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
 from esipp.scenarios.policy_change.timeline import Course, Flip
-from esipp.ledger.run import Run
 
 SUITE = "compatibility"
 

@@ -9,8 +9,8 @@ from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.observation import Outcome
 from esipp.checks.policy_change import At
 from esipp.checks.timing import FIELD_LIMIT
-from esipp.judging.samples import Sample, Stream
 from esipp.judging.ingress import held
+from esipp.judging.samples import Sample, Stream
 from esipp.judging.topology import IPAddress, Topology, parse_address
 
 BUDGET = FIELD_LIMIT
