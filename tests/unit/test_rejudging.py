@@ -28,7 +28,7 @@ from esipp.ledger.recorded_run import Past, read_observation, read_past, records
 from esipp.ledger.rejudging import Bench
 from esipp.report.terminal import render
 from esipp.scenarios.paths.scenario import Window
-from tests.unit.again_world import (
+from tests.unit.rejudging_world import (
     API,
     BALANCERS,
     CONTINUITY,
@@ -48,7 +48,7 @@ from tests.unit.again_world import (
     made,
     seen,
 )
-from tests.unit.again_world import tell as tell_all
+from tests.unit.rejudging_world import tell as tell_all
 from tests.unit.world import group, show
 
 CHECKS = [check for check in checks() if can_be_decided(check)]

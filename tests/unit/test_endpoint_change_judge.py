@@ -20,7 +20,7 @@ from esipp.scenarios.endpoint_change.judge import LEAST_P, LEAST_POWER, UNEVEN, 
 from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.sections import section
 from suites.convergence.checks import CHECKS
-from tests.unit.moves_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
+from tests.unit.endpoint_change_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
 AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)

@@ -20,7 +20,7 @@ from esipp.judging.topology import IPAddress
 from esipp.ledger.codec import EvidenceError, decode, encode
 from esipp.ledger.columns import Ticks, as_ticks, pack, read_numbers, ticks_of, unpack, write_numbers
 from esipp.ledger.evidence import judged, read_judged
-from tests.unit.again_world import NAMES, PATHS, can_be_decided, checks, decide, judge_of, seen
+from tests.unit.rejudging_world import NAMES, PATHS, can_be_decided, checks, decide, judge_of, seen
 
 FUZZED = settings(deadline=None, database=None, max_examples=80)  # a busy machine is slow
 

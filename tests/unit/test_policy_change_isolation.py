@@ -21,7 +21,7 @@ from esipp.scenarios.policy_change.sections import section
 from esipp.scenarios.policy_change.timeline import Flip
 from esipp.testbed.objects import Ground
 from suites.compatibility.isolation import CHECKS
-from tests.unit.flips_world import CLUSTER, LOCAL, World, frozen
+from tests.unit.policy_change_world import CLUSTER, LOCAL, World, frozen
 from tests.unit.world import FEATURES as CELL_FEATURES
 from tests.unit.world import NODES, ROLES, show, topology
 

@@ -13,7 +13,7 @@ from esipp.checks.observation import Outcome
 from esipp.judging.controls import Counts
 from esipp.scenarios.interoperability.evidence import Seen
 from esipp.scenarios.interoperability.judge import LEAST, judge
-from tests.unit.interop_world import (
+from tests.unit.interoperability_world import (
     ANOTHER_POD,
     BROKEN_PROBER,
     CHECKS,
