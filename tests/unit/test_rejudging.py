@@ -20,15 +20,34 @@ from esipp.checks.endpoint_change import EndpointChangeCheck
 from esipp.checks.health import HealthAnswerCheck
 from esipp.checks.model import AddressClass, Client
 from esipp.checks.path import PathCheck
+from esipp.judging.scenario import recorded_as, scenario_of
 from esipp.judging.topology import Topology
-from esipp.ledger import rejudging as bench
-from esipp.ledger.evidence import API, CONTINUITY, CONVERGENCE, FLIPS, HEALTH, INTEROPERABILITY, PATHS, TYPES, Window
 from esipp.ledger.file import SCHEMA
 from esipp.ledger.reading import read_run
 from esipp.ledger.recorded_run import Past, read_observation, read_past, records
-from esipp.ledger.rejudging import Bench, judge_of
+from esipp.ledger.rejudging import Bench
 from esipp.report.terminal import render
-from tests.unit.rejudging_world import BALANCERS, FACTS, begun, can_be_decided, checks, decide, features, made, seen
+from esipp.scenarios.paths.scenario import Window
+from tests.unit.rejudging_world import (
+    API,
+    BALANCERS,
+    CONTINUITY,
+    CONVERGENCE,
+    FACTS,
+    FLIPS,
+    HEALTH,
+    INTEROPERABILITY,
+    NAMES,
+    PATHS,
+    begun,
+    can_be_decided,
+    checks,
+    decide,
+    features,
+    judge_of,
+    made,
+    seen,
+)
 from tests.unit.rejudging_world import tell as tell_all
 from tests.unit.world import group, show
 
@@ -74,7 +93,7 @@ def test_the_checks_of_then_say_the_same_as_then(past: Past) -> None:
     assert len(again.verdicts) == len(CHECKS)
     assert again.verdicts == past.run.verdicts
     assert again.conclusion == past.run.conclusion
-    assert {judge_of(check) for check in CHECKS} == set(TYPES)
+    assert {judge_of(check) for check in CHECKS} == set(NAMES)
 
 
 def test_what_was_seen_of_paths_is_what_the_judge_was_given(past: Past) -> None:
@@ -200,7 +219,7 @@ def test_a_judge_that_fails_is_our_error_or_what_was_not_seen(past: Past, monkey
     def fail(*_: object) -> None:
         raise KeyError("what nobody looked for then")
 
-    monkeypatch.setattr(bench, "judge_flips", fail)
+    monkeypatch.setattr("esipp.ledger.rejudging.scenario_of", lambda check: replace(scenario_of(check), judge=fail))
     check = next(check for check in CHECKS if judge_of(check) == FLIPS)
     again = rejudge(past, [check, replace(check, id="new.row")])
     assert again.verdicts[check.id].status is Status.ERROR
@@ -223,7 +242,7 @@ def test_versions_that_only_checks_of_today_need_are_held_against_the_server(
     assert (verdict.status, verdict.left_out) == (status, False)
 
 
-@pytest.mark.parametrize("name", list(TYPES))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_suite_without_evidence_is_not_judged(tmp_path: Path, name: str) -> None:
     few = [check for check in CHECKS if judge_of(check) == name and decide(check, seen()).status is Status.PASS][:3]
     again = rejudge(read_past(made(tmp_path, few, without=[name])), few)
@@ -232,10 +251,13 @@ def test_a_suite_without_evidence_is_not_judged(tmp_path: Path, name: str) -> No
     assert again.conclusion.result != "conformant"
 
 
-NOTHING: Mapping[str, Any] = {**bench.NOT_SEEN, PATHS: Window(Topology(), 3)}
+NOTHING: Mapping[str, Any] = {
+    **{name: recorded_as(name).evidence() for name in NAMES if name != PATHS},
+    PATHS: Window(Topology(), 3),
+}
 
 
-@pytest.mark.parametrize("name", list(TYPES))
+@pytest.mark.parametrize("name", NAMES)
 def test_of_nothing_that_was_seen_no_check_passes(past: Past, name: str) -> None:
     blank = replace(past, judged=dict(NOTHING), observations={}, known={})
     blank.run = replace(past.run, checks=[], witnesses={})
@@ -390,7 +412,7 @@ def test_the_command(ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_every_check_of_today_has_a_judge() -> None:
-    assert {judge_of(check) for check in all_checks()} == set(TYPES)
+    assert {judge_of(check) for check in all_checks()} == set(NAMES)
 
 
 def test_features_of_then_stand_whatever_the_checks_of_today_think(past: Past) -> None:
