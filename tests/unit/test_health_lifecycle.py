@@ -12,8 +12,8 @@ from esipp.base.waiting import Budget
 from esipp.checks.check import Status
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import Family
-from esipp.judging.health.evidence import Fact, Seen
 from esipp.scenarios.health import port_lifecycle as lifecycle
+from esipp.scenarios.health.evidence import Fact, Seen
 from esipp.scenarios.health.port_lifecycle import LifeCycle
 from tests.unit.fake_api_server import HIGH, LOW, FakeApi
 from tests.unit.health_world import NAMESPACE, TRIALS, differing
