@@ -1,0 +1,248 @@
+"""By which address the nodes see a client outside: what proves it, and what does not."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import Feature, Status
+from esipp.checks.model import AddressClass, Client, Family, Protocol, Vantage
+from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.judging.client_addresses import (
+    Answer,
+    DiscoveredAddress,
+    Finding,
+    Owners,
+    addresses,
+    answers_of,
+    at_vips,
+    behind_nat,
+    checked,
+    features,
+    told_apart,
+)
+from esipp.judging.client_addresses import find as decide
+from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.topology import IPAddress, Stand, parse_address
+from esipp.testbed.client_discovery import reference_listeners
+from esipp.testbed.clients import Clients
+from tests.unit.world import NODES, ROLES, by_id, show, topology, verdict
+from tests.unit.world import answer as made_answer
+
+OWN, NAT, OTHER = "10.1.0.2", "192.0.2.9", "192.0.2.10"
+
+
+def answer(node: str, seen: str, own: str = OWN, claimed: str = "") -> Answer:
+    return Answer(node, parse_address(own), parse_address(seen), claimed)
+
+
+def find(*answers: Answer, owner: Callable[[IPAddress], str] = lambda address: "") -> DiscoveredAddress:
+    return decide("outside-1", Family.IPV4, ["a", "b"], answers, owner)
+
+
+def test_a_client_that_is_seen_as_itself_needs_one_word() -> None:
+    found = find(answer("a", OWN), answer("a", OWN))
+    assert (found.finding, str(found.seen)) == (Finding.DIRECT, OWN)
+    assert found.said == "outside-1 reaches node a with its own address 10.1.0.2: nothing rewrites it on the way"
+
+
+def test_nat_needs_two_nodes() -> None:
+    found = find(answer("a", NAT), answer("b", NAT))
+    assert (found.finding, str(found.own), str(found.seen)) == (Finding.NAT, OWN, NAT)
+    assert found.said == "outside-1 is behind NAT: its own address is 10.1.0.2, and nodes a and b see 192.0.2.9"
+    assert behind_nat([found], "outside-1") == {parse_address(OWN): parse_address(NAT)}
+    assert behind_nat([found], "outside-2") == {}
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ([], "reaches no control listener over IPv4 (dialled: a, b)"),
+        ([], "firewall that admits only nodePorts blocks them; open the nodes' TCP ports"),
+        ([answer("a", NAT)], "one witness is no proof"),
+        ([answer("a", NAT), answer("b", OTHER)], "with different addresses"),
+        ([answer("a", NAT), answer("b", OWN)], "with different addresses"),
+        (
+            [answer("a", NAT), answer("a", OTHER)],
+            "with the addresses 192.0.2.10 and 192.0.2.9: a proxy, or NAT with several addresses",
+        ),
+        ([answer("a", OWN, claimed="a PROXY protocol header naming 10.1.0.2")], "a proxy is between"),
+        ([answer("a", OWN), answer("b", "10.7.0.2", own="10.7.0.2")], "dials the nodes from several addresses"),
+        ([answer(node, NAT, own="9.9.9.9") for node in "ab"], "has the public address 9.9.9.9"),
+    ],
+)
+def test_what_proves_nothing(answers: list[Answer], words: str) -> None:
+    found = find(*answers)
+    assert (found.finding, found.seen) == (Finding.UNPROVEN, None)
+    assert words in found.said
+
+
+def test_where_no_listener_stands_nobody_is_asked() -> None:
+    found = decide("outside-1", Family.IPV6, [], [], lambda address: "")
+    assert found.said == "no node has a control listener that outside-1 could dial over IPv6"
+
+
+def test_an_address_of_the_cluster_is_never_the_client_s() -> None:
+    world = topology()
+    node = next(iter(world.nodes.values()))
+    pod = next(iter(world.backends.values()))
+    owners = Owners(world.nodes, world.backends, {"balanced": {Family.IPV4: "172.18.255.77"}})
+    for address, whose in (
+        (node.internal[Family.IPV4], f"node {node.name}"),
+        (pod.addresses[Family.IPV4], f"pod {pod.name}"),
+        ("172.18.255.77", "the load balancer of balanced"),
+    ):
+        found = find(answer("a", address), answer("b", address), owner=owners.of)
+        assert found.finding is Finding.UNPROVEN
+        assert f"the address of {whose}: something on the way rewrites it" in found.said
+    assert find(answer("a", NAT), answer("b", NAT), owner=owners.of).finding is Finding.NAT
+
+
+def test_what_is_learnt_later_takes_back_what_was_believed() -> None:
+    found = find(answer("a", NAT), answer("b", NAT))
+    (kept,) = checked([found], lambda address: "node b" if str(address) == NAT else "")
+    assert (kept.finding, kept.seen) == (Finding.UNPROVEN, None)
+    assert checked([found], lambda address: "") == [found]
+
+
+def test_two_that_are_seen_alike_are_one_client() -> None:
+    first = find(answer("a", NAT), answer("b", NAT))
+    second = decide("outside-2", Family.IPV4, ["a"], [answer("a", NAT, own=NAT)], lambda address: "")
+    one, other = told_apart([second, first])
+    assert (one, other.finding) == (first, Finding.UNPROVEN)
+    assert addresses([one, other]) == {"outside-1": [NAT], "outside-2": []}
+    told = features([one, other])
+    assert told["vantage.outside.ipv4"].present
+    assert not told["vantage.outside.two-addresses.ipv4"].present
+    assert told["vantage.outside.two-addresses.ipv4"].ours
+
+
+def test_what_a_listener_says_is_read() -> None:
+    echo = {"proxy_protocol": {"source_address": "10.9.9.9"}}
+    made = [
+        Observation("p", 0, Outcome.ANSWERED, (OWN, 1), None, (NAT, 2)),
+        Observation("p", 1, Outcome.TIMEOUT, (OWN, 1)),
+        Observation("p", 2, Outcome.ANSWERED, (OWN, 1), None, (NAT, 2), echo),
+        Observation("p", 3, Outcome.ANSWERED, (OWN, 1), None, (NAT, 2), {"x_forwarded_for": [OWN]}),
+    ]
+    assert answers_of("a", made) == [
+        answer("a", NAT),
+        answer("a", NAT, claimed="a PROXY protocol header naming 10.9.9.9"),
+        answer("a", NAT, claimed=f"X-Forwarded-For: {OWN}"),
+    ]
+
+
+def test_the_class_of_a_client_behind_nat_is_by_what_the_cluster_sees() -> None:
+    world, path = topology(), by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+    client = Client("outside-1", Vantage.OUTSIDE)
+    nat = {parse_address(OWN): parse_address(NAT)}
+    world.stands["outside-1"] = Stand(client, frozenset(nat.values()), None, nat)  # type: ignore[index]
+    assert world.origin(path, NAT, OWN).classes == {AddressClass.CLIENT}
+    assert world.origin(path, OWN, OWN).classes == {AddressClass.OTHER}
+    assert world.as_json()["clients"]["outside-1"]["behind_nat"] == {OWN: NAT}
+    assert "behind_nat" not in world.as_json()["clients"]["outside-2"]
+
+
+def test_listeners_of_nodes_with_a_role_are_asked_first() -> None:
+    nodes = topology().nodes
+    ports = {name: {Protocol.TCP: 41000} for name in reversed(NODES)} | {NODES[2]: {Protocol.UDP: 1}}
+    found = reference_listeners(nodes, ROLES, ports)
+    assert list(found[Family.IPV4])[:2] == list(NODES[:2])
+    assert found[Family.IPV6][NODES[0]] == (nodes[NODES[0]].internal[Family.IPV6], 41000)
+    assert NODES[2] not in found[Family.IPV4], "it has no port for TCP"
+
+
+def test_clients_know_by_which_addresses_they_are_seen() -> None:
+    world = topology()
+    found = [
+        find(answer("a", NAT), answer("b", NAT)),
+        DiscoveredAddress("outside-2", Family.IPV4, Finding.UNPROVEN, "no"),
+    ]
+    owners: list[str] = []
+
+    def check(owner: Callable[[IPAddress], str]) -> list[DiscoveredAddress]:
+        owners.append(owner(parse_address("172.18.255.77")))
+        return found
+
+    vips = {"balanced": {Family.IPV4: "172.18.255.77"}}
+    testbed = SimpleNamespace(nodes=world.nodes, roles=ROLES, pods={}, vips=vips, second_addresses={})
+    clients = Clients(cast(Any, testbed), cast(Any, SimpleNamespace(check=check)))
+    made = clients._topology(Client(name, Vantage.OUTSIDE) for name in ("outside-1", "outside-2"))
+    assert owners == ["the load balancer of balanced"]
+    assert clients.addresses("outside-1") == {parse_address(NAT)}
+    assert clients.addresses("outside-2") == frozenset()
+    assert made.shown("outside-1", OWN) == parse_address(NAT)
+    assert made.shown("outside-2", OWN) == parse_address(OWN)
+
+
+# ---------------------------------------------------------------------------------- nodes one way, VIPs another
+PRIVATE, PUBLIC = "10.8.0.2", "11.22.33.44"
+VIP_CHECK = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"
+SAID = "vantage.outside.vips.ipv4"
+
+
+def seen_by(address: str) -> list[DiscoveredAddress]:
+    own = parse_address(address)
+    return [DiscoveredAddress("outside-1", Family.IPV4, Finding.DIRECT, "made up", own, own)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "vip", "doubted"),
+    [
+        (PRIVATE, "10.9.0.1", False),
+        (PUBLIC, "11.0.0.1", False),
+        (PRIVATE, "11.0.0.1", True),
+        (PUBLIC, "10.9.0.1", True),
+    ],
+)
+def test_where_vips_are_another_way_than_nodes_the_nodes_word_is_no_proof(seen: str, vip: str, doubted: bool) -> None:
+    told = at_vips(seen_by(seen), [{Family.IPV4: vip}, {Family.IPV6: "2a00:1450:4001::7"}])
+    assert list(told) == ([SAID] if doubted else [])
+    assert all(seen in why and vip in why for why in told.values())
+    assert at_vips([], [{Family.IPV4: vip}]) == {}, "containers stand beside the nodes"
+
+
+def judged(check: str, seen: AddressClass | str, facts: dict[str, str]) -> Verdict:
+    path_check = by_id(check)
+    made = show(path_check.path, seen) if isinstance(seen, AddressClass) else made_answer(path_check.path, seen)
+    return verdict(path_check, made, facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("check", "seen", "status"),
+    [
+        (VIP_CHECK, AddressClass.CLIENT, Status.PASS),
+        (VIP_CHECK, "11.22.33.44", Status.INCONCLUSIVE),
+        (VIP_CHECK, AddressClass.NODE, Status.FAIL),
+        (VIP_CHECK, AddressClass.DROPPED, Status.FAIL),
+        ("loadbalancer.local.source-ranges.tcp.ipv4.outside-1-to-vip", AddressClass.DROPPED, Status.INCONCLUSIVE),
+        ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", "11.22.33.44", Status.FAIL),
+    ],
+)
+def test_what_may_be_nat_before_the_load_balancer_is_not_the_products_fault(
+    check: str, seen: AddressClass | str, status: Status
+) -> None:
+    said = judged(check, seen, {SAID: "another way leads there"})
+    assert said.status is status, said.reason
+    assert (said.reason == "another way leads there") is (status is Status.INCONCLUSIVE)
+    if status is Status.INCONCLUSIVE:
+        assert judged(check, seen, {}).status is Status.FAIL, "nothing speaks against the vantage"
+
+
+def test_checks_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -> None:
+    sourced = [check for check in all_checks() if check.source_at_vips == {"ipv4"}]
+    assert {check.suite for check in sourced} == {
+        "source_ip",
+        "interoperability",
+        "compatibility",
+        "convergence",
+        "continuity",
+    }
+    for check in (next(check for check in sourced if check.suite == suite) for suite in ("convergence", "continuity")):
+        has = {name: Feature(True, "there") for name in check.features}
+        foreign = Decision(Status.FAIL, "x", "y", foreign=True)
+        failed = give_verdict(check, has, {SAID: "another way"}, lambda seen=foreign: seen)  # type: ignore[misc]
+        assert (failed.status, failed.reason) == (Status.INCONCLUSIVE, "another way")
+        assert give_verdict(check, has, {}, lambda: Decision(Status.FAIL, "x", "y")).status is Status.FAIL
