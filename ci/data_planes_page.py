@@ -7,7 +7,7 @@ from typing import Any
 
 from ci import lane_file
 from ci.expiry import Record, expired_kept
-from esipp.checks.known_differences import Claim, all_claims
+from esipp.checks.expiry import Claim, all_claims
 from esipp.report.comparing.data_planes import What, plane_of
 from esipp.report.escaping import code, links, prose
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Level, Nature
-from esipp.checks.known_differences import Claim, all_claims
+from esipp.checks.expiry import Claim, all_claims
 from esipp.report.escaping import links
 
 HEAD = """# Known differences

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from esipp.checks.known_differences import Claim, Sight, all_claims, sights
+from esipp.checks.expiry import Claim, Sight, all_claims, sights
 from esipp.checks.reference import titles
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.data_planes import plane_of

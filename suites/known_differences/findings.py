@@ -1,7 +1,7 @@
 """Findings: undocumented behaviour of data planes that this suite found, and that its project should know. Data only.
 
 A finding names the facts under which it holds, and its reason says why it is one. It expires when runs no longer see it
-(esipp/checks/known_differences.py).
+(esipp/checks/expiry.py).
 """
 
 from dataclasses import replace

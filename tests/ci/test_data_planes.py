@@ -13,7 +13,7 @@ from ci.data_planes_page import render
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Feature, Nature, Status
-from esipp.checks.known_differences import Claim, all_claims
+from esipp.checks.expiry import Claim, all_claims
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun

@@ -7,7 +7,7 @@ import pytest
 
 from esipp.checks.catalog import all_path_checks
 from esipp.checks.check import Nature, Status
-from esipp.checks.known_differences import Claim, all_claims, by_claim, claims_of, sights
+from esipp.checks.expiry import Claim, all_claims, by_claim, claims_of, sights
 from esipp.checks.observation import Verdict
 from esipp.checks.path import Override
 from esipp.checks.reference import Reference

@@ -7,7 +7,7 @@ import pytest
 
 from esipp.checks.check import Feature, Status
 from esipp.checks.endpoint_change import AFTER_503
-from esipp.checks.known_differences import claims_of
+from esipp.checks.expiry import claims_of
 from esipp.checks.model import Family
 from esipp.checks.reference import titles
 from esipp.judging.endpoint_change.counting import places

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from esipp.checks.check import Level, Nature, Status
-from esipp.checks.known_differences import Claim
+from esipp.checks.expiry import Claim
 from esipp.checks.model import AddressClass
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun

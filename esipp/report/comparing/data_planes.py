@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from esipp.checks.check import Nature, Status
-from esipp.checks.known_differences import Claim
+from esipp.checks.expiry import Claim
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import FINE
