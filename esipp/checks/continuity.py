@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Check, Difference, Profile
+from esipp.checks.check import Check, Profile
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Balancer, Family, TrafficPolicy
+from esipp.checks.known_differences import KnownDifference
+from esipp.checks.model import ANYTHING, Balancer, Family, TrafficPolicy
 from esipp.checks.timing import PROMPT
 
 NODEPORT = "nodeport"
@@ -139,7 +140,7 @@ class ContinuityCheck(Check):
     way: Way
     family: Family
     what: What
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[KnownDifference, ...] = ()
 
     @property
     def expected(self) -> str:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Check, Difference
-from esipp.checks.model import Balancer, Family
+from esipp.checks.check import Check
+from esipp.checks.known_differences import KnownDifference
+from esipp.checks.model import ANYTHING, Balancer, Family
 from esipp.checks.timing import PROMPT
 
 
@@ -94,7 +95,7 @@ class EndpointChangeCheck(Check):
     balancer: Balancer
     what: What
     family: Family | None = None
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[KnownDifference, ...] = ()
 
     @property
     def expected(self) -> str:

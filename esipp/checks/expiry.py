@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from esipp.base.plural import counted
-from esipp.checks.check import Check, Difference, Nature, Status, holds, older_than
+from esipp.checks.check import Check, Status
 from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, facts_at, service_of
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.observation import Verdict
-from esipp.checks.path import Override
 from esipp.checks.patterns import patterns
-from esipp.checks.reference import Reference, titles
+from esipp.checks.reference import titles
 
 OF_A_WINDOW = ("load-balancer.steered",)
 """Facts about one measurement, and not about the cluster."""
@@ -31,44 +31,10 @@ ASKED = (Status.PASS, Status.RECORDED, Status.FAIL, Status.FLAKY, Status.KNOWN)
 """Verdicts of checks that really ran."""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A known difference, independent of its checks.
-
-    Args:
-        when, before: the facts under which it holds, and the version from which it no longer does.
-        reason, references: why the data plane differs.
-        nature: whether it is allowed, a defect or a finding.
-        in_packets: whether only packets show it.
-        by_chance: whether a run may miss it although it holds.
-        evidence, hides: the required evidence, and what it can still hide.
-    """
-
-    when: tuple[tuple[str, str], ...]
-    before: str
-    reason: str
-    references: tuple[Reference, ...]
-    nature: Nature
-    in_packets: bool = False
-    by_chance: bool = False
-    evidence: str = ""
-    hides: str = ""
-
-    @property
-    def binds(self) -> bool:
-        """Return whether it must show where its facts hold; a claim about one Service's proxy need not."""
-        about = {name for name, _ in self.when}
-        return bool(self.when) and not self.by_chance and not about & {*OF_A_WINDOW, AT_SERVICE, OF_SERVICE}
-
-    @property
-    def where(self) -> str:
-        """Return the clusters on which it holds, in words."""
-        facts = ", ".join(f"{name} {value}" for name, value in self.when) or "any"
-        return facts + (f", {older_than(self.before)}" if self.before else "")
-
-    def holds(self, facts: Mapping[str, str]) -> bool:
-        """Return whether it holds on a cluster with these facts."""
-        return holds(self.when, self.before, facts)
+def binds(claim: KnownDifference) -> bool:
+    """Return whether it must show where its facts hold; one about a Service's proxy need not."""
+    about = {name for name, _ in claim.when}
+    return bool(claim.when) and not claim.by_chance and not about & {*OF_A_WINDOW, AT_SERVICE, OF_SERVICE}
 
 
 @dataclass(frozen=True)
@@ -82,7 +48,7 @@ class Sight:
         unshown: the checks that passed without it.
     """
 
-    claim: Claim
+    claim: KnownDifference
     asked: int
     seen: int
     unshown: tuple[str, ...] = ()
@@ -90,7 +56,7 @@ class Sight:
     @property
     def expired(self) -> bool:
         """Return whether the claim had to show and did not."""
-        return self.claim.binds and self.asked > 0 and self.seen == 0
+        return binds(self.claim) and self.asked > 0 and self.seen == 0
 
     @property
     def sentence(self) -> str:
@@ -107,7 +73,7 @@ class Sight:
 
         These checks have a known difference that they do not need, which would excuse their next failure.
         """
-        if not self.claim.binds or not self.seen or not self.unshown:
+        if not binds(self.claim) or not self.seen or not self.unshown:
             return ""
         named = patterns(self.unshown)
         return (
@@ -118,33 +84,23 @@ class Sight:
         )
 
 
-def claims_of(check: Check) -> tuple[Claim, ...]:
-    """Return the known differences of a check, including those of the path check that it repeats."""
-    own: list[Override | Difference] = []
-    for holder in (check, getattr(check, "path_check", None)):
-        own += [*getattr(holder, "overrides", ()), *getattr(holder, "differences", ())]
-    return tuple(dict.fromkeys(map(_claim, own)))
-
-
-def _claim(known: Override | Difference) -> Claim:
-    in_packets = isinstance(known, Override) and known.forwarded
-    return Claim(
-        known.when, known.before, known.reason, known.references, known.nature, in_packets, known.by_chance,
-        known.evidence, known.hides,
-    )  # fmt: skip
+def claims_of(check: Check) -> tuple[KnownDifference, ...]:
+    """Return the known differences of a check as claims, including those of the path check that it repeats."""
+    own = [*getattr(check, "differences", ()), *getattr(getattr(check, "path_check", None), "differences", ())]
+    return tuple(dict.fromkeys(known.claim for known in own))
 
 
 @cache
-def all_claims() -> Mapping[Claim, frozenset[str]]:
+def all_claims() -> Mapping[KnownDifference, frozenset[str]]:
     """Return every known difference of all suites, with the ids of its checks."""
     from esipp.checks.catalog import all_checks
 
     return by_claim(all_checks())
 
 
-def by_claim(checks: Iterable[Check]) -> Mapping[Claim, frozenset[str]]:
+def by_claim(checks: Iterable[Check]) -> Mapping[KnownDifference, frozenset[str]]:
     """Return the known differences of these checks, with the ids of their checks."""
-    found: dict[Claim, set[str]] = {}
+    found: dict[KnownDifference, set[str]] = {}
     for check in checks:
         for claim in claims_of(check):
             found.setdefault(claim, set()).add(check.id)
@@ -152,7 +108,7 @@ def by_claim(checks: Iterable[Check]) -> Mapping[Claim, frozenset[str]]:
 
 
 def sights(
-    claims: Mapping[Claim, frozenset[str]],
+    claims: Mapping[KnownDifference, frozenset[str]],
     facts: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
     *,
@@ -177,7 +133,7 @@ def sights(
     return found
 
 
-def _facts_of(check: str, claim: Claim, facts: Mapping[str, str]) -> Mapping[str, str]:
+def _facts_of(check: str, claim: KnownDifference, facts: Mapping[str, str]) -> Mapping[str, str]:
     """Return the facts for a check; only those about its Service differ between checks."""
     if not any(name in (AT_SERVICE, OF_SERVICE) for name, _ in claim.when):
         return facts
@@ -192,6 +148,6 @@ def _services() -> Mapping[str, str]:
     return {check.id: service_of(check) for check in all_checks() if service_of(check)}
 
 
-def _shows(verdict: Verdict, claim: Claim) -> bool:
+def _shows(verdict: Verdict, claim: KnownDifference) -> bool:
     """Return whether the claim is the verdict's reason. References do not count: they may differ in older runs."""
     return verdict.status is Status.KNOWN and verdict.reason == claim.reason

@@ -7,7 +7,7 @@ answer counts. Policy change checks are about the Services that change.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from esipp.checks.check import Difference
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.policy_change import (
     PLACES,
     At,
@@ -131,7 +131,13 @@ OF_BARE_NODES = (FlipClaim.OTHERWISE, At.BARE_NODE)
 
 
 def changed(
-    service: Flipping, claim: FlipClaim, family: Family, said: Said, at: At | None, *known: Difference, name: str = ""
+    service: Flipping,
+    claim: FlipClaim,
+    family: Family,
+    said: Said,
+    at: At | None,
+    *known: KnownDifference,
+    name: str = "",
 ) -> FlippedCheck:
     """Return one check of a Service whose own policy changes."""
     words = {

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from esipp.checks.check import Difference, Level
+from esipp.checks.check import Level
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.policy_change import At, FlipClaim, Flipping
 from esipp.checks.timing import PROMPT
 from suites.known_differences.proxies import by_proxy
@@ -140,7 +141,7 @@ ISOLATED_HEALTH = (
     "answers {status} on {node}, every time."
 )
 
-CILIUM = Difference(
+CILIUM = KnownDifference(
     (("service-proxy", "cilium"),),
     "kept",
     "Cilium does not rewrite the source on the way to a backend of the same node",

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from esipp.checks.check import Difference, Level
+from esipp.checks.check import Level
 from esipp.checks.continuity import MOVED, REHASHED, UNREWRITTEN, ContinuityCheck
 from esipp.checks.disruption import feature_of
 from esipp.checks.endpoint_change import PROXIED
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from suites.continuity.requirements import *
 from suites.known_differences.proxies import by_proxy
@@ -71,9 +72,9 @@ def level(phase: Phase, way: Way, what: What) -> Level:
     return Level.CORE if by_contract else Level.EXTENDED
 
 
-STATELESS = Difference(
+STATELESS = KnownDifference(
     when=(),
-    seen=REHASHED,
+    covers=REHASHED,
     reason="an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, "
     "which resets them",
     references=(RFC_2992,),
@@ -84,9 +85,9 @@ STATELESS = Difference(
 )
 
 
-MOVED_VIP = Difference(
+MOVED_VIP = KnownDifference(
     when=(),
-    seen=MOVED,
+    covers=MOVED,
     reason="the cluster's own load balancer moved the VIP to another node because of the change; that node does not "
     "know established connections",
     references=(METALLB_LAYER_2,),
@@ -96,9 +97,9 @@ MOVED_VIP = Difference(
     hides="A VIP that changes its node for another reason within that time.",
 )
 
-UNTOUCHED = Difference(
+UNTOUCHED = KnownDifference(
     when=(("service-proxy", "cilium"),),
-    seen=UNREWRITTEN,
+    covers=UNREWRITTEN,
     reason="Cilium does not rewrite the source on the way to a backend of the same node",
     references=(CILIUM_NO_REWRITE,),
     evidence="All other sources under Cluster are the client's own address.",
@@ -106,7 +107,7 @@ UNTOUCHED = Difference(
 )
 
 
-def differences(phase: Phase, way: Way, what: What) -> Iterator[Difference]:
+def differences(phase: Phase, way: Way, what: What) -> Iterator[KnownDifference]:
     """Yield the known differences of a check."""
     if way.by == ECMP and what in (What.NO_LOSS, What.LASTING):
         yield STATELESS

@@ -1,7 +1,8 @@
 """Checks of the convergence suite: each load balancer, and the nodes, while endpoints change."""
 
-from esipp.checks.check import HEALTH_VIEW, Difference, Level, Nature
+from esipp.checks.check import HEALTH_VIEW, Level
 from esipp.checks.endpoint_change import AFTER_503, PROXIED, PROXIES, REHASHED, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import Balancer, Family
 from suites.convergence.requirements import *
 from suites.known_differences.proxies import by_proxy
@@ -21,9 +22,9 @@ CORE_OF_OWN = frozenset({What.BLACK_HOLE})
 if neither a profile nor the user gives a bound (``Judge.unpromised``)."""
 
 
-STATELESS = Difference(
+STATELESS = KnownDifference(
     when=(),
-    seen=REHASHED,
+    covers=REHASHED,
     reason="an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, "
     "which resets them",
     references=(RFC_2992,),
@@ -34,9 +35,9 @@ STATELESS = Difference(
 )
 
 
-WEIGHING = Difference(
+WEIGHING = KnownDifference(
     when=(),
-    seen=WEIGHED,
+    covers=WEIGHED,
     reason="the load balancer uses the weights that the nodes' health checks report: the distribution fits these, and "
     "not an equal one",
     references=(HEALTH_WEIGHT,),
@@ -45,9 +46,9 @@ WEIGHING = Difference(
 )
 
 
-OTHER_FAMILYS_503 = Difference(
+OTHER_FAMILYS_503 = KnownDifference(
     when=(("service-proxy", "kube-proxy"), ("families.services", "IPv4, IPv6")),
-    seen=AFTER_503,
+    covers=AFTER_503,
     reason="kube-proxy's proxiers of both families share one health-check node port, and the first one answers for "
     "both: the node said 503 and stopped serving the nodePort of one family, while the other still led to the pod",
     references=(SHARED_HEALTH_PORT, SHARED_HEALTH_PORT_FIX),
@@ -60,7 +61,7 @@ OTHER_FAMILYS_503 = Difference(
 )
 
 
-def differences(balancer: Balancer, what: What) -> tuple[Difference, ...]:
+def differences(balancer: Balancer, what: What) -> tuple[KnownDifference, ...]:
     """Return the known differences of a check."""
     if what is What.BALANCE:
         return (WEIGHING,)

@@ -6,13 +6,13 @@ A finding names the facts under which it holds, and its reason says why it is on
 
 from dataclasses import replace
 
-from esipp.checks.check import Difference, Nature
 from esipp.checks.health import EACH_TARGET, TWICE
+from esipp.checks.known_differences import KnownDifference, Nature
 from suites.references import CILIUM_HEALTH_SERVER
 
-COUNTED_TWICE = Difference(
+COUNTED_TWICE = KnownDifference(
     when=(("service-proxy", "cilium"), ("families.services", "IPv4, IPv6")),
-    seen=TWICE,
+    covers=TWICE,
     reason="a finding: Cilium counts a dual-stack pod once for each address family, so localEndpoints and weight are "
     "doubled; kube-proxy, which defines the document, counts a pod once. The status codes are still correct, and so "
     "are the weights of nodes relative to each other while all nodes run Cilium",
@@ -24,7 +24,7 @@ COUNTED_TWICE = Difference(
 
 COUNTED_BY_TARGET = replace(
     COUNTED_TWICE,
-    seen=EACH_TARGET,
+    covers=EACH_TARGET,
     evidence="The health check's document counts one endpoint for each target port and family of the pods.",
     hides="A wrong count that equals this product by chance.",
     reason="a finding: Cilium counts a pod once for each target port and address family, so one pod with three target "

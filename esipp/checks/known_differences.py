@@ -1,0 +1,133 @@
+"""``KnownDifference``: a known deviation of a data plane, and the evidence that it requires. No I/O."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from esipp.checks.model import AddressClass
+from esipp.checks.reference import Reference
+
+
+class Nature(StrEnum):
+    """The nature of a known difference: ``allowed`` by the API's text; a known ``defect``; or a ``finding`` of this
+    suite without a known issue.
+    """
+
+    ALLOWED = "allowed"
+    DEFECT = "known defect"
+    FINDING = "finding"
+
+
+class Proof(StrEnum):
+    """What a known difference requires of the source address of a connection.
+
+    ``class``: a class that the difference accepts. ``own-node``: an address of the client's own node. ``fact``: exactly
+    the address in a fact (``Connections.names``). ``balancer``: an address of the Service's load balancer
+    (judging/ingress.py), or a class that the difference accepts.
+    """
+
+    CLASS = "class"
+    OWN_NODE = "own-node"
+    FACT = "fact"
+    BALANCER = "balancer"
+
+
+@dataclass(frozen=True)
+class Connections:
+    """The connections of a path that a known difference covers.
+
+    Args:
+        accept: the additional address classes.
+        proof: what it requires of the source address.
+        names: the fact with the address; the family follows after a dot.
+        forwarded: also covers packets that reach a backend although the client gets no answer.
+        resets: covers connections that were reset while the routes of their Service changed.
+        hangs: covers connections without any data, if another one had the same address and port at that time.
+        collides: covers connections without an answer, under the same condition.
+    """
+
+    accept: frozenset[AddressClass] = frozenset()
+    proof: Proof = Proof.CLASS
+    names: str = ""
+    forwarded: bool = False
+    resets: bool = False
+    hangs: bool = False
+    collides: bool = False
+
+    @property
+    def single(self) -> bool:
+        """Return whether they are single connections, and not a whole path."""
+        return self.resets or self.hangs or self.collides
+
+
+@dataclass(frozen=True)
+class KnownDifference:
+    """A known difference: where its facts hold and its evidence shows, the verdict on a failed check is ``known``.
+
+    Args:
+        when: the facts under which it holds.
+        covers: what it excuses: the connections of a path; for checks of other suites the evidence, exactly as their
+            judge reports it.
+        reason: why the data plane differs.
+        references: the documents that it rests on.
+        before: limits it to older versions (``1.34`` of Kubernetes, ``cilium.version 1.19``).
+        nature: whether it is allowed, a defect or a finding.
+        by_chance: whether a run may miss it although it holds.
+        evidence: the required evidence, in a sentence.
+        hides: what it can still hide (docs/excuses.md).
+    """
+
+    when: tuple[tuple[str, str], ...]
+    covers: Connections | str
+    reason: str
+    references: tuple[Reference, ...]
+    before: str = ""
+    nature: Nature = Nature.ALLOWED
+    by_chance: bool = False
+    evidence: str = ""
+    hides: str = ""
+
+    @property
+    def connections(self) -> Connections:
+        """Return the connections that it covers; none if it names other evidence."""
+        return self.covers if isinstance(self.covers, Connections) else Connections()
+
+    @property
+    def in_packets(self) -> bool:
+        """Return whether only packets show it."""
+        return self.connections.forwarded
+
+    @property
+    def claim(self) -> "KnownDifference":
+        """Return what it says about clusters, which is the same for all its checks."""
+        return replace(self, covers=Connections(forwarded=self.in_packets))
+
+    @property
+    def where(self) -> str:
+        """Return the clusters on which it holds, in words."""
+        facts = ", ".join(f"{name} {value}" for name, value in self.when) or "any"
+        return facts + (f", {self.limit}" if self.before else "")
+
+    @property
+    def limit(self) -> str:
+        """Return the versions on which it holds, in words; empty for all."""
+        fact, _, version = self.before.rpartition(" ")
+        return f"{fact or 'Kubernetes'} before {version}" if self.before else ""
+
+    def accepting(self, accept: frozenset[AddressClass]) -> "KnownDifference":
+        """Return the same difference for connections with these address classes."""
+        return replace(self, covers=replace(self.connections, accept=accept))
+
+    def holds(self, facts: Mapping[str, str]) -> bool:
+        """Return whether it holds on a cluster with these facts."""
+        fact, _, version = self.before.rpartition(" ")
+        if self.before and not _version(facts.get(fact or "kubernetes", "")) < _version(version):
+            return False
+        return all(facts.get(name) == value for name, value in self.when)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Return the numbers of ``v1.36.3-gke.1`` or ``1.34``; unreadable text counts as newer than all versions."""
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(part) for part in found.groups() if part is not None) if found else (9999,)
