@@ -89,9 +89,6 @@ FAILS_IF = {
     What.TERMINATING: "a node drops requests while its last pod terminates, although the pod still serves (KEP-1669)",
 }
 
-REHASHED = "rehashed"
-"""Evidence: all lost connections were open while the load balancer changed its routes."""
-
 MOVED = "moved"
 """Evidence: connections broke after the load balancer had moved its VIP to another node."""
 

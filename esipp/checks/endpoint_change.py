@@ -54,17 +54,11 @@ EXPECTED = {
     What.FREED: "no VIP for a deleted Service",
 }
 
-REHASHED = "rehashed"
-"""Evidence: all lost connections were open while the load balancer changed its routes."""
-
 AFTER_503 = "shortly after the 503"
 """Evidence: a pod answers for a moment after its node's 503, because the node stopped serving only the other family."""
 
 WEIGHED = "weighed"
 """Evidence: the distribution fits the weights that the nodes' health checks report."""
-
-PROXIED = "not the client"
-"""Evidence: backends behind the cluster's own load balancer see an address other than the client's."""
 
 FAILS_IF = {
     What.STEERS: "the load balancer ignores health checks and endpoints, keeps a removed node, flaps, or is too slow",

@@ -127,6 +127,13 @@ class KnownDifference:
         return all(facts.get(name) == value for name, value in self.when)
 
 
+REHASHED = "rehashed"
+"""Evidence: all lost connections were open while the load balancer changed its routes."""
+
+PROXIED = "not the client"
+"""Evidence: backends behind the cluster's own load balancer see an address other than the client's."""
+
+
 def _version(text: str) -> tuple[int, ...]:
     """Return the numbers of ``v1.36.3-gke.1`` or ``1.34``; unreadable text counts as newer than all versions."""
     found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)

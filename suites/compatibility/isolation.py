@@ -19,7 +19,6 @@ from esipp.checks.policy_change import (
     PolicyChangeCheck,
 )
 from suites.compatibility.isolation_requirements import (
-    CILIUM,
     DESIGN_BACKWARD,
     ENTRIES,
     ENTRY_CLAIMS,
@@ -34,7 +33,7 @@ from suites.compatibility.isolation_requirements import (
     SERVICES,
     Said,
 )
-from suites.known_differences.cilium import FLIPS_IN_DSR
+from suites.known_differences.cilium import AFTER_POLICY_CHANGES, FLIPS_IN_DSR
 from suites.path_checks import *
 from suites.path_requirements import NODES, requirement
 
@@ -171,7 +170,7 @@ def at_an_entry(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck
         if at is At.VIP and service.balancer is None:
             continue
         proxies = PROXIES if at is At.VIP and service is Flipping.DEFAULT else ()
-        local = (CILIUM,) if at is not At.BARE_NODE else FLIPS_IN_DSR
+        local = (AFTER_POLICY_CHANGES,) if at is not At.BARE_NODE else FLIPS_IN_DSR
         for claim, said in ENTRY_CLAIMS.items():
             if claim is FlipClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
                 continue  # under Local other nodes must not answer, and a load balancer needs time to follow

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from esipp.checks.check import Level
-from esipp.checks.continuity import MOVED, REHASHED, UNREWRITTEN, ContinuityCheck
+from esipp.checks.continuity import MOVED, ContinuityCheck
 from esipp.checks.disruption import feature_of
-from esipp.checks.endpoint_change import PROXIED
-from esipp.checks.known_differences import KnownDifference
+from esipp.checks.known_differences import PROXIED, KnownDifference
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from suites.continuity.requirements import *
-from suites.known_differences.proxies import by_proxy
+from suites.known_differences.balancers import STATELESS, by_proxy
+from suites.known_differences.cilium import DURING_CHANGES
 from suites.references import *
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
@@ -72,19 +72,6 @@ def level(phase: Phase, way: Way, what: What) -> Level:
     return Level.CORE if by_contract else Level.EXTENDED
 
 
-STATELESS = KnownDifference(
-    when=(),
-    covers=REHASHED,
-    reason="an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, "
-    "which resets them",
-    references=(RFC_2992,),
-    by_chance=True,
-    evidence="Only connections that were open while the load balancer changed its routes were lost, and all of them "
-    "were reset.",
-    hides="A node that resets connections while routes change, for another reason.",
-)
-
-
 MOVED_VIP = KnownDifference(
     when=(),
     covers=MOVED,
@@ -95,15 +82,6 @@ MOVED_VIP = KnownDifference(
     evidence="Another node accepted new connections right after the break, something changed on one of the two nodes, "
     "and the break came within the load balancer's bound after that, or within 10 s.",
     hides="A VIP that changes its node for another reason within that time.",
-)
-
-UNTOUCHED = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=UNREWRITTEN,
-    reason="Cilium does not rewrite the source on the way to a backend of the same node",
-    references=(CILIUM_NO_REWRITE,),
-    evidence="All other sources under Cluster are the client's own address.",
-    hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
 )
 
 
@@ -117,7 +95,7 @@ def differences(phase: Phase, way: Way, what: What) -> Iterator[KnownDifference]
     if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:
         yield from by_proxy(PROXIED)
     if what is What.SOURCE and not way.local:
-        yield UNTOUCHED
+        yield DURING_CHANGES
 
 
 def check(phase: Phase, way: Way, family: Family, what: What) -> ContinuityCheck:

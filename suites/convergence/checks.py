@@ -1,11 +1,11 @@
 """Checks of the convergence suite: each load balancer, and the nodes, while endpoints change."""
 
 from esipp.checks.check import HEALTH_VIEW, Level
-from esipp.checks.endpoint_change import AFTER_503, PROXIED, PROXIES, REHASHED, WEIGHED, EndpointChangeCheck, What
-from esipp.checks.known_differences import KnownDifference, Nature
+from esipp.checks.endpoint_change import AFTER_503, PROXIES, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.known_differences import PROXIED, KnownDifference, Nature
 from esipp.checks.model import Balancer, Family
 from suites.convergence.requirements import *
-from suites.known_differences.proxies import by_proxy
+from suites.known_differences.balancers import STATELESS, by_proxy
 from suites.references import *
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
@@ -20,19 +20,6 @@ VIEWS = (*OWN_VIEWS, What.FREED)
 CORE_OF_OWN = frozenset({What.BLACK_HOLE})
 """Claims that are core for the cluster's own load balancer and extended for the reference ones. The check is recorded
 if neither a profile nor the user gives a bound (``Judge.unpromised``)."""
-
-
-STATELESS = KnownDifference(
-    when=(),
-    covers=REHASHED,
-    reason="an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, "
-    "which resets them",
-    references=(RFC_2992,),
-    by_chance=True,
-    evidence="Only connections that were open while the load balancer changed its routes were lost, and all of them "
-    "were reset.",
-    hides="A node that resets connections while routes change, for another reason.",
-)
 
 
 WEIGHING = KnownDifference(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from esipp.checks.continuity import UNREWRITTEN
 from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
 from esipp.checks.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
@@ -28,13 +29,14 @@ NO_REWRITE = KnownDifference(
     evidence="The client gets an answer, and the backend saw the client's own address.",
     hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
 )
-OF_MANY_SERVICES = KnownDifference(
-    (REPLACES_KUBE_PROXY,),
-    NOT_REWRITTEN,
-    NO_REWRITE.reason,
-    NO_REWRITE.references,
-    evidence=NO_REWRITE.evidence,
-    hides=NO_REWRITE.hides,
+OF_MANY_SERVICES = replace(NO_REWRITE, covers=NOT_REWRITTEN)
+DURING_CHANGES = replace(
+    NO_REWRITE, covers=UNREWRITTEN, evidence="All other sources under Cluster are the client's own address."
+)
+AFTER_POLICY_CHANGES = replace(
+    NO_REWRITE,
+    covers="kept",
+    evidence="Every answer under Cluster without a rewritten source shows the client's own address.",
 )
 DSR = (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "dsr"))
 SOURCE_KEPT = "in DSR mode, the dialled node forwards packets with their source, and the backend's node answers"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, PROXY
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
 from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, EntryKind, Path, Role, TrafficPolicy, Vantage
+from suites.known_differences.balancers import EVIDENCE, HIDES, REASON, REFERENCES
 from suites.known_differences.cilium import CILIUMS
-from suites.known_differences.proxies import EVIDENCE, HIDES, REASON, REFERENCES
 from suites.known_differences.where import (
     BARE,
     CLIENT,

@@ -61,7 +61,7 @@ def test_a_claim_expires_where_its_checks_were_asked_and_none_shows_it() -> None
 
 
 def test_what_only_packets_show_is_not_asked_without_them() -> None:
-    in_packets = replace(DEFECT, in_packets=True)
+    in_packets = replace(DEFECT, covers=Connections(forwarded=True))
     passed = {"a": said("a", Status.PASS)}
     claims = {in_packets: frozenset({"a"})}
     assert [each.expired for each in sights(claims, OLD, passed)] == [True]

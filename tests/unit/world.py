@@ -132,7 +132,7 @@ def _who_answers(path: Path, seq: int) -> tuple[str, str]:
 
 
 def answer(path: Path, seen: str, seq: int = 0, **echo: Any) -> Observation:
-    """An answered probe: the backend saw ``seen``; ``echo`` differences fields of its document."""
+    """An answered probe: the backend saw ``seen``; ``echo`` overrides fields of its document."""
     source = CLIENT_ADDRESSES[path.client.name][path.family]
     pod, local = _who_answers(path, seq)
     listener = path.entry.kind is EntryKind.NODE_LISTENER
