@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import requests
 
 from ci.cluster import kubectl
 from ci.needs import CALICO, CLOUD_PROVIDER
@@ -56,12 +56,13 @@ def fetch(what: str, pinned: Mapping[str, str], places: Places, journal: Journal
     if not path.is_file():
         with journal.step(f"download {what} {pinned['version']}'s manifest") as step:
             try:
-                with urllib.request.urlopen(pinned["manifest"], timeout=30) as answer:  # noqa: S310 - https, pinned
-                    content = answer.read()
-            except (urllib.error.URLError, TimeoutError) as error:
+                answer = requests.get(pinned["manifest"], timeout=30)
+                answer.raise_for_status()
+            except requests.RequestException as error:
                 raise SetupError(
                     f"Cannot download {what}'s manifest: {error}.", "check that the internet is reachable."
                 ) from error
+            content = answer.content
             found = hashlib.sha256(content).hexdigest()
             if found != pinned["sha256"]:
                 raise SetupError(

@@ -7,14 +7,15 @@ where the cluster is kind.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
-import socket
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
+
+import requests
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Family
@@ -53,19 +54,12 @@ class Reference:
         Raises:
             HarnessError: it does not answer.
         """
-        connection = self._connect(ASK_SECONDS)
-        try:
-            connection.request("GET", "/view")
-            answer = connection.getresponse()
-            body = answer.read()
-            if answer.status != http.client.OK:
-                raise HarnessError(f"{self._named} answers {answer.status}.", self._hint)
-            view: dict[str, Any] = json.loads(body)
-            return view
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise HarnessError(f"{self._named} does not answer: {error!r}.", self._hint) from error
-        finally:
-            connection.close()
+        with self._get("view", ASK_SECONDS) as answer:
+            try:
+                view: dict[str, Any] = answer.json()
+            except requests.RequestException as error:
+                raise self._silent(error) from error
+        return view
 
     def stream(self, after: int, sink: Sink) -> Stream:
         """Have the sink called with every decision after a number, in a thread, until the handle is closed.
@@ -75,25 +69,32 @@ class Reference:
         Raises:
             HarnessError: it does not answer.
         """
-        connection = self._connect(SILENCE_SECONDS)
+        answer = self._get(f"decisions?after={after}", SILENCE_SECONDS)
+        lines = answer.iter_lines()
         try:
-            connection.request("GET", f"/decisions?after={after}")
-            sock = connection.sock  # the answer owns it from here on
-            answer = connection.getresponse()
-            if answer.status != http.client.OK:
-                raise HarnessError(f"{self._named} answers {answer.status}.", self._hint)
-            answer.readline()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise HarnessError(f"{self._named} does not answer: {error!r}.", self._hint) from error
-        except HarnessError:
-            connection.close()
-            raise
-        return Stream(answer, sock, sink, self._named, self._hint)
+            next(lines, None)
+        except requests.RequestException as error:
+            answer.close()
+            raise self._silent(error) from error
+        return Stream(answer, lines, sink, self._named, self._hint)
 
-    def _connect(self, seconds: float) -> http.client.HTTPConnection:
-        """Connect to the first address; plain, by no proxy that the environment names."""
-        return http.client.HTTPConnection(next(iter(self.addresses.values())), self.port, timeout=seconds)
+    def _get(self, what: str, seconds: float) -> requests.Response:
+        """Ask at the first address, by no proxy that the environment names; the body is still to be read."""
+        address = next(iter(self.addresses.values()))
+        host = f"[{address}]" if ":" in address else address
+        session = requests.Session()
+        session.trust_env = False
+        try:
+            answer = session.get(f"http://{host}:{self.port}/{what}", timeout=seconds, stream=True)
+        except requests.RequestException as error:
+            raise self._silent(error) from error
+        if answer.status_code != HTTPStatus.OK:
+            answer.close()
+            raise HarnessError(f"{self._named} answers {answer.status_code}.", self._hint)
+        return answer
+
+    def _silent(self, error: Exception) -> HarnessError:
+        return HarnessError(f"{self._named} does not answer: {error!r}.", self._hint)
 
     @property
     def _named(self) -> str:
@@ -109,13 +110,13 @@ class Stream:
 
     def __init__(
         self,
-        answer: http.client.HTTPResponse,
-        sock: socket.socket,
+        answer: requests.Response,
+        lines: Iterator[bytes],
         sink: Sink,
         named: str,
         hint: str,
     ) -> None:
-        self._answer, self._socket, self._sink = answer, sock, sink
+        self._answer, self._lines, self._sink = answer, lines, sink
         self._named, self._hint = named, hint
         self._error: HarnessError | None = None
         self._closing = threading.Event()
@@ -124,7 +125,7 @@ class Stream:
 
     def _read(self) -> None:
         try:
-            for line in self._answer:
+            for line in self._lines:
                 if self._closing.is_set():
                     return
                 if not line.strip():
@@ -158,8 +159,8 @@ class Stream:
             HarnessError: the stream broke before, or decisions are lost.
         """
         self._closing.set()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader
+        with contextlib.suppress(OSError, RuntimeError):  # it has ended by itself
+            self._answer.raw.shutdown()  # wakes the reader
         self._thread.join(SILENCE_SECONDS)
         self._answer.close()
         self.check()

@@ -1,11 +1,11 @@
 """What a lane takes as it is published: what is run for it, what is left, and a manifest that is another one."""
 
 import hashlib
-import urllib.error
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import requests
 
 from ci import published
 from ci.places import CLUSTER, Places, versions
@@ -32,17 +32,10 @@ class There:
         return self._containers if "ps" in command else ""
 
 
-class Answer:
-    """What an address answers."""
-
-    def __enter__(self) -> "Answer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def read(self) -> bytes:
-        return MANIFEST
+def answered(content: bytes, status: int = 200) -> requests.Response:
+    answer = requests.Response()
+    answer.status_code, answer._content = status, content
+    return answer
 
 
 @pytest.fixture
@@ -58,7 +51,7 @@ def test_calico_is_applied_from_the_manifest_with_the_pinned_digest(
     path = where.artifacts / "calico-manifest" / f"{digest}.yaml"
     path.parent.mkdir(parents=True)
     path.write_bytes(MANIFEST)
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: pytest.fail("it is there"))
+    monkeypatch.setattr("requests.get", lambda *_, **__: pytest.fail("it is there"))
     published.install(cast(Surroundings, there), ["calico"], where, Journal(tmp_path / "logs"))
     (command,) = there.ran
     assert command[0] == "kubectl"
@@ -96,11 +89,11 @@ def test_a_manifest_is_downloaded_once_and_refused_if_it_is_another_one(
 ) -> None:
     asked: list[str] = []
 
-    def answer(url: str, **_: object) -> Answer:
+    def answer(url: str, **_: object) -> requests.Response:
         asked.append(url)
-        return Answer()
+        return answered(MANIFEST)
 
-    monkeypatch.setattr("urllib.request.urlopen", answer)
+    monkeypatch.setattr("requests.get", answer)
     journal = Journal(tmp_path / "logs")
     for _ in range(2):
         assert published.fetch("Mine", PINNED, where, journal).read_bytes() == MANIFEST
@@ -110,11 +103,16 @@ def test_a_manifest_is_downloaded_once_and_refused_if_it_is_another_one(
     assert not (where.artifacts / "mine-manifest" / f"{'0' * 64}.yaml").exists()
 
 
-def test_a_manifest_that_cannot_be_had_is_said(where: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(*_: object, **__: object) -> None:
-        raise urllib.error.URLError("no route")
+@pytest.mark.parametrize("answer", [None, answered(b"none such", 404)])
+def test_a_manifest_that_cannot_be_had_is_said(
+    answer: requests.Response | None, where: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object, **__: object) -> requests.Response:
+        if answer is None:
+            raise requests.ConnectionError("no route")
+        return answer
 
-    monkeypatch.setattr("urllib.request.urlopen", nothing)
+    monkeypatch.setattr("requests.get", nothing)
     with pytest.raises(SetupError, match="Cannot download Mine's manifest") as refused:
         published.fetch("Mine", PINNED, where, Journal(tmp_path / "logs"))
     assert refused.value.hint

@@ -23,9 +23,12 @@ from esipp.checks.check import Check, Level
 from esipp.checks.continuity import ContinuityCheck
 from esipp.checks.endpoint_change import EndpointChangeCheck
 from esipp.ledger.codec import encode
-from esipp.ledger.evidence import CONTINUITY, CONVERGENCE, read_judged
+from esipp.ledger.evidence import read_judged
 from esipp.ledger.reading import LEDGER, read_run
 from esipp.ledger.recorded_run import read_past, records
+
+CONVERGENCE, CONTINUITY = "convergence", "continuity"
+"""The names of their evidence in ledgers."""
 
 LEDGERS = Path(__file__).with_name("ledgers")
 PACKED = ".jsonl.xz"

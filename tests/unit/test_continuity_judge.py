@@ -8,13 +8,13 @@ import pytest
 
 from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.continuity import Phase
-from esipp.judging.continuity.evidence import Exchange, Seen, Steer, Window
-from esipp.judging.continuity.judge import Judge
-from esipp.judging.continuity.losses import gaps, tally
-from esipp.judging.continuity.reasons import taker
-from esipp.judging.endpoint_change.samples import Sample, Stream
 from esipp.judging.promise import Bound
+from esipp.judging.samples import Sample, Stream
+from esipp.scenarios.continuity.evidence import Exchange, Seen, Steer, Window
+from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.losses import gaps, tally
 from esipp.scenarios.continuity.objects import service_name
+from esipp.scenarios.continuity.reasons import taker
 from tests.unit.continuity_world import (
     ADDRESS,
     BEGAN,
@@ -524,6 +524,19 @@ def test_a_vip_may_go_and_come_back_while_an_exchange_waits_for_its_answer() -> 
     check = check_id(Phase.FLAPS, OWN, "lasting")
     assert statuses(seen)[check] is Status.KNOWN
     assert "the VIP moved from node a to node c" in verdict(seen, check).observed
+
+
+@pytest.mark.parametrize(("ends", "status"), [(3.0, Status.KNOWN), (0.01, Status.FAIL)])
+def test_a_new_connection_shows_who_has_the_vip_when_it_is_answered(ends: float, status: Status) -> None:
+    """A SYN that got through only after the VIP came back does not show that the VIP stayed; a quick answer does."""
+    seen, at = world(), moment(Phase.FLAPS, 1.2)
+    pod = next(m.pod for m in seen.marks if m.what == "unready" and m.at > BEGAN[Phase.FLAPS])
+    samples = seen.streams[key(OWN)].samples
+    first = next(s for s in samples if s.answered and s.started >= at)
+    slow = first._replace(node="a", pod=pod, ended=first.started + ends)
+    streams = [slow if s is first else s for s in samples]
+    seen = replace(cut_off(seen, at), streams={**seen.streams, key(OWN): Stream(OWN, 0.1, streams)})
+    assert statuses(seen)[check_id(Phase.FLAPS, OWN, "lasting")] is status
 
 
 @pytest.mark.parametrize(

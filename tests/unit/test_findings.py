@@ -14,16 +14,16 @@ from esipp.checks.health import About, Place, Question, Situation
 from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles
-from esipp.judging.health.evidence import Followed, Seen
-from esipp.judging.health.judge import judge
-from esipp.judging.interoperability.judge import judge as judge_interop
+from esipp.scenarios.health.evidence import Followed, Seen
+from esipp.scenarios.health.judge import judge
 from esipp.scenarios.health.objects import _situations, service_name
+from esipp.scenarios.interoperability.judge import judge as judge_interop
 from esipp.testbed.manifests import TCP
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_1
 from suites.known_differences.findings import COUNTED_TWICE
 from tests.unit import health_world as health
-from tests.unit import interop_world as interop
+from tests.unit import interoperability_world as interop
 
 BOTH = {"kubernetes": "v1.36.3", "service-proxy": "cilium", "families.services": "IPv4, IPv6"}
 OTHERS = (

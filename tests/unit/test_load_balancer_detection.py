@@ -14,8 +14,7 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.profile import ABOUT
 from esipp.cluster.client import ApiError, Cluster
 from esipp.disruption.cleanup import REMOVED, removal_budget
-from esipp.judging.endpoint_change.health_probes import Checking
-from esipp.judging.excuses import Steer
+from esipp.judging.promise import Checking
 from esipp.ledger.run import Run
 from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_again, platform_of
 from esipp.loadbalancers.objects import objects_of
@@ -35,6 +34,7 @@ from esipp.loadbalancers.settings import as_it_runs
 from esipp.loadbalancers.timeouts import USUAL, patience_of, steering_of
 from esipp.report.markdown import render as markdown
 from esipp.report.terminal import summary
+from esipp.scenarios.paths.excuses import Steer
 from esipp.testbed.testbed import Testbed
 from fixtures.balancer import seen_behaviour, settle_balancer, steers_of
 from images.loadbalancer.balancer.settings import parse

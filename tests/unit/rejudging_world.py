@@ -1,0 +1,137 @@
+"""A whole run, made up: what the judges of all suites were given, and a ledger that keeps it."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import Check, Feature
+from esipp.checks.endpoint_change import EndpointChangeCheck
+from esipp.checks.model import Balancer
+from esipp.checks.observation import Verdict, Witness
+from esipp.checks.path import PathCheck
+from esipp.checks.policy_change import Flipping
+from esipp.judging.scenario import scenario_of
+from esipp.ledger.evidence import judged
+from esipp.ledger.run import Run, Settings
+from esipp.scenarios.endpoint_change.scenario import Moved
+from esipp.scenarios.paths.judge import Evidence
+from tests.unit import (
+    continuity_world,
+    endpoint_change_world,
+    health_world,
+    interoperability_world,
+    policy_change_world,
+)
+from tests.unit.services_api_server import FakeServices
+from tests.unit.test_api_judge import perform
+from tests.unit.test_policy_change_isolation import window
+from tests.unit.world import SAMPLES, evidence
+
+PATHS, HEALTH, INTEROPERABILITY, API = "paths", "health_checks", "interoperability", "compatibility"
+FLIPS, CONVERGENCE, CONTINUITY = "flips", "convergence", "continuity"
+NAMES = (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CONTINUITY)
+"""The names of the scenarios' evidence in ledgers."""
+
+BALANCERS = (Balancer.DEFAULT, Balancer.ECMP)
+FACTS = {"kubernetes": "v1.36.0", "proxy-mode": "nftables", "pod-to-node.ipv4": "unchanged"}
+BLIND = "no packets on worker-b"
+
+
+@cache
+def checks() -> tuple[Check, ...]:
+    """Some of the checks of every suite; those of balancers and ways that our worlds do not have are among them."""
+    chosen: list[Check] = []
+    for name in NAMES:
+        own = [check for check in all_checks() if judge_of(check) == name]
+        chosen += own[:: max(1, len(own) // 120)]
+    return tuple(chosen)
+
+
+@cache
+def features() -> dict[str, Feature]:
+    """All that is needed, but for one."""
+    names = {name for check in all_checks() for name in check.features}
+    return {name: Feature(name != "nodes.excluded", "made up") for name in sorted(names)}
+
+
+@cache
+def seen() -> Mapping[str, Any]:
+    """What each judge is given."""
+    path_checks = [check for check in checks() if isinstance(check, PathCheck)]
+    keys = {path.key for path_check in path_checks for path in path_check.paths}
+    observations = {key: made for key, made in evidence().observations.items() if key in keys}
+    witnesses = {key: [Witness(key, 0, True, "words", ("192.0.2.1", 7))] for key in list(observations)[:5]}
+    flips = policy_change_world.World(Flipping.ECMP).seen()
+    flips.window = window()
+    flips.trouble["loadbalancer"] = "it has no VIP"
+    results = {each: endpoint_change_world.World(each).result() for each in BALANCERS}
+    return {
+        PATHS: Evidence(
+            observations, evidence().topology, features(), SAMPLES, FACTS, {"gone": "why"}, witnesses, BLIND
+        ),
+        HEALTH: health_world.healthy(),
+        INTEROPERABILITY: interoperability_world.seen(),
+        API: perform(FakeServices()),
+        FLIPS: flips,
+        CONVERGENCE: Moved(results),
+        CONTINUITY: continuity_world.world(),
+    }
+
+
+_ANALYSED: dict[int, tuple[Any, Any]] = {}
+
+
+def decide(check: Check, what: Mapping[str, Any], facts: Mapping[str, str] = FACTS) -> Verdict:
+    """The verdict of a check's own judge."""
+    scenario = scenario_of(check)
+    evidence = what[scenario.record]
+    if id(evidence) not in _ANALYSED:
+        _ANALYSED[id(evidence)] = evidence, scenario.analyse(evidence)  # the evidence too: no other one gets its id
+    return scenario.judge(check, _ANALYSED[id(evidence)][1], features(), facts)
+
+
+def judge_of(check: Check) -> str:
+    """The name in ledgers of the evidence that decides a check."""
+    return scenario_of(check).record
+
+
+def can_be_decided(check: Check) -> bool:
+    return not isinstance(check, EndpointChangeCheck) or check.balancer in BALANCERS
+
+
+def begun(out: Path, chosen: Sequence[Check]) -> Run:
+    run = Run(Settings("kind-test", image="x", out=str(out), samples=SAMPLES), say=lambda _: None)
+    run.begin(list(chosen), left_out=0)
+    return run
+
+
+def tell(run: Run, without: Sequence[str] = ()) -> None:
+    """Everything that was seen, as the fixtures tell it."""
+    run.fact("kubernetes", "v1.30.0", "a first look")
+    for name, value in FACTS.items():
+        run.fact(name, value, "made up")
+    for name, feature in features().items():
+        run.record("feature", name=name, present=feature.present, why=feature.why, ours=feature.ours)
+    of_paths: Evidence = seen()[PATHS]
+    for made in of_paths.observations.values():
+        for each in made:
+            run.record("observation", **each.as_json())
+    for told in of_paths.witnesses.values():
+        for witness in told:
+            run.record("witness", **witness.as_json())
+    for name, what in seen().items():
+        if name not in without:
+            run.record("judged", **judged(name, what))
+
+
+def made(out: Path, chosen: Sequence[Check] | None = None, without: Sequence[str] = ()) -> Path:
+    """The ledger of a whole run."""
+    chosen = [check for check in (checks() if chosen is None else chosen) if can_be_decided(check)]
+    run = begun(out, chosen)
+    tell(run, without)
+    for check in chosen:
+        run.keep(decide(check, seen()))
+    run.end()
+    return out / "ledger.jsonl"

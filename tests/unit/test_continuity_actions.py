@@ -1,0 +1,332 @@
+"""What is done while traffic flows: asked of whom, proven by what, and what follows where it fails. No cluster."""
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.waiting import Budget
+from esipp.checks.continuity import Phase
+from esipp.checks.disruption import Disruption, Proof
+from esipp.checks.model import Family
+from esipp.checks.timing import FIELD_LIMIT
+from esipp.cluster.client import ApiError
+from esipp.judging.samples import Sample, Stream
+from esipp.judging.topology import parse_address
+from esipp.scenarios.continuity import actions as module
+from esipp.scenarios.continuity.actions import Acts, Notes
+from esipp.scenarios.continuity.evidence import Places
+from esipp.scenarios.continuity.objects import SELECTOR, service_name
+from esipp.scenarios.continuity.readiness_gates import Gates
+from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.continuity.run import Gathering
+from suites.continuity.checks import WAYS
+from tests.unit.continuity_world import CLIENT, FAMILY, PROXY, key
+
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def live(name: str, spacing: float, sample: Callable[[int, float], Sample]) -> Stream:
+    """A stream up to now and beyond, whatever the time is."""
+    now = time.monotonic()
+    made = [sample(n, now - 5.0 + n * spacing) for n in range(int(65 / spacing))]
+    stream = Stream(name, spacing, made)
+    stream.freeze()
+    return stream
+
+
+def answered(source: str = CLIENT, node: str = "a") -> Callable[[int, float], Sample]:
+    return lambda n, at: Sample(n, at, at, "answered", f"{node}1", node, source)
+
+
+def saying(status: str) -> Stream:
+    return live("health", 0.1, lambda n, at: Sample(n, at, at, status))
+
+
+class FakeAsking:
+    def __init__(self, status: str = "200") -> None:
+        self.streams = {key("nodeport.local"): live("nodeport.local", 0.1, answered())}
+        self.health = {FAMILY: {"a": saying(status), "c": saying("200")}}
+        self.left: list[str] = []
+        self.moved: list[tuple[int, int]] = []
+
+    def move_health(self, port: int, new: int) -> None:
+        self.moved.append((port, new))
+
+    def latest(self, asked: Any) -> Sample:
+        return self.streams[asked].samples[0]
+
+    def unsettled(self, now: float, asked: Any) -> list[str]:
+        return self.left
+
+
+class FakeCluster:
+    def __init__(self) -> None:
+        self.patched: list[tuple[str, Any]] = []
+        self.deleted: list[str] = []
+        self.taken: set[int] = set()
+
+    def patch(self, path: str, body: Any, how: str = "") -> Any:
+        name, spec = path.rpartition("/")[2], body["spec"]
+        if spec.get("healthCheckNodePort") in self.taken:
+            raise ApiError(422, "Invalid", "provided port is already allocated", "PATCH")
+        self.patched.append((name, spec))
+        return {"spec": {"healthCheckNodePort": 31999, **spec}}
+
+    def delete(self, path: str) -> None:
+        self.deleted.append(path.rpartition("/")[2])
+
+
+class FakeDisruptor:
+    def __init__(self, refuses: bool = False) -> None:
+        self.asked: list[tuple[Disruption, str, str, bool]] = []
+        self.refuses, self.done = refuses, False
+
+    def perform(
+        self, what: Disruption, node: str, meanwhile: Callable[[], None], *, selector: str, not_ready: bool
+    ) -> Proof:
+        self.asked.append((what, node, selector, not_ready))
+        if self.refuses:
+            raise HarnessError("The node is cordoned already.")
+        meanwhile()
+        self.done = True
+        return Proof(what, node, "seen with our own eyes", 1.0, 2.0, 3.0, 4.0)
+
+
+def pods(**nodes: str) -> Any:
+    items = {name: {"metadata": {"name": name}, "status": READY} for name in nodes}
+    return SimpleNamespace(pods=items, nodes=dict(nodes), check=lambda: None)
+
+
+def made(asking: FakeAsking | None = None, watching: Any = None, disruptor: FakeDisruptor | None = None) -> Acts:
+    services = {service_name(way): {"spec": {"healthCheckNodePort": 30000 + n}} for n, way in enumerate(WAYS)}
+    testbed = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
+    return Acts(
+        testbed, SimpleNamespace(trouble=""), asking or FakeAsking(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
+        Places("a", "c", "b"), list(WAYS), 0.1, frozenset({parse_address(CLIENT)}),
+        frozenset({parse_address(PROXY)}), Stop(), disruptor,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HOLD", dict.fromkeys(module.HOLD, 0.0))
+    monkeypatch.setattr(module, "CALM", 0.2)
+    monkeypatch.setattr(module, "PROMPT", 0.0)
+    for name in ("WHOLE", "TOLD", "GONE", "STABLE"):
+        monkeypatch.setattr(module, name, Budget(name.lower(), 0.2, need=1, spacing=0.05))
+
+
+@pytest.mark.parametrize("phase", [Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER])
+def test_a_disruption_is_the_disruptors_and_its_proof_is_told(phase: Phase) -> None:
+    disruptor, notes = FakeDisruptor(), Notes()
+    made(disruptor=disruptor).perform(phase, notes)
+    assert disruptor.asked == [(phase.disruption, "" if phase is Phase.API_SERVER else "a", "", False)]
+    assert (notes.happened, notes.ended, notes.words) == (2.0, 4.0, "seen with our own eyes")
+    assert len(notes.causes) == 3, "its beginning, its effect, its undoing"
+
+
+def test_only_pods_of_the_deployment_are_evicted_and_all_of_them_must_go() -> None:
+    disruptor = FakeDisruptor()
+    made(watching=pods(c1="c"), disruptor=disruptor).perform(Phase.DRAIN, Notes())
+    assert disruptor.asked == [(Disruption.DRAIN, "a", SELECTOR, False)]
+    with pytest.raises(HarnessError, match="remaining: a1"):
+        made(disruptor=FakeDisruptor()).perform(Phase.DRAIN, Notes())
+
+
+def test_a_stopped_kubelet_has_shown_its_effect_when_the_health_check_says_503() -> None:
+    disruptor = FakeDisruptor()
+    made(FakeAsking("503"), disruptor=disruptor).perform(Phase.KUBELET, Notes())
+    assert disruptor.asked == [(Disruption.KUBELET, "a", "", True)]
+    with pytest.raises(HarnessError, match="a IPv4: 200"):
+        made(FakeAsking("200"), disruptor=FakeDisruptor()).perform(Phase.KUBELET, Notes())
+
+
+def test_the_speaker_that_counts_is_the_one_that_announces() -> None:
+    asking, disruptor = FakeAsking(), FakeDisruptor()
+    asking.streams[key("default.local")] = live("default.local", 0.1, answered(node="c"))
+    made(asking, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
+    assert disruptor.asked[0][1] == "c"
+
+
+@pytest.mark.parametrize(("later", "looks"), [("aac", 3), ("c", 1)])
+def test_it_goes_on_when_the_speaker_has_taken_its_vips_back(
+    later: str, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BACK", Budget("back", 5.0, need=1, spacing=0.01))
+    asking, disruptor, looked = FakeAsking(), FakeDisruptor(), list[str]()
+    asking.streams = {key("default.local"): live("default.local", 0.1, answered())}
+
+    def latest(_: Any) -> Sample:
+        if not disruptor.done:
+            return answered(node="c")(0, 0.0)
+        looked.append(later[len(looked)])
+        return answered(node=looked[-1])(0, 0.0)
+
+    monkeypatch.setattr(asking, "latest", latest)
+    made(asking, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
+    assert len(looked) == looks
+
+
+def test_nothing_is_disturbed_without_leave() -> None:
+    with pytest.raises(HarnessError, match="is not allowed"):
+        made().perform(Phase.CORDON, Notes())
+
+
+def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = iter(["gone", "200 again"])
+    acts, notes = made(), Notes()
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(wanted == next(said), ""))
+    acts.perform(Phase.FLIPS, notes)
+    patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
+    local = [service_name(way) for way in WAYS if way.local]
+    assert [name for name, _ in patched] == local * 2
+    assert {spec["externalTrafficPolicy"] for _, spec in patched[: len(local)]} == {"Cluster"}
+    ports = {name: service["spec"]["healthCheckNodePort"] for name, service in acts.testbed.services.items()}
+    back = [(name, {"externalTrafficPolicy": "Local", "healthCheckNodePort": ports[name]}) for name in local]
+    assert patched[len(local) :] == back
+    ((since, until),) = notes.either
+    assert since < until <= time.monotonic(), "over as soon as sources were stable"
+
+
+def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
+    acts, notes = made(), Notes()
+    first = service_name(next(way for way in WAYS if way.local))
+    lost = acts.testbed.services[first]["spec"]["healthCheckNodePort"]
+    acts.testbed.cluster.taken = {lost}  # type: ignore[attr-defined]
+    acts.perform(Phase.FLIPS, notes)
+    assert acts.asking.moved == [(lost, 31999)]  # type: ignore[attr-defined]
+    patched = dict(acts.testbed.cluster.patched)  # type: ignore[attr-defined]
+    assert patched[first] == {"externalTrafficPolicy": "Local"}
+    assert notes.returned is not None
+
+
+def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sources_are_stable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CALM", 60.0)
+    monkeypatch.setattr(Acts, "hold", lambda self, seconds: None)
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
+    acts, notes = made(), Notes()
+    acts.perform(Phase.FLIPS, notes)
+    assert notes.either[-1][1] == notes.causes[-1]
+
+
+@pytest.mark.parametrize(
+    ("slug", "source", "node", "stable"),
+    [
+        ("nodeport.local", CLIENT, "a", True),
+        ("nodeport.local", CLIENT, "b", False),
+        ("nodeport.local", "192.0.2.1", "a", False),
+        ("reference-proxy.local", PROXY, "b", True),
+        ("reference-proxy.local", "192.0.2.1", "a", False),
+        ("nodeport.cluster", "192.0.2.1", "b", True),
+    ],
+)
+def test_sources_that_do_not_become_stable_get_the_fields_limit_and_no_more(
+    slug: str, source: str, node: str, stable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = FakeAsking()
+    asking.streams[key(slug)] = live(slug, 0.1, answered(source, node))
+    acts, notes = made(asking), Notes()
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
+    acts.perform(Phase.FLIPS, notes)
+    ((_, until),) = notes.either
+    assert (until == pytest.approx(notes.causes[-1] + FIELD_LIMIT)) is not stable
+    assert ("not within 30 s" in notes.words) is not stable
+
+
+def test_services_are_local_again_whatever_broke_the_flip_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else all that is done next would be about services of another policy, and blamed on the product."""
+    acts, notes = made(), Notes()
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(False, "still there"))
+    with pytest.raises(HarnessError, match="still there"):
+        acts.perform(Phase.FLIPS, notes)
+    local = {service_name(way) for way in WAYS if way.local}
+    patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
+    last = dict(patched)
+    assert {name for name, spec in last.items() if spec["externalTrafficPolicy"] == "Local"} == local
+    assert notes.either, "until then either source is right"
+
+
+def test_a_pod_is_made_ready_again_whatever_broke_its_flaps_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    acts = made()
+    acts.gates = Gates(None, "ns", None)  # type: ignore[arg-type]
+    monkeypatch.setattr(Gates, "set", lambda self, pod, is_open: None)
+    with pytest.raises(HarnessError, match="a1 is not unready yet"):
+        acts.perform(Phase.FLAPS, Notes())
+    assert acts.gates.closed == set()
+
+
+def test_why_a_gate_stays_shut_is_told() -> None:
+    acts = made(watching=pods(a1="a"))
+    acts.watching.pods["c1"] = {"metadata": {"name": "c1"}, "status": {}}
+    acts.gates.trouble = "403 Forbidden"
+    assert acts.whole().state == "1 of 2 pods are ready; a gate could not be opened: 403 Forbidden"
+
+
+def test_a_pod_that_is_deleted_must_be_replaced() -> None:
+    acts = made()
+    with pytest.raises(HarnessError, match="a1 still exists"):
+        acts.perform(Phase.DELETED, Notes())
+    assert acts.testbed.cluster.deleted == ["a1"]  # type: ignore[attr-defined]
+
+
+def test_an_interrupt_ends_every_wait() -> None:
+    acts = made()
+    acts.stop.set()
+    for wait in (lambda: acts.hold(60.0), lambda: acts.perform(Phase.DELETED, Notes())):
+        with pytest.raises(StoppedError):
+            wait()
+
+
+# ------------------------------------------------------------------------------------------------- one after the other
+def gathering(acts: Acts, *phases: Phase) -> Gathering:
+    return Gathering(
+        acts.testbed, None, None, "image", list(WAYS), [Family.IPV4], phases, Told(None, "ns"), acts.stop,  # type: ignore[arg-type]
+        lambda: pytest.fail("there is one"), lambda _: None,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("QUIET", 0.0), ("FIRST_QUIET", 0.0)):
+        monkeypatch.setattr(f"esipp.scenarios.continuity.run.{name}", value)
+    for name in ("WHOLE", "SETTLED"):
+        monkeypatch.setattr(f"esipp.scenarios.continuity.run.{name}", Budget(name, 0.2, need=1, spacing=0.05))
+
+
+@pytest.mark.usefixtures("_quick")
+def test_what_could_not_be_done_is_told_and_the_next_is_done_all_the_same() -> None:
+    acts = made(disruptor=FakeDisruptor(refuses=True))
+    session = gathering(acts, Phase.CORDON, Phase.EXCLUDE)
+    session._go_through(acts, None)  # type: ignore[arg-type]
+    assert [window.phase for window in session._windows] == [Phase.CORDON, Phase.EXCLUDE]
+    assert {window.trouble for window in session._windows} == {"The node is cordoned already."}
+
+
+@pytest.mark.usefixtures("_quick")
+def test_where_pods_do_not_come_back_nothing_more_is_done() -> None:
+    acts = made(watching=pods(c1="c"), disruptor=FakeDisruptor())
+    session = gathering(acts, Phase.CORDON, Phase.EXCLUDE)
+    session._go_through(acts, None)  # type: ignore[arg-type]
+    first, second = session._windows
+    assert (first.trouble, first.unsettled) == ("", "1 of 1 pods are ready")
+    assert second.trouble
+    assert second.began - first.until < 0.2, "what flows over half of the pods is not what flows while nothing is done"
+    assert len(acts.disruptor.asked) == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("_quick")
+def test_ways_that_do_not_answer_again_are_told() -> None:
+    asking = FakeAsking()
+    asking.left = ["nodeport.local IPv4"]
+    acts = made(asking, disruptor=FakeDisruptor())
+    session = gathering(acts, Phase.CORDON)
+    session._go_through(acts, None)  # type: ignore[arg-type]
+    assert session._windows[0].unsettled == "nodeport.local IPv4"

@@ -1,0 +1,212 @@
+"""What stands on the testbed for continuity, what is told of it, and what the ledger keeps."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.checks.check import Level
+from esipp.checks.continuity import MOVED, NODEPORT, Phase, What
+from esipp.checks.model import Family, TrafficPolicy
+from esipp.judging.promise import Checking
+from esipp.report.matrix import WIDTH
+from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.readiness_gates import Gates
+from esipp.scenarios.continuity.record import keep
+from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.continuity.sections import section
+from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
+from esipp.testbed.manifests import GATE
+from esipp.testbed.objects import Ground
+from suites.continuity.checks import CHECKS as ALL_CHECKS
+from suites.continuity.checks import WAYS
+from tests.unit.continuity_world import CHECKS, changed, check_id, lost, moment, statuses, world
+
+GROUND = Ground("r1", "image", {}, {}, {})
+
+
+# ---------------------------------------------------------------------------------------------------------- the checks
+def test_checks_have_ids_of_their_own_and_say_what_trips_them() -> None:
+    assert len({check.id for check in ALL_CHECKS}) == len(ALL_CHECKS)
+    assert len({(check.requirement, check.family) for check in ALL_CHECKS}) == len(ALL_CHECKS)
+    assert all(check.fails_if for check in ALL_CHECKS if check.what is not What.LOSSES)
+    assert all(check.references and check.requirement.endswith(".") for check in ALL_CHECKS)
+
+
+def test_every_way_has_one_check_about_losses_in_every_phase() -> None:
+    about = (What.NO_LOSS, What.GAP, What.LOSSES)
+    for phase in Phase:
+        for way in WAYS:
+            found = [check for check in ALL_CHECKS if (check.phase, check.way) == (phase, way) and check.what in about]
+            assert len(found) == len(Family), (phase, way)
+
+
+def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
+    for check in ALL_CHECKS:
+        assert (check.phase.disruption is not None) == ("disruptive" in check.features), check.id
+        assert check.level is not Level.CORE or check.phase.disruption is None, check.id
+
+
+def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:
+    for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER):
+        assert {check.what for check in ALL_CHECKS if check.phase is phase} == {
+            What.NO_LOSS, What.SOURCE, What.PLACE, What.LASTING,
+        }  # fmt: skip
+
+
+def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own_agent() -> None:
+    own = [check for check in ALL_CHECKS if check.way.by == "default" and check.what in (What.LOSSES, What.LASTING)]
+    assert {check.phase for check in own if check.level is Level.RECORD} == {Phase.SPEAKER}
+    assert {check.what for check in own if check.level is Level.RECORD} == {What.LOSSES}
+
+
+def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
+    moved = {check.phase for check in ALL_CHECKS if any(known.covers == MOVED for known in check.differences)}
+    assert not moved & {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER}
+
+
+def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip() -> None:
+    prompt = [check for check in ALL_CHECKS if check.what is What.PROMPT]
+    assert {(check.phase, check.way.local, check.level) for check in prompt} == {(Phase.FLIPS, True, Level.EXTENDED)}
+    assert len(prompt) == 4 * len(Family)
+
+
+# --------------------------------------------------------------------------------------------------------- the testbed
+def test_a_service_a_way_over_the_same_pods() -> None:
+    props = scene.continuity_props(list(ALL_CHECKS), GROUND)
+    services = {each["metadata"]["name"]: each["spec"] for each in props.services}
+    assert len(services) == len(WAYS)
+    assert {str(spec["selector"]) for spec in services.values()} == {
+        str(services["continuity-default-local"]["selector"])
+    }
+    assert services["continuity-reference-proxy-local"]["loadBalancerClass"] == "esipp.dev/reference-proxy"
+    assert "loadBalancerClass" not in services["continuity-default-cluster"]
+    assert services["continuity-nodeport-local"]["type"] == "NodePort"
+    assert props.announced == {scene.service_name(way) for way in WAYS if way.by != NODEPORT}
+
+
+def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
+    checks = [check for check in ALL_CHECKS if check.way.policy is TrafficPolicy.CLUSTER and check.way.by == NODEPORT]
+    assert [each["metadata"]["name"] for each in scene.continuity_props(list(checks), GROUND).services] == [
+        "continuity-nodeport-cluster"
+    ]
+
+
+def test_pods_serve_on_for_longer_than_a_balancer_needs() -> None:
+    for bound in (None, 0.5, 3.0, 7.5):
+        assert serves_on(bound) > max(bound or 0, LEAST_BOUND) + 2.0
+    made = scene.deployment("r1", "image", ("a", "c"), 11)
+    pod = made["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"][:2] == ["--on-sigterm", "serve:11"]
+    assert pod["terminationGracePeriodSeconds"] > 11
+
+
+def test_the_deployment_goes_through_the_scheduler_and_keeps_to_its_nodes() -> None:
+    made = scene.deployment("r1", "image", ("a", "c"), 7)
+    pod, spec = made["spec"]["template"]["spec"], made["spec"]
+    assert "nodeName" not in pod
+    assert "tolerations" not in pod, "a cordon must keep it away"
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [term["matchFields"][0]["values"] for term in terms] == [["a"], ["c"]]
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    assert pod["readinessGates"] == [{"conditionType": GATE}]
+    assert pod["containers"][0]["readinessProbe"]["failureThreshold"] > 11, "it must count as serving while it ends"
+
+
+# --------------------------------------------------------------------------------------------------------- the gates
+class FakeCluster:
+    def __init__(self, gates: list[Gates]) -> None:
+        self.gates, self.patched = gates, list[str]()
+
+    def patch(self, path: str, body: Any) -> None:
+        assert body["status"]["conditions"][0]["status"] == "True"
+        self.patched.append(path.split("/")[-2])
+        if len(self.patched) == 2:
+            self.gates[0].stop()
+
+
+def test_gates_of_all_pods_are_opened_but_for_those_that_flap_and_those_that_end() -> None:
+    is_open = {"status": {"conditions": [{"type": GATE, "status": "True"}]}}
+    pods = {
+        "new": {"metadata": {}},
+        "open": {"metadata": {}, **is_open},
+        "ending": {"metadata": {"deletionTimestamp": "now"}},
+        "flapping": {"metadata": {}},
+    }
+    kept: list[Gates] = []
+    cluster = FakeCluster(kept)
+    gates = Gates(cluster, "ns", SimpleNamespace(pods=pods), {"flapping"})  # type: ignore[arg-type]
+    kept.append(gates)
+    gates._open_all()  # ends with the second look, as nothing of it has come about
+    assert cluster.patched == ["new", "new"]
+
+
+# ---------------------------------------------------------------------------------------------- the balancer's word
+def test_only_changes_of_routes_of_this_namespace_are_taken_down() -> None:
+    told = Told(None, "ours")
+    steer = {"kind": "steer", "namespace": "ours", "service": "s", "monotonic": 5, "family": "IPv4", "nodes": ["a"]}
+    for each in (steer, {**steer, "namespace": "theirs"}, {**steer, "kind": "health", "node": "a", "healthy": True}):
+        told._take(each)
+    assert [(each.at, each.nodes) for each in told.steers["s"]] == [(5.0, ("a",))]
+    assert told.checking() == Checking()
+    assert told.lacks("s", "IPv4", ("a", "c")) == ["c"]
+    assert told.lacks("s", "IPv6", ("a", "c")) == [], "it tells nothing of that"
+
+
+# --------------------------------------------------------------------------------------------------- what is told
+def test_the_table_has_a_line_a_way_and_phase_and_the_proofs() -> None:
+    seen = changed(world(), "reference-ecmp.local", moment(Phase.ROLLING_UPDATE, 4.0), lost)
+    lines = section(Judge(seen), 0.0003)
+    line = next(each for each in lines[lines.index(next(x for x in lines if x.startswith("rolling-update"))) :]
+                if "reference-ecmp.local" in each)  # fmt: skip
+    assert line.split()[1:] == ["220", "1", "0", "0.00", "0"]
+    assert any("done" in each for each in lines)
+    assert sum("nodeport.cluster" in each for each in lines) == len(Phase)
+    assert all(len(each) <= WIDTH for each in lines)
+
+
+def test_the_table_says_what_was_not_done_and_what_did_not_settle() -> None:
+    seen = world()
+    windows = [
+        replace(w, trouble="the node said no") if w.phase is Phase.DRAIN else
+        replace(w, unsettled="default.local IPv4") if w.phase is Phase.SPEAKER else w
+        for w in seen.windows
+    ]  # fmt: skip
+    text = "\n".join(section(Judge(replace(seen, windows=windows)), 0.0))
+    assert "drain: the node said no" in text
+    assert "NOT STABLE AGAIN: default.local IPv4" in text
+
+
+def test_where_nothing_came_about_that_is_all_that_is_told() -> None:
+    seen = Seen(trouble="no way could be asked")
+    assert section(Judge(seen), 0.0) == ["continuity: no way could be asked"]
+    assert set(statuses(seen)) == {check.id for check in CHECKS}
+    assert {each.value for each in statuses(seen).values()} == {"inconclusive"}
+
+
+def test_the_ledger_keeps_numbers_and_only_what_went_wrong_whole() -> None:
+    kept: list[tuple[str, dict[str, Any]]] = []
+    run = SimpleNamespace(evidence=lambda suite, kind, **data: kept.append((kind, data)))
+    seen = changed(world(), "reference-ecmp.local", moment(Phase.ROLLING_UPDATE, 4.0), lost)
+    keep(run, Judge(seen), 0.0)  # type: ignore[arg-type]
+    ways = [data for kind, data in kept if kind == "way"]
+    assert len(ways) == len(Phase) * len(WAYS)
+    (rolled,) = [d for d in ways if (d["phase"], d["way"]) == ("rolling-update", "reference-ecmp.local")]
+    assert (rolled["lost"], rolled["wrong_count"], [each[2] for each in rolled["wrong"]]) == (1, 1, ["timeout"])
+    (quiet,) = [d for d in ways if (d["phase"], d["way"]) == ("quiet", "nodeport.local")]
+    assert (quiet["lost"], quiet["wrong"]) == (0, [])
+    assert [data["phase"] for kind, data in kept if kind == "window"] == [w.phase.value for w in seen.windows]
+
+
+@pytest.mark.parametrize("name", [check_id(Phase.QUIET, "nodeport.local", "no-loss")])
+def test_a_verdict_tells_the_numbers(name: str) -> None:
+    check = next(each for each in CHECKS if each.id == name)
+    decided = Judge(world()).decide(check)
+    assert decided.observed.startswith("0 of ")
+    assert decided.tally["lost"] == 0

@@ -1,0 +1,174 @@
+"""The reference load balancer's view against the cluster's own nodes; and what breaks while moves are made."""
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget
+from esipp.checks.endpoint_change import What
+from esipp.checks.model import Balancer, Family
+from esipp.cluster.client import ApiError, UnreachableError
+from esipp.judging.topology import MARKS, Node
+from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import reference_state as told
+from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
+from esipp.scenarios.endpoint_change.run import Gathering
+from suites.convergence.checks import CHECKS
+from tests.unit.test_endpoint_change_run import LiveWorld, driven
+
+BOTH = {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}
+NODES = [
+    Node("a", BOTH, frozenset()),
+    Node("b", BOTH, frozenset()),
+    Node("out", BOTH, frozenset(), marks=frozenset({EXCLUDED})),
+    Node("down", BOTH, frozenset(), usable=False),
+    Node("single", {Family.IPV4: "192.0.2.3"}, frozenset()),
+]
+
+
+def should(nodes: list[str]) -> Any:
+    services = [
+        {
+            "namespace": "ns",
+            "name": name,
+            "nodes": [{"node": node, "family": "IPv4", "healthy": True} for node in nodes],
+        }
+        for name in (scene.service_name(Balancer.ECMP), scene.cluster_service_name(Balancer.ECMP))
+    ]
+    reference: Any = SimpleNamespace(view=lambda: {"services": services}, container="made-up")
+    word = ReferenceWord(reference, "ns", NODES)
+    observing = SimpleNamespace(vip=dict.fromkeys(Family))
+    driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
+    word.look({Balancer.ECMP: driver})
+    return word.views(Balancer.ECMP)
+
+
+@pytest.mark.parametrize("nodes", [["a", "b"], ["a"], []])
+def test_the_view_of_a_cluster_service_is_held_against_the_clusters_nodes(nodes: list[str]) -> None:
+    view = should(nodes)[What.VIEW_CLUSTER]
+    assert view.should == {"a", "b"}
+    assert view.healthy == set(nodes)
+    assert EXCLUDED in MARKS
+
+
+@pytest.mark.parametrize(("default", "seen"), [("reference-ecmp", {"a"}), (None, None)])
+def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_is_this_balancer(
+    default: str | None, seen: set[str] | None
+) -> None:
+    looks: list[None] = []
+
+    def view() -> Any:
+        looks.append(None)
+        nodes = ["a", "b"] if len(looks) < 5 else ["a"]  # each look asks of two Services; the third has b out
+        names = {scene.service_name(Balancer.DEFAULT): nodes, scene.cluster_service_name(Balancer.DEFAULT): ["a"]}
+        return {
+            "services": [
+                {
+                    "namespace": "ns",
+                    "name": name,
+                    "nodes": [{"node": node, "family": "IPv4", "healthy": True} for node in of],
+                }
+                for name, of in names.items()
+            ]
+        }
+
+    reference: Any = SimpleNamespace(view=view, container="made-up")
+    settings: Any = {"period": 5.0, "unhealthy": 2} | ({"default": default} if default else {})
+    word = ReferenceWord(reference, "ns", [NODES[0]], settings)
+    observing = SimpleNamespace(vip=dict.fromkeys(Family))
+    driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
+    word.look({Balancer.DEFAULT: driver})
+    found = word.views(Balancer.DEFAULT)
+    assert (found[What.VIEW_LOCAL].healthy if found else None) == seen
+
+
+@pytest.mark.parametrize("left", [{}, {"IPv4": "192.0.2.77"}])
+def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
+    left: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "LET_GO", Budget("made up", 0.2, need=1, spacing=0.01))
+    looks: list[Any] = []
+
+    def view() -> Any:
+        looks.append(None)
+        vips = {"IPv4": "192.0.2.77", "IPv6": "2001:db8::77"} if len(looks) == 1 else left
+        gone = (
+            [] if not vips else [{"namespace": "ns", "name": scene.cluster_service_name(Balancer.ECMP), "vips": vips}]
+        )
+        another = {"namespace": "other", "name": scene.cluster_service_name(Balancer.ECMP), "vips": {"IPv4": "x"}}
+        return {"services": [*gone, another]}
+
+    reference: Any = SimpleNamespace(view=view, container="made-up")
+    word = ReferenceWord(reference, "ns", NODES)
+    word.look_again([Balancer.ECMP])
+    assert word.views(Balancer.ECMP)[What.FREED].healthy == frozenset(left.values())
+    assert len(looks) >= 2
+
+
+def test_only_the_cluster_services_that_are_there_are_deleted() -> None:
+    deleted: list[str] = []
+    asked: list[Any] = []
+    cluster = SimpleNamespace(delete=deleted.append)
+    testbed: Any = SimpleNamespace(
+        cluster=cluster, namespace="ns", services={scene.cluster_service_name(Balancer.PROXY): {}}
+    )
+    word: Any = SimpleNamespace(look_again=lambda balancers: asked.extend(balancers))
+    nothing: Any = None
+    Gathering(testbed, nothing, "image", [], 1, 7, False, word)._let_go([Balancer.ECMP, Balancer.PROXY])
+    assert deleted == [f"/api/v1/namespaces/ns/services/{scene.cluster_service_name(Balancer.PROXY)}"]
+    assert asked == [Balancer.PROXY]
+
+
+@pytest.mark.parametrize("broken", [ApiError(403, "Forbidden", "no", "DELETE x"), UnreachableError("away")])
+def test_a_service_that_cannot_be_deleted_is_told_in_a_sentence(broken: Exception) -> None:
+    def refuse(_path: str) -> None:
+        raise broken
+
+    services = {scene.cluster_service_name(Balancer.ECMP): {}}
+    testbed: Any = SimpleNamespace(cluster=SimpleNamespace(delete=refuse), namespace="ns", services=services)
+    nothing: Any = None
+    with pytest.raises(HarnessError, match="did not delete a Service") as raised:
+        Gathering(testbed, nothing, "image", [], 1, 7, False)._let_go([Balancer.ECMP])
+    assert raised.value.hint
+
+
+def test_what_the_api_server_refuses_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: Any, **_more: Any) -> None:
+        raise ApiError(403, "Forbidden", "no", "PATCH pod")
+
+    world = LiveWorld()
+    monkeypatch.setattr(world, "patch", refuse)
+    with pytest.raises(HarnessError, match="403") as raised, driven(world, 1):
+        pass
+    assert raised.value.hint
+
+
+def test_the_first_driver_that_breaks_ends_all() -> None:
+    nothing: Any = None
+    gathering = Gathering(nothing, nothing, "image", [], 1, 7, False)
+
+    def breaks() -> None:
+        raise HarnessError("broken", "mend it")
+
+    ended = threading.Event()
+
+    def waits() -> None:
+        if gathering._stopped.wait(5.0):
+            ended.set()
+
+    drivers: Any = {Balancer.DEFAULT: SimpleNamespace(drive=waits), Balancer.ECMP: SimpleNamespace(drive=breaks)}
+    began = time.monotonic()
+    with pytest.raises(HarnessError, match="broken"):
+        gathering._drive(drivers)
+    assert time.monotonic() - began < 3.0
+    assert ended.is_set()
+
+
+def test_checks_of_nodes_say_which_family_is_asked() -> None:
+    at_ports = [check for check in CHECKS if check.what in (What.PATH, What.PATH_PROMPT)]
+    assert len(at_ports) == 6
+    assert all("first family" in check.requirement for check in at_ports)

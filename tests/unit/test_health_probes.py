@@ -1,0 +1,110 @@
+"""Which nodes are asked, in which families, by which job."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.base.waiting import Budget
+from esipp.checks.catalog import all_checks
+from esipp.checks.health import About, HealthAnswerCheck, Place, Situation
+from esipp.checks.model import Family, Role
+from esipp.judging.topology import Node
+from esipp.probing.jobs import Job
+from esipp.scenarios.health.evidence import Seen
+from esipp.scenarios.health.objects import service_name
+from esipp.scenarios.health.probes import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
+
+ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "b"}
+
+
+class Prober:
+    """Keeps what it is asked; every health check says 503."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.result: dict[str, Any] = {"outcome": "answered", "response": {"status": 503, "headers": {}, "body": ""}}
+
+    def ask(self, job: Job) -> Future[list[dict[str, Any]]]:
+        self.jobs.append(job)
+        future: Future[list[dict[str, Any]]] = Future()
+        future.set_result([self.result])
+        return future
+
+
+def asking() -> tuple[Asker, Prober]:
+    """Two nodes with roles and an excluded control plane; one of them has no IPv6 address."""
+    marks = frozenset({"control-plane", "excluded-node"})
+    nodes = {
+        name: Node(name, {Family.IPV4: f"192.0.2.{number}"}, frozenset(), marks=marks if name == "c" else frozenset())
+        for number, name in enumerate("abc", 1)
+    }
+    nodes["a"] = Node("a", {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}, frozenset())
+    prober = Prober()
+    testbed: Any = SimpleNamespace(nodes=nodes, roles=ROLES)
+    clients: Any = SimpleNamespace(probers={"outside-1": prober})
+    return Asker(testbed, clients), prober
+
+
+def test_every_node_is_asked_once_in_the_families_that_all_have() -> None:
+    asker, prober = asking()
+    said = asker.everywhere(30001)
+    assert set(said) == {(place, Family.IPV4) for place in (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.CONTROL_PLANE)}
+    assert {answer.words for answer in said.values()} == {"503"}
+    assert sorted(job.host for job in prober.jobs) == ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
+    assert {(job.port, job.count, job.brief, job.parallel, job.url) for job in prober.jobs} == {
+        (30001, 1, True, MOST_AT_ONCE, "/healthz")
+    }
+
+
+def test_only_some_nodes_are_asked_so_often() -> None:
+    asker, prober = asking()
+    assert set(asker.on_nodes(30001, only=(Place.BARE_NODE,), count=7, spacing=0.5)) == {(Place.BARE_NODE, Family.IPV4)}
+    assert [(job.host, job.count, job.spacing) for job in prober.jobs] == [("192.0.2.2", 7, 0.5)]
+
+
+def questions() -> list[HealthAnswerCheck]:
+    """The status checks of IPv4, asked from outside, of one situation."""
+    found = [check for check in all_checks() if isinstance(check, HealthAnswerCheck) and check.about is About.STATUS]
+    wanted = [
+        check.question
+        for check in found
+        if check.question.situation is Situation.NO_PODS
+        and check.question.place in (Place.ENDPOINT_NODE, Place.BARE_NODE)
+    ]
+    plain = {q.key for q in wanted if q.client.name == "outside-1" and q.family is Family.IPV4 and q.url == "/healthz"}
+    return [check for check in found if check.question.key in plain and not check.question.second_address]
+
+
+def asking_for(checks: list[HealthAnswerCheck]) -> tuple[Asker, Prober]:
+    asker, prober = asking()
+    spec = {"healthCheckNodePort": 30001, "ports": [{"nodePort": 30002}]}
+    asker.testbed.services = {service_name(check.question.situation): {"spec": spec} for check in checks}
+    asker.testbed.listeners, asker.testbed.namespace = {}, "n"
+    return asker, prober
+
+
+def patience(prober: Prober) -> dict[int, float]:
+    """Of the last jobs: seconds by how often is asked."""
+    return {job.count: job.timeout for job in prober.jobs}
+
+
+def test_what_answered_in_time_once_has_longer_in_the_window() -> None:
+    checks = questions()
+    assert checks
+    asker, prober = asking_for(checks)
+    assert asker.settle(checks).held
+    asker.window(checks, Seen())
+    assert patience(prober) == {1: TIMEOUT, SAMPLES: ANSWER_TIMEOUT}
+
+
+def test_what_never_answered_in_time_has_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("esipp.scenarios.health.probes.SETTLED", Budget("every health check", 0.0, need=1))
+    checks = questions()
+    asker, prober = asking_for(checks)
+    prober.result = {"outcome": "timeout"}
+    assert not asker.settle(checks).held
+    asker.window(checks, Seen())
+    assert patience(prober) == {1: TIMEOUT, SAMPLES: TIMEOUT}

@@ -1,0 +1,232 @@
+"""What is dialled, what must answer before the window, and how much is under way at once."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import cast
+
+import pytest
+
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget
+from esipp.checks.check import Level
+from esipp.checks.model import Client, Path, Protocol
+from esipp.checks.observation import Observation, Outcome
+from esipp.probing.jobs import Job
+from esipp.probing.prober import Prober, ProberLostError
+from esipp.scenarios import paths as observe
+from esipp.scenarios.paths.run import (
+    ANSWER_TIMEOUT,
+    JOBS_AT_ONCE,
+    JUDGED_TIMEOUT,
+    PARALLEL,
+    PATIENT_TIMEOUT,
+    QUICK_LOOKS,
+    SETTLING_TIMEOUT,
+    Plan,
+    Settling,
+    fly,
+    must_answer,
+    plan,
+)
+from tests.unit.world import CHECKS, by_id
+
+OUTSIDE = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp", "sctp")]
+
+SHORT = Budget("every path that must answer", 0.2, need=2, spacing=0.01)
+
+
+class Answering:
+    """A prober that answers all but some paths at once, and keeps the jobs it was given."""
+
+    def __init__(self, *silent: str) -> None:
+        self.silent: tuple[str, ...] = silent
+        self.jobs: list[Job] = []
+
+    def submit(self, job: Job) -> "Future[list[Observation]]":
+        self.jobs.append(job)
+        future: Future[list[Observation]] = Future()
+        outcome = Outcome.TIMEOUT if job.key in self.silent else Outcome.ANSWERED
+        future.set_result([Observation(job.key, seq, outcome) for seq in range(job.count)])
+        return future
+
+
+def probers(*silent: str) -> tuple[Answering, dict[str, Prober]]:
+    made = Answering(*silent)
+    return made, {path_check.path.client.name: cast(Prober, made) for path_check in CHECKS}
+
+
+def a_plan(*paths: Path) -> Plan:
+    return Plan(dict.fromkeys(paths, ("192.0.2.1", 80)))
+
+
+# --------------------------------------------------------------------------------------------------------------- plan
+def test_a_plan_has_every_path_once_controls_included() -> None:
+    asked: list[Path] = []
+
+    def address(path: Path) -> tuple[str, int] | str:
+        asked.append(path)
+        return "no way" if path.protocol is Protocol.SCTP else ("192.0.2.1", 80)
+
+    made = plan(OUTSIDE, address)
+    wanted = {path for path_check in OUTSIDE for path in path_check.paths}
+    assert set(asked) == wanted
+    assert len(asked) == len(wanted)
+    assert set(made.targets) == {path for path in wanted if path.protocol is not Protocol.SCTP}
+    assert made.obstacles == {path.key: "no way" for path in wanted if path.protocol is Protocol.SCTP}
+
+
+def test_what_must_answer_is_positive_or_a_control() -> None:
+    expected = must_answer(CHECKS, {})
+    controls = {control.path for path_check in CHECKS for control in path_check.controls}
+    assert controls <= expected
+    for path_check in CHECKS:
+        binding = not path_check.is_negative and path_check.level is not Level.RECORD
+        assert (path_check.path in expected) == (binding or path_check.path in controls), path_check.id
+
+
+def test_a_path_that_must_be_silent_is_no_control_of_another_check() -> None:
+    assert [
+        path_check.id for path_check in CHECKS if path_check.is_negative and path_check.path in must_answer(CHECKS, {})
+    ] == []
+
+
+# ------------------------------------------------------------------------------------------------------------- flying
+def test_paths_that_answer_are_bounded_by_their_protocol_and_silent_ones_are_not() -> None:
+    paths = [path_check.path for path_check in OUTSIDE]
+    prober, all_of_them = probers()
+    seen = fly(all_of_them, a_plan(*paths), paths, 7, brief=True, answering=set(paths[:2]))
+    assert {path: len(made) for path, made in seen.items()} == dict.fromkeys(paths, 7)
+    told = {job.key: job for job in prober.jobs}
+    assert [told[path.key].parallel for path in paths] == [PARALLEL[Protocol.TCP], PARALLEL[Protocol.UDP], 0]
+    assert [told[path.key].timeout for path in paths] == [ANSWER_TIMEOUT, ANSWER_TIMEOUT, JUDGED_TIMEOUT]
+    assert all(job.brief and job.count == 7 for job in prober.jobs)
+
+
+def test_without_knowledge_all_start_at_once() -> None:
+    paths = [path_check.path for path_check in OUTSIDE]
+    prober, all_of_them = probers()
+    fly(all_of_them, a_plan(*paths), paths, 1)
+    assert {job.parallel for job in prober.jobs} == {0}
+
+
+def test_each_path_that_has_landed_is_told_once() -> None:
+    paths = [path_check.path for path_check in OUTSIDE]
+    landed: list[tuple[str, int]] = []
+    _, all_of_them = probers()
+    fly(all_of_them, a_plan(*paths), paths, 7, answering=set(paths[:2]), tell=lambda key, n: landed.append((key, n)))
+    assert sorted(landed) == sorted((path.key, 7) for path in paths)
+
+
+def test_many_more_paths_than_jobs_at_once_all_land() -> None:
+    paths = [path_check.path for path_check in CHECKS if path_check.path.client.name == "outside-1"]
+    paths = list(dict.fromkeys(paths))
+    assert len(paths) > 3 * JOBS_AT_ONCE
+    _, all_of_them = probers()
+    assert set(fly(all_of_them, a_plan(*paths), paths, 1, answering=set(paths))) == set(paths)
+
+
+def test_a_prober_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "BOUND", 0.05)
+
+    class Mute(Answering):
+        def submit(self, job: Job) -> "Future[list[Observation]]":
+            return Future()
+
+    path = OUTSIDE[0].path
+    for answering in (None, {path}):
+        with pytest.raises(HarnessError, match="Timed out after"):
+            fly({path.client.name: cast(Prober, Mute())}, a_plan(path), [path], 1, answering=answering)
+
+
+# ----------------------------------------------------------------------------------------------------------- settling
+def test_settling_knows_which_paths_answer() -> None:
+    paths = [path_check.path for path_check in OUTSIDE]
+    _, all_of_them = probers(paths[1].key)
+    settling = Settling(all_of_them, a_plan(*paths), budget=SHORT)
+    ended = settling.wait(set(paths))
+    assert not ended.held
+    assert f"1 of 3 paths do not answer, among them {paths[1].key}" in ended.state
+    assert settling.answering == {paths[0], paths[2]}
+
+
+def test_a_path_that_answered_once_is_known_to_answer_however_late_it_is_next() -> None:
+    paths = [path_check.path for path_check in OUTSIDE]
+
+    class Tiring(Answering):
+        def submit(self, job: Job) -> "Future[list[Observation]]":
+            self.silent = () if len(self.jobs) < len(paths) else (paths[1].key,)
+            return super().submit(job)
+
+    settling = Settling({path.client.name: cast(Prober, Tiring()) for path in paths}, a_plan(*paths), budget=SHORT)
+    assert not settling.wait(set(paths)).held
+    assert settling.answering == set(paths)
+
+
+def test_who_is_still_silent_after_a_few_looks_may_be_busy_and_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = QUICK_LOOKS + 2
+    path = OUTSIDE[0].path
+    prober, all_of_them = probers(path.key)
+
+    def look_on(look: Callable[[], object], _budget: object) -> None:
+        for _ in range(looks):
+            look()
+
+    monkeypatch.setattr(observe, "converge", look_on)
+    Settling(all_of_them, a_plan(path)).wait({path})
+    patient = [PATIENT_TIMEOUT] * 2
+    assert [job.timeout for job in prober.jobs][:-1] == [SETTLING_TIMEOUT] * QUICK_LOOKS + patient
+
+
+def test_only_what_is_expected_is_waited_for_and_the_others_are_dialled_once() -> None:
+    paths = [path_check.path for path_check in OUTSIDE]
+    prober, all_of_them = probers(paths[1].key)
+    settling = Settling(all_of_them, a_plan(*paths))
+    ended = settling.wait({paths[0]})
+    assert ended.held
+    assert [job.key for job in prober.jobs[-2:]] == [paths[1].key, paths[2].key]
+    assert {job.key for job in prober.jobs[:-2]} == {paths[0].key}
+    assert settling.answering == {paths[0], paths[2]}, "what answers though nobody waits for it is known to answer"
+
+
+# ------------------------------------------------------------------------------------------- a prober that is gone
+class Lost(Answering):
+    """A prober that is gone."""
+
+    def submit(self, job: Job) -> "Future[list[Observation]]":
+        future: Future[list[Observation]] = Future()
+        future.set_exception(ProberLostError(f"The prober of {job.key} is gone: it ended."))
+        return future
+
+
+OF_ONE = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+OF_ANOTHER = by_id("nodeport.local.tcp.ipv4.outside-2-to-endpoint-node").path
+
+
+def one_lost() -> dict[str, Prober]:
+    return {"outside-1": cast(Prober, Lost()), "outside-2": cast(Prober, Answering())}
+
+
+@pytest.mark.parametrize("answering", [None, {OF_ONE, OF_ANOTHER}])
+def test_a_prober_that_is_gone_costs_its_own_paths(answering: set[Path] | None) -> None:
+    lost: dict[Client, str] = {}
+    todo = a_plan(OF_ONE, OF_ANOTHER)
+    seen = fly(one_lost(), todo, list(todo.targets), 2, answering=answering, lost=lost)
+    assert {path.key for path in seen} == {OF_ANOTHER.key}
+    assert lost == {OF_ONE.client: f"The prober of {OF_ONE.key} is gone: it ended"}
+
+
+def test_where_nobody_reckons_with_that_it_is_an_error() -> None:
+    with pytest.raises(ProberLostError):
+        fly(one_lost(), a_plan(OF_ONE), [OF_ONE], 1)
+
+
+def test_nobody_waits_for_the_paths_of_a_prober_that_is_gone() -> None:
+    settling = Settling(one_lost(), a_plan(OF_ONE, OF_ANOTHER), budget=SHORT)
+    assert settling.wait({OF_ONE, OF_ANOTHER}).held
+    assert settling.answering == {OF_ANOTHER}
+    assert set(settling.lost) == {OF_ONE.client}
+
+
+def test_paths_that_are_no_checks_are_dialled_too() -> None:
+    made = plan((), lambda _path: ("192.0.2.1", 80), [OF_ONE])
+    assert set(made.targets) == {OF_ONE}
