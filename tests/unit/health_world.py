@@ -32,7 +32,7 @@ TRIALS = [check for check in CHECKS if isinstance(check, HealthScenarioCheck)]
 
 
 def say(pods: int, name: str, *, status: int | None = None, count: int = SAMPLES, **also: Any) -> Answer:
-    """kube-proxy's answer; ``also`` differences members of the document."""
+    """kube-proxy's answer; ``also`` overrides members of the document."""
     document = {"service": {"namespace": NAMESPACE, "name": name}, "localEndpoints": pods, "serviceProxyHealthy": True}
     headers = {"content-type": "application/json", "x-load-balancing-endpoint-weight": str(pods)}
     code = (200 if pods else 503) if status is None else status
@@ -106,7 +106,7 @@ def listeners(late_at: float | None = None) -> dict[Node, Stream]:
 
 
 def played(number: int = 1, **nodes: Followed) -> Round:
-    """A round that every node followed; ``nodes`` differences by the place's name, in both families."""
+    """A round that every node followed; ``nodes`` overrides by the place's name, in both families."""
     fine = Followed(0.2, "503", {"right": 10})
     every = {(p, f): nodes.get(p.name.lower(), fine) for p in NODES for f in Family}
     return Round(number, "made ready placed-bare-node-0", {Place.BARE_NODE: 1}, every, every, began=4.0 * number)

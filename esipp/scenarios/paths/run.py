@@ -17,7 +17,6 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import PathCheck
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober, ProberLostError
-from esipp.scenarios.paths.judge import applies
 
 DATA_PLANE = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0
