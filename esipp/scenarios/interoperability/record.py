@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from esipp.checks.health import Answer
-from esipp.judging.health.evidence import Node
-from esipp.judging.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
 from esipp.judging.reading import Reading
+from esipp.scenarios.health.evidence import Node
+from esipp.scenarios.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
 
 Evidence = Iterator[tuple[str, dict[str, Any]]]
 
