@@ -94,9 +94,9 @@ class Bench:
         if missing_features(check, self.known(check).features):
             return ""  # it is not asked on that cluster, whatever was seen
         name = judge_of(check)
-        if name in self.past.unread:
-            return f"the evidence for the judge of {name} cannot be read ({self.past.unread[name]})"
-        if name not in self.past.judged:
+        if name in self.past.run.unread:
+            return self.past.run.unread[name]
+        if name not in self.past.run.judged:
             return f"the run has no evidence for the judge of {name}"
         if isinstance(check, ApiCheck):
             return self._lacks_requests(check)
@@ -114,7 +114,7 @@ class Bench:
 
     def _lacks_requests(self, check: ApiCheck) -> str:
         """Whether the requests of a check differ; the ledger has them only as text, in the checks of that run."""
-        seen: Edited = self.past.judged[API]
+        seen: Edited = self.past.run.judged[API]
         known = {each.id for each in self.checks if isinstance(each, ApiCheck) and each.trial == check.trial}
         made = {then.asked for identity, then in self._checks_then.items() if identity in known}
         tried = check.trial in seen.answers or check.trial in seen.trouble or check.trial in seen.broken
@@ -143,7 +143,7 @@ class Bench:
         name = judge_of(check)
         if isinstance(check, PathCheck):
             return judge(check, replace(self._paths, features=known.features, facts=known.facts))
-        seen = self.past.judged.get(name, NOT_SEEN[name])
+        seen = self.past.run.judged.get(name, NOT_SEEN[name])
         if isinstance(check, EndpointChangeCheck):
             moved = self._moved
             return give_verdict(
@@ -158,7 +158,7 @@ class Bench:
     @cached_property
     def _paths(self) -> Evidence:
         """The evidence of paths; each observation is read once, whatever the features and facts."""
-        past, window = self.past, self.past.judged.get(PATHS)
+        past, window = self.past, self.past.run.judged.get(PATHS)
         if window is None:
             return Evidence({}, Topology(), {}, int(past.run.header["samples"]))
         return Evidence(
@@ -177,11 +177,11 @@ class Bench:
 
     @cached_property
     def _flowed(self) -> ContinuityJudge:
-        return ContinuityJudge(self.past.judged.get(CONTINUITY, NOT_SEEN[CONTINUITY]))
+        return ContinuityJudge(self.past.run.judged.get(CONTINUITY, NOT_SEEN[CONTINUITY]))
 
     def _moved(self, balancer: Balancer) -> MovesJudge:
         if balancer not in self._balancers:
-            self._balancers[balancer] = MovesJudge(self.past.judged[CONVERGENCE].results[balancer])
+            self._balancers[balancer] = MovesJudge(self.past.run.judged[CONVERGENCE].results[balancer])
         return self._balancers[balancer]
 
 
@@ -199,12 +199,12 @@ def _left_open(check: Check, status: Status, why: str) -> Verdict:
 # ----------------------------------------------------------------------------------- what of today was not seen then
 def _path(check: Check, past: Past) -> str:
     assert isinstance(check, PathCheck)
-    known = past.observations.keys() | past.judged[PATHS].obstacles.keys()
+    known = past.observations.keys() | past.run.judged[PATHS].obstacles.keys()
     return next((f"{path.key} was not dialled" for path in check.paths if path.key not in known), "")
 
 
 def _health(check: Check, past: Past) -> str:
-    seen: Health = past.judged[HEALTH]
+    seen: Health = past.run.judged[HEALTH]
     if isinstance(check, HealthAnswerCheck):
         key = check.question.key
         if key in seen.obstacles or (key in seen.answers and (check.about is not About.TRUTH or key in seen.served)):
@@ -221,13 +221,13 @@ def _health(check: Check, past: Past) -> str:
 
 def _interoperability(check: Check, past: Past) -> str:
     assert isinstance(check, InteroperabilityCheck)
-    seen: InterOperated = past.judged[INTEROPERABILITY]
+    seen: InterOperated = past.run.judged[INTEROPERABILITY]
     tried = check.trial in seen.trouble or check.trial in seen.broken or getattr(seen, check.trial, None)
     return "" if tried else f"the scenario {check.trial} did not run"
 
 
 def _flips(check: Check, past: Past) -> str:
-    seen: Flipped = past.judged[FLIPS]
+    seen: Flipped = past.run.judged[FLIPS]
     if isinstance(check, FlippedCheck):
         return _flipped(check, seen)
     if BESIDE in seen.trouble or BESIDE in seen.broken:
@@ -261,13 +261,13 @@ def _flipped(check: FlippedCheck, seen: Flipped) -> str:
 
 def _convergence(check: Check, past: Past) -> str:
     assert isinstance(check, EndpointChangeCheck)
-    seen: Moved = past.judged[CONVERGENCE]
+    seen: Moved = past.run.judged[CONVERGENCE]
     return "" if check.balancer in seen.results else f"there were no endpoint changes behind {check.balancer}"
 
 
 def _continuity(check: Check, past: Past) -> str:
     assert isinstance(check, ContinuityCheck)
-    seen: Flowed = past.judged[CONTINUITY]
+    seen: Flowed = past.run.judged[CONTINUITY]
     asked = (check.way, check.family)
     known = asked in seen.streams or asked in seen.obstacles or seen.trouble
     return "" if known else f"no request was sent through {check.way.slug} over {check.family}"

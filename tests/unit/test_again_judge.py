@@ -81,7 +81,7 @@ def test_what_was_seen_of_paths_is_what_the_judge_was_given(past: Past) -> None:
     given = seen()[PATHS]
     assert past.observations == given.observations
     assert past.run.witnesses == given.witnesses
-    window = past.judged[PATHS]
+    window = past.run.judged[PATHS]
     assert (window.topology, window.samples, window.obstacles, window.blind) == (
         given.topology, given.samples, given.obstacles, given.blind,
     )  # fmt: skip
