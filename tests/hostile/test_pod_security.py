@@ -13,8 +13,8 @@ import pytest
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
 from esipp.testbed.pod_security import LEVEL
-from tests.unit import deployed_world as world
-from tests.unit.test_deployed import on_the_host_network
+from tests.unit import objects_world as world
+from tests.unit.test_objects import on_the_host_network
 
 Json = dict[str, Any]
 HOST, ROOT_USER, CAPABILITIES = "hostNetwork", "runAsNonRoot", "unrestricted capabilities"

@@ -10,7 +10,7 @@ from ci import lane_file, network
 from ci.places import places
 from ci.surroundings import Surroundings
 from tests.echoserver.namespaces import namespaces_work, sweep
-from tests.hosts.beside import by_family, hosts
+from tests.hosts.bridged import by_family, hosts
 from tests.hosts.sshd import SSH_TOOLS
 from tests.overssh.kind import Kind
 

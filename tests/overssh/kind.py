@@ -14,7 +14,7 @@ from esipp.base.labels import RUN_LABEL
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Family
 from esipp.ledger.reading import RecordedRun, read_run
-from tests.hosts.beside import Host, Hosts
+from tests.hosts.bridged import Host, Hosts
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from esipp.base.errors import ExitCode
 from esipp.checks.check import Status
 from esipp.checks.model import Family
 from esipp.judging.topology import parse_address
-from tests.hosts.beside import EAST, LOCKED, PYTHONLESS, WEST, routes
+from tests.hosts.bridged import EAST, LOCKED, PYTHONLESS, WEST, routes
 from tests.overssh.kind import RUN_SECONDS, Ended, Kind, left_on, secrets_of
 
 OUTSIDE_1, OUTSIDE_2 = "outside-1", "outside-2"

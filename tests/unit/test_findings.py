@@ -23,7 +23,7 @@ from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_1
 from suites.known_differences.findings import COUNTED_TWICE
 from tests.unit import health_world as health
-from tests.unit import interop_world as interop
+from tests.unit import interoperability_world as interop
 
 BOTH = {"kubernetes": "v1.36.3", "service-proxy": "cilium", "families.services": "IPv4, IPv6"}
 OTHERS = (

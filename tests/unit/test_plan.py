@@ -22,7 +22,7 @@ from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.capabilities import features_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
 from esipp.testbed.objects import Ground
-from tests.unit import deployed_world as world
+from tests.unit import objects_world as world
 
 CHECKS = all_checks()
 BOTH = (Family.IPV4, Family.IPV6)

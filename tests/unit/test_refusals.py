@@ -11,7 +11,7 @@ from esipp.scenarios.continuity import objects as continuity
 from esipp.scenarios.endpoint_change.objects import MOVES_LABEL
 from esipp.testbed.manifests import CPU, TIMED_CPU
 from esipp.testbed.refusals import ASKS_FOR, BALANCERS, EACH, PODS, SERVICES, hint_for
-from tests.unit import deployed_world as world
+from tests.unit import objects_world as world
 
 
 @pytest.mark.parametrize(

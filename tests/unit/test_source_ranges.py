@@ -12,7 +12,7 @@ from esipp.judging.topology import Node, Pod
 from esipp.ledger.run import Settings
 from esipp.testbed.sampling import sample
 from esipp.testbed.source_ranges import NOBODY_THERE, SourceRanges, decide, is_open, limit, read
-from tests.unit import deployed_world as world
+from tests.unit import objects_world as world
 
 BOTH = (Family.IPV4, Family.IPV6)
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from ci.places import ROOT, versions
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.model import HOST_BACKEND, Backends
 from esipp.probing import outside
-from tests.unit import deployed_world as world
+from tests.unit import objects_world as world
 from tests.unit.world import CHECKS
 
 Json = dict[str, Any]

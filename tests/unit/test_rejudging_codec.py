@@ -19,7 +19,7 @@ from esipp.judging.topology import IPAddress
 from esipp.ledger.codec import EvidenceError, decode, encode
 from esipp.ledger.columns import Ticks, as_ticks, pack, read_numbers, ticks_of, unpack, write_numbers
 from esipp.ledger.evidence import PATHS, TYPES, judged, read_judged, window_of
-from tests.unit.again_world import can_be_decided, checks, decide, judge_of, seen
+from tests.unit.rejudging_world import can_be_decided, checks, decide, judge_of, seen
 
 NAMES = list(TYPES)
 FUZZED = settings(deadline=None, database=None, max_examples=80)  # a busy machine is slow

@@ -13,7 +13,7 @@ from esipp.checks.observation import Outcome
 from esipp.judging.controls import Counts
 from esipp.judging.interoperability.evidence import Seen
 from esipp.judging.interoperability.judge import LEAST, judge
-from tests.unit.interop_world import (
+from tests.unit.interoperability_world import (
     ANOTHER_POD,
     BROKEN_PROBER,
     CHECKS,

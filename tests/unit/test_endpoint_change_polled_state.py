@@ -25,7 +25,7 @@ from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceW
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
 from esipp.scenarios.endpoint_change.run import Gathering
 from fixtures.endpoint_change import _word
-from tests.unit.moves_world import World
+from tests.unit.endpoint_change_world import World
 from tests.unit.views_world import GCE, KIND, Fake, names, places, recorded, refused
 
 LOCAL, CLUSTER = scene.service_name(Balancer.DEFAULT), scene.cluster_service_name(Balancer.DEFAULT)

@@ -20,7 +20,7 @@ from ci import network
 from esipp.checks.model import Family
 from tests.echoserver.harness import EchoServer
 from tests.echoserver.namespaces import Namespace, needs_namespaces, sweep
-from tests.hosts.beside import EAST, LOCKED, PYTHONLESS, WEST, Hosts, hosts, routes
+from tests.hosts.bridged import EAST, LOCKED, PYTHONLESS, WEST, Hosts, hosts, routes
 from tests.hosts.sshd import SSH_TOOLS
 from tests.tools import needs_tool
 

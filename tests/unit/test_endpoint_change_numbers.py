@@ -9,7 +9,7 @@ from esipp.judging.endpoint_change.judge import Judge
 from esipp.judging.endpoint_change.rest import LEAST_CONTROL, Rest, at_rest, serves, windows
 from esipp.judging.endpoint_change.samples import Sample, Stream
 from esipp.judging.statistics import family_wise, family_wise_words, least_share, more_lost_p, power
-from tests.unit.moves_world import FAMILY, World
+from tests.unit.endpoint_change_world import FAMILY, World
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from esipp.judging.endpoint_change.timeline import (
     phases,
     timeline,
 )
-from tests.unit.moves_world import FAMILY, World
-from tests.unit.test_moves_judging import check
+from tests.unit.endpoint_change_world import FAMILY, World
+from tests.unit.test_endpoint_change_judge import check
 
 DOWN = 1
 """The change of the world that is a black hole: a closed pod on node a."""

@@ -10,7 +10,7 @@ from esipp.checks.policy_change import At, FlippedCheck, Flipping
 from esipp.judging.policy_change.judge import judge
 from esipp.judging.policy_change.timeline import STAYS
 from suites.compatibility.isolation import CHECKS as ALL_CHECKS
-from tests.unit.flips_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
+from tests.unit.policy_change_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
 from tests.unit.world import FINE
 
 CHECKS = [check for check in ALL_CHECKS if isinstance(check, FlippedCheck)]

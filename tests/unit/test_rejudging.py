@@ -28,8 +28,8 @@ from esipp.ledger.reading import read_run
 from esipp.ledger.recorded_run import Past, read_observation, read_past, records
 from esipp.ledger.rejudging import Bench, judge_of
 from esipp.report.terminal import render
-from tests.unit.again_world import BALANCERS, FACTS, begun, can_be_decided, checks, decide, features, made, seen
-from tests.unit.again_world import tell as tell_all
+from tests.unit.rejudging_world import BALANCERS, FACTS, begun, can_be_decided, checks, decide, features, made, seen
+from tests.unit.rejudging_world import tell as tell_all
 from tests.unit.world import group, show
 
 CHECKS = [check for check in checks() if can_be_decided(check)]

@@ -18,7 +18,7 @@ from esipp.scenarios.endpoint_change import reference_state as told
 from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
 from esipp.scenarios.endpoint_change.run import Gathering
 from suites.convergence.checks import CHECKS
-from tests.unit.test_moves_drive import LiveWorld, driven
+from tests.unit.test_endpoint_change_run import LiveWorld, driven
 
 BOTH = {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}
 NODES = [

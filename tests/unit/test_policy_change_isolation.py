@@ -21,7 +21,7 @@ from esipp.scenarios.policy_change.objects import NEIGHBOURS, props
 from esipp.scenarios.policy_change.probes import read_kept, read_port
 from esipp.testbed.objects import Ground
 from suites.compatibility.isolation import CHECKS
-from tests.unit.flips_world import CLUSTER, LOCAL, World, frozen
+from tests.unit.policy_change_world import CLUSTER, LOCAL, World, frozen
 from tests.unit.world import FEATURES as CELL_FEATURES
 from tests.unit.world import NODES, ROLES, show, topology
 

@@ -20,7 +20,7 @@ from esipp.judging.statistics import power
 from esipp.report.lines.endpoint_change import section
 from esipp.scenarios.endpoint_change.changes import CONNECTIONS
 from suites.convergence.checks import CHECKS
-from tests.unit.moves_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
+from tests.unit.endpoint_change_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
 AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)

@@ -18,7 +18,7 @@ from esipp.judging.api import Seen, judge
 from esipp.scenarios.api.requests import Listen, Performer
 from fixtures.api import _make, in_turn
 from suites.compatibility.edits import CHECKS as ALL_CHECKS
-from tests.unit.compat_api import FakeServices
+from tests.unit.services_api_server import FakeServices
 from tests.unit.world import FINE
 
 CHECKS = [check for check in ALL_CHECKS if isinstance(check, ApiCheck)]

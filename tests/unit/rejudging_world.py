@@ -37,10 +37,16 @@ from esipp.ledger.evidence import (
 )
 from esipp.ledger.rejudging import judge_of
 from esipp.ledger.run import Run, Settings
-from tests.unit import continuity_world, flips_world, health_world, interop_world, moves_world
-from tests.unit.compat_api import FakeServices
-from tests.unit.test_compat_api import perform
-from tests.unit.test_flips_beside import window
+from tests.unit import (
+    continuity_world,
+    endpoint_change_world,
+    health_world,
+    interoperability_world,
+    policy_change_world,
+)
+from tests.unit.services_api_server import FakeServices
+from tests.unit.test_api_judge import perform
+from tests.unit.test_policy_change_isolation import window
 from tests.unit.world import SAMPLES, evidence
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP)
@@ -72,16 +78,16 @@ def seen() -> Mapping[str, Any]:
     keys = {path.key for path_check in path_checks for path in path_check.paths}
     observations = {key: made for key, made in evidence().observations.items() if key in keys}
     witnesses = {key: [Witness(key, 0, True, "words", ("192.0.2.1", 7))] for key in list(observations)[:5]}
-    flips = flips_world.World(Flipping.ECMP).seen()
+    flips = policy_change_world.World(Flipping.ECMP).seen()
     flips.window = window()
     flips.trouble["loadbalancer"] = "it has no VIP"
-    results = {each: moves_world.World(each).result() for each in BALANCERS}
+    results = {each: endpoint_change_world.World(each).result() for each in BALANCERS}
     return {
         PATHS: Evidence(
             observations, evidence().topology, features(), SAMPLES, FACTS, {"gone": "why"}, witnesses, BLIND
         ),
         HEALTH: health_world.healthy(),
-        INTEROPERABILITY: interop_world.seen(),
+        INTEROPERABILITY: interoperability_world.seen(),
         API: perform(FakeServices()),
         FLIPS: flips,
         CONVERGENCE: Moved(results),

@@ -15,7 +15,7 @@ from esipp.cluster.dialect import dialect_of
 from esipp.judging.topology import cast_roles, marked, read_node
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.testbed.sampling import sample
-from tests.unit import deployed_world as world
+from tests.unit import objects_world as world
 
 Json = dict[str, Any]
 
