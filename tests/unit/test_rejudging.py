@@ -239,8 +239,8 @@ NOTHING: Mapping[str, Any] = {**bench.NOT_SEEN, PATHS: Window(Topology(), 3)}
 
 @pytest.mark.parametrize("name", list(TYPES))
 def test_of_nothing_that_was_seen_no_check_passes(past: Past, name: str) -> None:
-    blank = replace(past, judged=dict(NOTHING), observations={}, known={})
-    blank.run = replace(past.run, checks=[], witnesses={})
+    blank = replace(past, observations={}, known={})
+    blank.run = replace(past.run, checks=[], witnesses={}, judged=dict(NOTHING))
     judges = Bench(blank, all_checks())
     for check in all_checks():
         if judge_of(check) == name and not features().keys().isdisjoint(check.features | {"kubernetes"}):
