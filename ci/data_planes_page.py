@@ -73,7 +73,7 @@ def _runs(records: Sequence[Record]) -> Iterable[str]:
 def _lanes() -> set[str]:
     """Lanes with a data plane of their own; lanes with an emulation concern load balancers."""
     names = [path.stem for path in lane_file.LANES.glob("*.yaml")]
-    return {name for name in names if not lane_file.load(name).dressed_as}
+    return {name for name in names if not lane_file.load(name).emulates}
 
 
 def _planes(records: Sequence[Record]) -> Iterable[str]:

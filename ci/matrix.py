@@ -89,7 +89,7 @@ def usual_lanes() -> list[str]:
     description (the default Kubernetes version, and the lane that names this version), only the first is included.
     """
     names = sorted((path.stem for path in lane_file.LANES.glob("*.yaml")), key=lambda name: (_extends(name), name))
-    lanes = [lane for lane in map(lane_file.load, names) if not lane.dressed_as and not lane.needs]
+    lanes = [lane for lane in map(lane_file.load, names) if not lane.emulates and not lane.needs]
     bare = [replace(lane, name="", description="") for lane in lanes]
     return [lane.name for number, lane in enumerate(lanes) if bare[number] not in bare[:number]]
 

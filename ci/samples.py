@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci import records
-from esipp.app.judge import judge_again
+from esipp.app.judge import rejudge
 from esipp.checks.catalog import all_checks
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import check_record, read_check
@@ -36,7 +36,7 @@ def run(name: str) -> RecordedRun:
         past = read_past(ledger)
     recorded = {check.id for check in past.run.checks}
     checks = [check for check in all_checks() if check.id in recorded]
-    again = judge_again(past, checks)
+    again = rejudge(past, checks)
     return replace(
         past.run,
         folder=PLACE,

@@ -16,6 +16,24 @@ AS_STARTED = "the settings that esipp started it with"
 
 
 @dataclass(frozen=True)
+class Checking:
+    """A load balancer's health-check settings.
+
+    ``period`` in seconds; ``failures`` in a row until it leaves a node. Either may be unknown.
+    """
+
+    period: float | None = None
+    failures: int | None = None
+
+    @property
+    def bound(self) -> float | None:
+        """(N+1) x period: the design's worst case after a node lost its last endpoint."""
+        if self.period is None or self.failures is None:
+            return None
+        return (self.failures + 1) * self.period
+
+
+@dataclass(frozen=True)
 class Promise:
     """What a load balancer must achieve.
 

@@ -19,7 +19,7 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from esipp.base.redaction import KNOWN
-from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.samples import Sample, Stream
 from esipp.judging.topology import IPAddress
 from esipp.ledger.columns import Json, Ticks, pack, ticks_of, unpack
 
@@ -75,15 +75,13 @@ def _is_enum(of: Any) -> bool:
     return isinstance(of, type) and issubclass(of, Enum)
 
 
-def _exactly(of: type) -> TypedHook:
-    """Reads a value that must be of this type already: cattrs would make a text of anything."""
-
-    def read(told: Json, _: Any) -> Any:
-        if type(told) is not of:
-            raise TypeError(f"{told!r:.40} is no {of.__name__}")
-        return told
-
-    return read
+def _read_single(told: Json, of: type) -> Any:
+    """A value that must be of this type already: cattrs would make a text of anything."""
+    if issubclass(of, Enum):
+        return _read_enum(told, of)
+    if type(told) is not of:
+        raise TypeError(f"{told!r:.40} is no {of.__name__}")
+    return told
 
 
 def _read_float(told: Json, _: Any) -> float:
@@ -92,11 +90,8 @@ def _read_float(told: Json, _: Any) -> float:
     raise TypeError(f"{told!r:.40} is no number")
 
 
-def _is_single(of: Any) -> bool:
-    return of in (str, int, bool)
-
-
-_CONVERTER.register_structure_hook_factory(_is_single, _exactly)
+for _single in (str, int, bool):
+    _CONVERTER.register_structure_hook(_single, _read_single)
 _CONVERTER.register_unstructure_hook(float, _float)
 _CONVERTER.register_structure_hook(float, _read_float)
 _CONVERTER.register_unstructure_hook_func(_is_enum, _enum)

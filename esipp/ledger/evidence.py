@@ -1,77 +1,29 @@
-"""The evidence of each suite's judge in the ledger: one ``judged`` record for each judge."""
+"""The evidence of each scenario in the ledger: one ``judged`` record for each."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.checks.model import Balancer
-from esipp.judging.api import Seen as Edited
-from esipp.judging.continuity.evidence import Seen as Flowed
-from esipp.judging.endpoint_change.judge import Result
-from esipp.judging.excuses import Steer
-from esipp.judging.health.evidence import Seen as Health
-from esipp.judging.interoperability.evidence import Seen as InterOperated
-from esipp.judging.paths import Evidence
-from esipp.judging.policy_change.evidence import Seen as Flipped
-from esipp.judging.topology import Topology
+from esipp.judging.scenario import recorded_as
 from esipp.ledger.codec import decode, encode
 
-PATHS, HEALTH, INTEROPERABILITY, API = "paths", "health_checks", "interoperability", "compatibility"
-FLIPS, CONVERGENCE, CONTINUITY = "flips", "convergence", "continuity"
 
+def judged(record: str, evidence: object) -> dict[str, Any]:
+    """The fields of the record.
 
-@dataclass(frozen=True)
-class Window:
-    """The evidence of the path judge without observations, witnesses, features and facts, which have their own
-    records.
+    Args:
+        record: the name that the scenario's evidence has in ledgers.
+        evidence: what it observed.
     """
-
-    topology: Topology
-    samples: int
-    obstacles: Mapping[str, str] = field(default_factory=dict)
-    blind: str = ""
-    steers: Sequence[Steer] = ()
-    clocks: Mapping[str, float] = field(default_factory=dict)
-    doubts: Mapping[str, str] = field(default_factory=dict)
-    windows: Mapping[str, int] = field(default_factory=dict)
+    scenario = recorded_as(record)
+    packed = scenario.pack(evidence)
+    assert isinstance(packed, scenario.evidence), f"the evidence of {record} is {scenario.evidence.__name__}"
+    return {"suite": record, "seen": encode(packed)}
 
 
-@dataclass(frozen=True)
-class Moved:
-    """What the judges of the convergence suite are given."""
-
-    results: Mapping[Balancer, Result]
-
-
-TYPES: Mapping[str, type] = {
-    PATHS: Window,
-    HEALTH: Health,
-    INTEROPERABILITY: InterOperated,
-    API: Edited,
-    FLIPS: Flipped,
-    CONVERGENCE: Moved,
-    CONTINUITY: Flowed,
-}
-"""What each judge is given, by the name that its record has."""
-
-
-def window_of(evidence: Evidence) -> Window:
-    """What of the evidence of paths has no records of its own."""
-    known = evidence.obstacles, evidence.blind, tuple(evidence.steers), evidence.clocks
-    return Window(evidence.topology, evidence.samples, *known, evidence.doubts, evidence.windows)
-
-
-def judged(suite: str, seen: object) -> dict[str, Any]:
-    """The fields of the record."""
-    of = TYPES[suite]
-    assert isinstance(seen, of), f"the judge of {suite} needs {of.__name__}"
-    return {"suite": suite, "seen": encode(seen)}
-
-
-def read_judged(suite: str, seen: Any) -> Any:
-    """What the judge of a suite was given.
+def read_judged(record: str, seen: Any) -> Any:
+    """The evidence in a record, as it was packed.
 
     Raises:
         EvidenceError: it cannot be read.
+        KeyError: no scenario has this name in ledgers.
     """
-    return decode(seen, TYPES[suite])
+    return decode(seen, recorded_as(record).evidence)

@@ -9,7 +9,7 @@ from esipp.base.fact import Fact
 from esipp.checks.model import AddressClass, Family, Path, TrafficPolicy, Vantage
 from esipp.checks.observation import Observation
 from esipp.checks.profile import Class, LoadBalancer
-from esipp.judging.endpoint_change.health_probes import Checking
+from esipp.judging.promise import Checking
 from esipp.judging.topology import Topology
 from esipp.loadbalancers.detection import UNKNOWN, Detected
 from esipp.loadbalancers.profiles.words import seconds, sources_seen

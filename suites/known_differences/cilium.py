@@ -73,7 +73,7 @@ FLIPS_IN_DSR = tuple(
     checks.Difference(DSR, seen, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
     for seen in ("kept", "unrewritten")
 )
-"""For a node without local endpoints when the policy becomes Cluster; see esipp/judging/policy_change."""
+"""For a node without local endpoints when the policy becomes Cluster; see esipp/scenarios/policy_change."""
 
 AT_BARE_NODES_IN_DSR = checks.Difference(
     DSR, NOT_REWRITTEN, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES

@@ -17,15 +17,18 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from esipp.app.judge import Change, judge_again
+from esipp.app.judge import Change, rejudge
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Level
 from esipp.checks.continuity import ContinuityCheck
 from esipp.checks.endpoint_change import EndpointChangeCheck
 from esipp.ledger.codec import encode
-from esipp.ledger.evidence import CONTINUITY, CONVERGENCE, read_judged
+from esipp.ledger.evidence import read_judged
 from esipp.ledger.reading import LEDGER, read_run
 from esipp.ledger.recorded_run import read_past, records
+
+CONVERGENCE, CONTINUITY = "convergence", "continuity"
+"""The names of their evidence in ledgers."""
 
 LEDGERS = Path(__file__).with_name("ledgers")
 PACKED = ".jsonl.xz"
@@ -207,7 +210,7 @@ def _judged_again(text: str, kept: Collection[str]) -> Mapping[str, Record]:
     """
     with _run_of(text) as run:
         past = read_past(run)
-        again = judge_again(past, all_checks(), kept)
+        again = rejudge(past, all_checks(), kept)
     other = [each for each, change in again.changes.items() if change not in (Change.SAME, Change.WORDS)]
     if past.run.trouble or other or again.verdicts.keys() != set(kept):
         raise CannotCutError(f"the cut ledger is not as the run was: {past.run.trouble} {other[:5]} ({len(other)})")

@@ -7,10 +7,9 @@ from typing import Any
 from esipp.checks.api import Answer
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
-from esipp.judging.api import Seen as ApiSeen
-from esipp.ledger.evidence import API, INTEROPERABILITY
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
+from esipp.scenarios.api.judge import Seen as ApiSeen
 from tests.unit import interoperability_world
 
 Evidence = dict[Any, Any]
@@ -209,7 +208,7 @@ def api() -> Evidence:
     taken, refused = Answer({"spec": {}}, warnings=("299",)), Answer(refused=(422, "Invalid", "no"))
     troubled = Answer(trouble="the API server hung up")
     answers = {"rule-a": {"created": taken}, "change-b": {"patched": refused}, "old-c": {"created": troubled}}
-    return {API: ApiSeen(answers=answers)}
+    return {"compatibility": ApiSeen(answers=answers)}
 
 
 def continuity() -> Evidence:
@@ -260,7 +259,7 @@ def interoperability() -> Evidence:
     seen.neighbours.after = {"spec": {"ports": []}}
     (place, family), *_ = seen.many.ways.reached
     seen.many.ways = replace(seen.many.ways, reached={**seen.many.ways.reached, (place, family): False})
-    return {INTEROPERABILITY: seen}
+    return {"interoperability": seen}
 
 
 def everything(moves: int = 4) -> Evidence:

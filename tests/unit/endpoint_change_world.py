@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from esipp.checks.model import Balancer, Family
-from esipp.judging.endpoint_change.health_probes import Arrival, Checking
-from esipp.judging.endpoint_change.judge import Judge, Result
-from esipp.judging.endpoint_change.plan import Kind
-from esipp.judging.endpoint_change.samples import Sample, Stream
-from esipp.judging.endpoint_change.timeline import Change, Decision, Mark, Seen
-from esipp.judging.promise import AS_STARTED, Promise
+from esipp.judging.promise import AS_STARTED, Checking, Promise
+from esipp.judging.samples import Sample, Stream
+from esipp.scenarios.endpoint_change.health_probes import Arrival
+from esipp.scenarios.endpoint_change.judge import Judge, Result
+from esipp.scenarios.endpoint_change.plan import Kind
+from esipp.scenarios.endpoint_change.timeline import Change, Decision, Mark, Seen
 
 NODES = ("a", "b", "c")
 CLIENT, NODE_ADDRESS = "192.0.2.9", "192.0.2.1"

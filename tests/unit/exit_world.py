@@ -12,10 +12,10 @@ from typing import Any
 
 import esipp.checks.check
 import esipp.cluster.client
-import esipp.judging.paths
 import esipp.ledger.run
 import esipp.preflight.preflight
 import esipp.preflight.steps
+import esipp.scenarios.paths.judge
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.checks.check import Check, Status
 from esipp.checks.observation import Observation, Outcome, Verdict
@@ -58,7 +58,7 @@ def pretend(ending: str) -> None:
         keep(run, verdict)
 
     esipp.ledger.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]
-    esipp.judging.paths.judge = judge  # type: ignore[assignment]
+    esipp.scenarios.paths.judge.judge = judge  # type: ignore[assignment]
     esipp.preflight.preflight.examine = examine
     esipp.preflight.steps.check_without_cluster = lambda *_: None
     nobody = SimpleNamespace(calls=ApiCalls())

@@ -9,10 +9,10 @@ from esipp.checks.health import Place
 from esipp.checks.interoperability import DIALLED, InteroperabilityCheck, Kind
 from esipp.checks.model import AddressClass, Family
 from esipp.checks.observation import Verdict
-from esipp.judging.health.evidence import Node
-from esipp.judging.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
-from esipp.judging.interoperability.judge import judge
 from esipp.judging.reading import Reading
+from esipp.scenarios.health.evidence import Node
+from esipp.scenarios.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
+from esipp.scenarios.interoperability.judge import judge
 from suites.interoperability.requirements import NODES
 from suites.interoperability.trials import CHECKS as ALL_CHECKS
 from tests.unit.health_world import NAMESPACE, no_answer, say

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import POD_BACKEND, Family, Role, TrafficPolicy
 from esipp.checks.policy_change import PLACES, At, Flipping
-from esipp.judging.endpoint_change.samples import Sample, Stream
-from esipp.judging.policy_change.evidence import Seen
-from esipp.judging.policy_change.timeline import Course, Flip, Ground, Kept
+from esipp.judging.samples import Sample, Stream
+from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.run import ROUNDS
+from esipp.scenarios.policy_change.timeline import Course, Flip, Ground, Kept
 from tests.unit.world import CLIENT_ADDRESSES, NOBODY, NODE_ADDRESSES, ROLES, topology
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER

@@ -1,42 +1,22 @@
 """A whole run, made up: what the judges of all suites were given, and a ledger that keeps it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Feature
-from esipp.checks.continuity import ContinuityCheck
 from esipp.checks.endpoint_change import EndpointChangeCheck
 from esipp.checks.model import Balancer
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.path import PathCheck
-from esipp.checks.policy_change import Flipping, PolicyChangeCheck
-from esipp.judging.api import judge as judge_api
-from esipp.judging.continuity.judge import Judge as ContinuityJudge
-from esipp.judging.endpoint_change.judge import Judge as MovesJudge
-from esipp.judging.endpoint_change.judge import Result
-from esipp.judging.frame import give_verdict
-from esipp.judging.health.judge import judge as judge_health
-from esipp.judging.interoperability.judge import judge as judge_interoperability
-from esipp.judging.paths import Evidence, judge
-from esipp.judging.policy_change.judge import judge as judge_flips
-from esipp.ledger.evidence import (
-    API,
-    CONTINUITY,
-    CONVERGENCE,
-    FLIPS,
-    HEALTH,
-    INTEROPERABILITY,
-    PATHS,
-    Moved,
-    judged,
-    window_of,
-)
-from esipp.ledger.rejudging import judge_of
+from esipp.checks.policy_change import Flipping
+from esipp.judging.scenario import scenario_of
+from esipp.ledger.evidence import judged
 from esipp.ledger.run import Run, Settings
+from esipp.scenarios.endpoint_change.scenario import Moved
+from esipp.scenarios.paths.judge import Evidence
 from tests.unit import (
     continuity_world,
     endpoint_change_world,
@@ -49,6 +29,11 @@ from tests.unit.test_api_judge import perform
 from tests.unit.test_policy_change_isolation import window
 from tests.unit.world import SAMPLES, evidence
 
+PATHS, HEALTH, INTEROPERABILITY, API = "paths", "health_checks", "interoperability", "compatibility"
+FLIPS, CONVERGENCE, CONTINUITY = "flips", "convergence", "continuity"
+NAMES = (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CONTINUITY)
+"""The names of the scenarios' evidence in ledgers."""
+
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP)
 FACTS = {"kubernetes": "v1.36.0", "proxy-mode": "nftables", "pod-to-node.ipv4": "unchanged"}
 BLIND = "no packets on worker-b"
@@ -58,7 +43,7 @@ BLIND = "no packets on worker-b"
 def checks() -> tuple[Check, ...]:
     """Some of the checks of every suite; those of balancers and ways that our worlds do not have are among them."""
     chosen: list[Check] = []
-    for name in (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CONTINUITY):
+    for name in NAMES:
         own = [check for check in all_checks() if judge_of(check) == name]
         chosen += own[:: max(1, len(own) // 120)]
     return tuple(chosen)
@@ -95,30 +80,21 @@ def seen() -> Mapping[str, Any]:
     }
 
 
+_ANALYSED: dict[int, tuple[Any, Any]] = {}
+
+
 def decide(check: Check, what: Mapping[str, Any], facts: Mapping[str, str] = FACTS) -> Verdict:
     """The verdict of a check's own judge."""
-    given = what[judge_of(check)]
-    if isinstance(check, PathCheck):
-        return judge(check, replace(given, facts=facts))
-    if isinstance(check, EndpointChangeCheck):
-        moves_judge = _judge_of(given.results[check.balancer])
-        return give_verdict(check, features(), facts, lambda: moves_judge.decide(check), check.differences)
-    if isinstance(check, ContinuityCheck):
-        return ContinuityJudge(given).verdict(check, features(), facts)
-    if isinstance(check, PolicyChangeCheck):
-        return judge_flips(check, given, features(), facts)
-    own = {HEALTH: judge_health, INTEROPERABILITY: judge_interoperability, API: judge_api}[judge_of(check)]
-    return own(check, given, features(), facts)
+    scenario = scenario_of(check)
+    evidence = what[scenario.record]
+    if id(evidence) not in _ANALYSED:
+        _ANALYSED[id(evidence)] = evidence, scenario.analyse(evidence)  # the evidence too: no other one gets its id
+    return scenario.judge(check, _ANALYSED[id(evidence)][1], features(), facts)
 
 
-_JUDGES: dict[int, MovesJudge] = {}
-
-
-def _judge_of(result: Result) -> MovesJudge:
-    """The judge of a balancer, which is found once: it holds the result, so that no other one has its id."""
-    if id(result) not in _JUDGES:
-        _JUDGES[id(result)] = MovesJudge(result)
-    return _JUDGES[id(result)]
+def judge_of(check: Check) -> str:
+    """The name in ledgers of the evidence that decides a check."""
+    return scenario_of(check).record
 
 
 def can_be_decided(check: Check) -> bool:
@@ -147,7 +123,7 @@ def tell(run: Run, without: Sequence[str] = ()) -> None:
             run.record("witness", **witness.as_json())
     for name, what in seen().items():
         if name not in without:
-            run.record("judged", **judged(name, window_of(what) if name == PATHS else what))
+            run.record("judged", **judged(name, what))
 
 
 def made(out: Path, chosen: Sequence[Check] | None = None, without: Sequence[str] = ()) -> Path:

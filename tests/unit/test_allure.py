@@ -208,7 +208,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import pytest
-from esipp.judging.paths import judge
+from esipp.scenarios.paths.judge import judge
 from esipp.report.allure import live
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run, Settings

@@ -13,7 +13,7 @@ from esipp.base.labels import labels_of
 from esipp.checks.api import ANNOTATION, Answer, ApiCheck, Chain, Json, Quiet, Refused, Warned
 from esipp.checks.check import Feature, Level, Status
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.judging.api import Seen, judge
+from esipp.scenarios.api.judge import Seen, judge
 from esipp.scenarios.api.requests import Listen, Performer
 from fixtures.api import _make, in_turn
 from suites.compatibility.edits import CHECKS as ALL_CHECKS

@@ -15,11 +15,11 @@ from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.model import Family
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.cluster.client import ApiError
-from esipp.judging.continuity.evidence import Places
-from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.samples import Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity import actions as module
 from esipp.scenarios.continuity.actions import Acts, Notes
+from esipp.scenarios.continuity.evidence import Places
 from esipp.scenarios.continuity.objects import SELECTOR, service_name
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from esipp.judging.continuity.expected_backends import misplaced, spans
-from esipp.judging.endpoint_change.expected_backends import LATE, SLACK, STALE
-from esipp.judging.endpoint_change.samples import Sample, Stream
-from esipp.judging.endpoint_change.timeline import UNREADY_BESIDE, Mark
+from esipp.judging.samples import Sample, Stream
+from esipp.scenarios.continuity.expected_backends import misplaced, spans
+from esipp.scenarios.endpoint_change.expected_backends import LATE, SLACK, STALE
+from esipp.scenarios.endpoint_change.timeline import UNREADY_BESIDE, Mark
 
 NODES = {"a": "n"}
 READY, LOST = Mark(10.0, "ready", "a"), Mark(20.0, "unready", "a")

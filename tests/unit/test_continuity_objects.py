@@ -9,15 +9,15 @@ import pytest
 from esipp.checks.check import Level
 from esipp.checks.continuity import MOVED, NODEPORT, Phase, What
 from esipp.checks.model import Family, TrafficPolicy
-from esipp.judging.continuity.evidence import Seen
-from esipp.judging.continuity.judge import Judge
-from esipp.judging.endpoint_change.health_probes import Checking
-from esipp.report.lines.continuity import section
+from esipp.judging.promise import Checking
 from esipp.report.matrix import WIDTH
 from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.record import keep
 from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.continuity.sections import section
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground

@@ -17,10 +17,10 @@ from esipp.checks.observation import Outcome
 from esipp.checks.versions import needs_kubernetes
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of
-from esipp.judging.health.evidence import Fact, Seen
-from esipp.judging.health.port_lifecycle import CLAIMS
 from esipp.preflight.preflight import _external_ips, _service_families
 from esipp.scenarios.health import port_lifecycle as lifecycle
+from esipp.scenarios.health.evidence import Fact, Seen
+from esipp.scenarios.health.port_claims import CLAIMS
 from esipp.scenarios.health.port_lifecycle import LifeCycle
 from esipp.testbed import manifests
 from tests.unit.health_world import NAMESPACE, TRIALS, differing, say

@@ -9,16 +9,16 @@ import pytest
 from esipp.checks.check import Level, Status
 from esipp.checks.endpoint_change import PROXIED, REHASHED, SPREADS, WEIGHED, EndpointChangeCheck, What
 from esipp.checks.model import Balancer, Family
-from esipp.judging.endpoint_change import judge as judging
-from esipp.judging.endpoint_change.health_probes import Checking, observe
-from esipp.judging.endpoint_change.judge import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Judge, Result
-from esipp.judging.endpoint_change.plan import Kind
-from esipp.judging.endpoint_change.samples import Sample
 from esipp.judging.frame import Decision
-from esipp.judging.promise import AS_STARTED, BY_USER, Promise
+from esipp.judging.promise import AS_STARTED, BY_USER, Checking, Promise
+from esipp.judging.samples import Sample
 from esipp.judging.statistics import power
-from esipp.report.lines.endpoint_change import section
+from esipp.scenarios.endpoint_change import judge as judging
 from esipp.scenarios.endpoint_change.changes import CONNECTIONS
+from esipp.scenarios.endpoint_change.health_probes import observe
+from esipp.scenarios.endpoint_change.judge import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Judge, Result
+from esipp.scenarios.endpoint_change.plan import Kind
+from esipp.scenarios.endpoint_change.sections import section
 from suites.convergence.checks import CHECKS
 from tests.unit.endpoint_change_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
 

@@ -11,19 +11,19 @@ from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.judging.endpoint_change.judge import Judge
-from esipp.judging.endpoint_change.plan import Kind
-from esipp.judging.endpoint_change.polls import Poll, shown
-from esipp.judging.endpoint_change.timeline import Change
 from esipp.judging.health_view import Asked, Member, State, Unavailable, View, Why
 from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.loadbalancers.views.gcloud import TOOL, GoogleView
 from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change.judge import Judge
+from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.polled_state import MOST_SLOWER, PolledWord, any_of_cluster, polled_word
+from esipp.scenarios.endpoint_change.polls import Poll, shown
 from esipp.scenarios.endpoint_change.record import keep
 from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
 from esipp.scenarios.endpoint_change.run import Gathering
+from esipp.scenarios.endpoint_change.timeline import Change
 from fixtures.endpoint_change import _word
 from tests.unit.endpoint_change_world import World
 from tests.unit.views_world import GCE, KIND, Fake, names, places, recorded, refused

@@ -10,14 +10,14 @@ from esipp.checks.endpoint_change import AFTER_503
 from esipp.checks.known_differences import claims_of
 from esipp.checks.model import Family
 from esipp.checks.reference import titles
-from esipp.judging.endpoint_change.counting import places
-from esipp.judging.endpoint_change.expected_backends import LATE, Paths, Span, with_evidence, wrong_places
-from esipp.judging.endpoint_change.losses import count_losses
-from esipp.judging.endpoint_change.plan import LEAST, Kind, last_open, plan
-from esipp.judging.endpoint_change.samples import Sample, Stream, read_health, read_request
-from esipp.judging.endpoint_change.timeline import Change, Seen, timeline
 from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.samples import Sample, Stream, read_health, read_request
 from esipp.judging.statistics import Distribution, binomial_p
+from esipp.scenarios.endpoint_change.counting import places
+from esipp.scenarios.endpoint_change.expected_backends import LATE, Paths, Span, with_evidence, wrong_places
+from esipp.scenarios.endpoint_change.losses import count_losses
+from esipp.scenarios.endpoint_change.plan import LEAST, Kind, last_open, plan
+from esipp.scenarios.endpoint_change.timeline import Change, Seen, timeline
 from suites.convergence.checks import CHECKS
 
 

@@ -12,11 +12,11 @@ from esipp.checks.check import CARRIES, Check, Feature, Level, Status, missing_f
 from esipp.checks.exclusions import as_words, features_of, read_exclusions
 from esipp.checks.observation import Verdict
 from esipp.judging.frame import give_verdict
-from esipp.judging.paths import Evidence, judge
 from esipp.judging.topology import Topology
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.run import Run
 from esipp.report.profiles import missing
+from esipp.scenarios.paths.judge import Evidence, judge
 from tests.unit.report_world import made, some_checks
 from tests.unit.world import CHECKS
 

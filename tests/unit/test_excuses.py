@@ -9,10 +9,10 @@ from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.ingress import facts_at, ingress_facts
 from esipp.checks.model import AddressClass, Family, Path
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
-from esipp.judging.collisions import MOST_BY_CHANCE, PORTS_GIVEN, Ports
-from esipp.judging.excuses import Steer
 from esipp.judging.ingress import MOST, strangers, why_not_its_own
 from esipp.judging.topology import parse_address
+from esipp.scenarios.paths.collisions import MOST_BY_CHANCE, PORTS_GIVEN, Ports
+from esipp.scenarios.paths.excuses import Steer
 from tests.unit.world import (
     BACKEND_ADDRESSES,
     CLIENT_ADDRESSES,

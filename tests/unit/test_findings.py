@@ -14,10 +14,10 @@ from esipp.checks.known_differences import Sight, by_claim, sights
 from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles
-from esipp.judging.health.evidence import Followed, Seen
-from esipp.judging.health.judge import judge
-from esipp.judging.interoperability.judge import judge as judge_interop
+from esipp.scenarios.health.evidence import Followed, Seen
+from esipp.scenarios.health.judge import judge
 from esipp.scenarios.health.objects import _situations, service_name
+from esipp.scenarios.interoperability.judge import judge as judge_interop
 from esipp.testbed.manifests import TCP
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_1

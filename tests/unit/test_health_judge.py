@@ -12,8 +12,8 @@ from esipp.checks.health import About, Answer, Place, Question, Situation
 from esipp.checks.model import OUTSIDE, Family
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
-from esipp.judging.health.evidence import WATCHER, Fact, Followed, Leaving, Round, Seen
-from esipp.judging.health.judge import document, judge
+from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, Leaving, Round, Seen
+from esipp.scenarios.health.judge import document, judge
 from esipp.scenarios.health.record import section
 from suites.clients import OUTSIDE_1, POD_ON_OTHER_NODE
 from suites.health_checks.checks import CHECKS

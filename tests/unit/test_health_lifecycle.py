@@ -8,8 +8,8 @@ import pytest
 from esipp.base.interrupt import Stop, StoppedError
 from esipp.base.waiting import Budget
 from esipp.checks.check import Status
-from esipp.judging.health.evidence import Fact, Seen
 from esipp.scenarios.health import port_lifecycle as lifecycle
+from esipp.scenarios.health.evidence import Fact, Seen
 from esipp.scenarios.health.port_lifecycle import LifeCycle
 from tests.unit.fake_api_server import HIGH, LOW, FakeApi
 from tests.unit.health_world import NAMESPACE, TRIALS, differing

@@ -19,8 +19,8 @@ from esipp.checks.catalog import HOUSE
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import Family
 from esipp.checks.observation import Outcome
-from esipp.judging.health.evidence import Followed, Node
 from esipp.scenarios.health import placement
+from esipp.scenarios.health.evidence import Followed, Node
 from esipp.scenarios.health.placement import AFTER, ROUNDS, Board, Placement, Slot
 from tests.unit.health_world import no_answer, say
 

@@ -10,12 +10,12 @@ from esipp.base.waiting import Budget
 from esipp.checks.catalog import all_checks
 from esipp.checks.health import About, HealthAnswerCheck, Place, Situation
 from esipp.checks.model import Family, Role
-from esipp.judging.health.evidence import Seen
 from esipp.judging.topology import Node
 from esipp.probing.jobs import Job
+from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker
-from esipp.scenarios.paths import ANSWER_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 
 ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "b"}
 

@@ -10,8 +10,8 @@ import pytest
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError
 from esipp.cluster.client import ApiError
-from esipp.judging.health.evidence import Seen
 from esipp.ledger.run import Run, Settings
+from esipp.scenarios.health.evidence import Seen
 from fixtures.trials import kept, side_by_side
 
 

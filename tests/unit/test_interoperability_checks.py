@@ -13,7 +13,6 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.picture import picture
 from esipp.checks.reference import titles
 from esipp.cluster.client import ApiError, Cluster
-from esipp.judging.paths import judge
 from esipp.preflight import cluster_dns as dns
 from esipp.report.matrix import WIDTH
 from esipp.report.pages import checks_page
@@ -21,6 +20,7 @@ from esipp.report.terminal import summary
 from esipp.scenarios.interoperability import scale_services as crowd
 from esipp.scenarios.interoperability.dns import CLUSTER_DOMAIN, say, say_addresses
 from esipp.scenarios.interoperability.objects import props
+from esipp.scenarios.paths.judge import judge
 from esipp.testbed.objects import Ground
 from suites.interoperability import inside, trials
 from suites.interoperability.checks import CHECKS as ALL

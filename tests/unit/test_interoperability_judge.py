@@ -11,8 +11,8 @@ from esipp.checks.interoperability import Kind
 from esipp.checks.model import Family, Role
 from esipp.checks.observation import Outcome
 from esipp.judging.controls import Counts
-from esipp.judging.interoperability.evidence import Seen
-from esipp.judging.interoperability.judge import LEAST, judge
+from esipp.scenarios.interoperability.evidence import Seen
+from esipp.scenarios.interoperability.judge import LEAST, judge
 from tests.unit.interoperability_world import (
     ANOTHER_POD,
     BROKEN_PROBER,

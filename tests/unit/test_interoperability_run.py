@@ -21,15 +21,15 @@ from esipp.checks.model import Family, Protocol, Role
 from esipp.checks.observation import Observation, Outcome
 from esipp.cluster.client import ApiError
 from esipp.cluster.node_ports import BY_NUMBER
-from esipp.judging.health.evidence import Node
-from esipp.judging.interoperability.evidence import Many
 from esipp.probing.jobs import Job
+from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability import isolation as neighbours
 from esipp.scenarios.interoperability import scale as many
 from esipp.scenarios.interoperability.controls import listen
+from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.scale_services import manifest
-from esipp.scenarios.paths import ANSWER_TIMEOUT, JUDGED_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from tests.unit.health_world import no_answer
 from tests.unit.world import ROLES, topology
 

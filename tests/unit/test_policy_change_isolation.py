@@ -11,14 +11,14 @@ from esipp.checks.check import Feature, Status
 from esipp.checks.model import AddressClass, Family, Path, Role
 from esipp.checks.observation import Observation
 from esipp.checks.policy_change import FlippedCheck, IsolationCheck, IsolationHealthCheck
-from esipp.judging.endpoint_change.samples import Sample, Stream
-from esipp.judging.policy_change.evidence import Neighbour, Seen, Window
-from esipp.judging.policy_change.judge import judge
-from esipp.judging.policy_change.timeline import Flip
-from esipp.report.lines.policy_change import section
+from esipp.judging.samples import Sample, Stream
+from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
 from esipp.scenarios.policy_change.isolation import FLIPS
+from esipp.scenarios.policy_change.judge import judge
 from esipp.scenarios.policy_change.objects import NEIGHBOURS, props
 from esipp.scenarios.policy_change.probes import read_kept, read_port
+from esipp.scenarios.policy_change.sections import section
+from esipp.scenarios.policy_change.timeline import Flip
 from esipp.testbed.objects import Ground
 from suites.compatibility.isolation import CHECKS
 from tests.unit.policy_change_world import CLUSTER, LOCAL, World, frozen
@@ -59,7 +59,7 @@ def neighbour(first: float) -> Neighbour:
 
 
 def window(**observations: list[Observation]) -> Window:
-    from esipp.judging.paths import Evidence
+    from esipp.scenarios.paths.judge import Evidence
 
     evidence = Evidence(healthy() | observations, topology(), FEATURES, SAMPLES)
     clocks = {name: Clock(2.0, 0.001) for name in topology().stands}

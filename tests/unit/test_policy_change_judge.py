@@ -7,8 +7,8 @@ import pytest
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.model import Family
 from esipp.checks.policy_change import At, FlippedCheck, Flipping
-from esipp.judging.policy_change.judge import judge
-from esipp.judging.policy_change.timeline import STAYS
+from esipp.scenarios.policy_change.judge import judge
+from esipp.scenarios.policy_change.timeline import STAYS
 from suites.compatibility.isolation import CHECKS as ALL_CHECKS
 from tests.unit.policy_change_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
 from tests.unit.world import FINE

@@ -15,11 +15,11 @@ from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.model import AddressClass
 from esipp.checks.path import PathCheck
-from esipp.judging.paths import judge
-from esipp.ledger.evidence import PATHS, judged, window_of
+from esipp.ledger.evidence import judged
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.terminal import summary
+from esipp.scenarios.paths.judge import judge
 from tests.unit.world import CHECKS, evidence, show, topology, verdict
 
 SOME: list[PathCheck] = [path_check for number, path_check in enumerate(CHECKS) if number % 60 == 0]
@@ -48,7 +48,7 @@ def made(folder: Path, broken: bool = False) -> None:
     part = {"kind": "service-proxy", "image": "kube-proxy:1", "digest": "sha256:" + "0" * 64, "version": "1"}
     run.record("component", name="kube-proxy", decided="made up", **part)
     run.record("note", about="artefacts", note="cut")
-    run.record("judged", **judged(PATHS, window_of(evidence())))
+    run.record("judged", **judged("paths", evidence()))
     with run.phase("observe", "probing"):
         for path_check in SOME:
             for each in evidence().observations[path_check.path.key]:

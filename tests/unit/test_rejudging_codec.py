@@ -14,14 +14,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from esipp.checks.model import Family
-from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.samples import Sample, Stream
+from esipp.judging.scenario import recorded_as
 from esipp.judging.topology import IPAddress
 from esipp.ledger.codec import EvidenceError, decode, encode
 from esipp.ledger.columns import Ticks, as_ticks, pack, read_numbers, ticks_of, unpack, write_numbers
-from esipp.ledger.evidence import PATHS, TYPES, judged, read_judged, window_of
-from tests.unit.rejudging_world import can_be_decided, checks, decide, judge_of, seen
+from esipp.ledger.evidence import judged, read_judged
+from tests.unit.rejudging_world import NAMES, PATHS, can_be_decided, checks, decide, judge_of, seen
 
-NAMES = list(TYPES)
 FUZZED = settings(deadline=None, database=None, max_examples=80)  # a busy machine is slow
 
 
@@ -30,14 +30,14 @@ def back(what: Any, of: Any = None) -> Any:
 
 
 def kept(name: str) -> Any:
-    return window_of(seen()[name]) if name == PATHS else seen()[name]
+    return recorded_as(name).pack(seen()[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_every_judge_is_given_comes_back_as_it_was(name: str) -> None:
-    told = json.loads(json.dumps(judged(name, kept(name)), allow_nan=False))
+    told = json.loads(json.dumps(judged(name, seen()[name]), allow_nan=False))
     assert read_judged(told["suite"], told["seen"]) == kept(name)
-    assert told == json.loads(json.dumps(judged(name, read_judged(name, told["seen"]))))
+    assert told["seen"] == json.loads(json.dumps(encode(read_judged(name, told["seen"]))))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != PATHS])
@@ -51,7 +51,7 @@ def test_every_verdict_is_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_field_that_nobody_knows_is_no_evidence(name: str) -> None:
-    told = judged(name, kept(name))["seen"]
+    told = judged(name, seen()[name])["seen"]
     with pytest.raises(EvidenceError):
         read_judged(name, {**told, "surprise": 1})
 

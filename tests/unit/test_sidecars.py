@@ -9,8 +9,8 @@ from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
 from esipp.judging.frame import Decision, give_verdict
-from esipp.judging.paths import judge
 from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.paths.judge import judge
 from esipp.testbed import sidecars
 from esipp.testbed.agents import daemon_set
 from esipp.testbed.integrity import Cast

@@ -27,12 +27,12 @@ from esipp.checks.versions import (
 )
 from esipp.cluster.dialect import REMARKS, dialect_of
 from esipp.judging.frame import Decision, give_verdict
-from esipp.judging.paths import Evidence, judge
 from esipp.judging.topology import Topology
 from esipp.preflight.preflight import left_out
 from esipp.report.pages import checks_page
 from esipp.report.plain import explain_check
 from esipp.report.terminal import by_reason
+from esipp.scenarios.paths.judge import Evidence, judge
 from tests.unit.test_plain import Plain
 
 CHECKS = {check.id: check for check in all_checks()}

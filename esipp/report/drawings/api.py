@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from esipp.base.plural import counted as many
 from esipp.checks.api import Answer
-from esipp.judging.api import Seen
 from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import Html, attempt, counted, details, joined, paragraph, shorten, table
+from esipp.scenarios.api.judge import Seen
 
 ID = "api"
 TITLE = "Service API"

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from esipp.base.plural import counted as many
 from esipp.checks.health import Answer
 from esipp.checks.model import Family
-from esipp.judging.health.evidence import Node
-from esipp.judging.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
 from esipp.judging.reading import Reading
 from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import (
@@ -24,6 +22,8 @@ from esipp.report.drawings.markup import (
     summed,
     table,
 )
+from esipp.scenarios.health.evidence import Node
+from esipp.scenarios.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
 
 ID = "interoperability"
 TITLE = "Interoperability"

@@ -3,7 +3,7 @@
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.api import Json
 from esipp.checks.health import Answer
-from esipp.judging.health.evidence import Node
+from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 
 FOLLOWED = Budget("every node to listen for a later Service", 20.0, need=3, spacing=0.1)

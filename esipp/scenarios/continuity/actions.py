@@ -16,9 +16,9 @@ from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
-from esipp.judging.continuity.evidence import Asked, Places
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity.evidence import Asked, Places
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.traffic import CALM, Asking
 from esipp.scenarios.endpoint_change.watches import Watching

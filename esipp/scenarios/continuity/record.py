@@ -5,12 +5,12 @@ from typing import Any
 
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
-from esipp.judging.continuity.evidence import Seen
-from esipp.judging.continuity.judge import Judge
-from esipp.judging.continuity.losses import is_late
-from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.samples import Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.ledger.run import Run
+from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.losses import is_late
 from esipp.scenarios.continuity.traffic import LASTING, LASTING_SPACING, SPACING, TIMEOUT
 
 SUITE = "continuity"

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.judging.continuity.evidence import Steer
-from esipp.judging.endpoint_change.health_probes import Checking
+from esipp.judging.promise import Checking
 from esipp.loadbalancers.reference import Reference
+from esipp.scenarios.continuity.evidence import Steer
 
 Json = dict[str, Any]
 

@@ -13,13 +13,13 @@ from esipp.checks.continuity import CHECKED, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
-from esipp.judging.continuity.evidence import Asked, Places, Seen, Window
 from esipp.judging.promise import Bound
 from esipp.judging.topology import IPAddress, Topology, parse_address
 from esipp.probing import transports
 from esipp.probing.prober import Prober
 from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.actions import MOST_HELD, WHOLE, Acts, Notes
+from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.traffic import Asking, Targets

@@ -15,13 +15,13 @@ from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
-from esipp.judging.endpoint_change.judge import Health, Judge
-from esipp.judging.endpoint_change.polls import Poll, lines, shares, shown
 from esipp.judging.health_view import Asked, HealthView, Unavailable, View, Why
 from esipp.judging.topology import Node
 from esipp.loadbalancers.views import view_for
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.changes import Driver
+from esipp.scenarios.endpoint_change.judge import Health, Judge
+from esipp.scenarios.endpoint_change.polls import Poll, lines, shares, shown
 from esipp.scenarios.endpoint_change.reference_state import EXCLUDED
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
 

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from esipp.judging.endpoint_change.health_probes import Arrival
 from esipp.packets.capture import IN, REQUEST
 from esipp.packets.scope import Scope
 from esipp.packets.tap import Tap
+from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.testbed.clients import Clients
 
 STEPPED = 1.0

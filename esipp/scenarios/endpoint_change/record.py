@@ -1,11 +1,11 @@
 """Ledger records of endpoint changes: settings, changes, marks, stretches of equal probes, all distributions."""
 
-from esipp.judging.endpoint_change.judge import Judge, distributions
-from esipp.judging.endpoint_change.polls import shown
-from esipp.judging.endpoint_change.timeline import Timeline, black_hole, phases
 from esipp.ledger.run import Run
+from esipp.scenarios.endpoint_change.judge import Judge, distributions
+from esipp.scenarios.endpoint_change.polls import shown
 from esipp.scenarios.endpoint_change.probes import SPACING, TIMEOUT
 from esipp.scenarios.endpoint_change.run import Gathering
+from esipp.scenarios.endpoint_change.timeline import Timeline, black_hole, phases
 
 SUITE = "convergence"
 

@@ -9,17 +9,17 @@ from esipp.base.errors import HarnessError
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
-from esipp.judging.endpoint_change.health_probes import Checking
-from esipp.judging.endpoint_change.judge import Health, Judge
-from esipp.judging.endpoint_change.polls import shares
-from esipp.judging.endpoint_change.timeline import Decision
 from esipp.judging.health_view import Asked, Places, State, Unavailable, Why
+from esipp.judging.promise import Checking
 from esipp.judging.topology import Node
 from esipp.loadbalancers.reference import DEFAULT, Reference, Stream
 from esipp.loadbalancers.views.reference import ReferenceView
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.changes import Driver
+from esipp.scenarios.endpoint_change.judge import Health, Judge
+from esipp.scenarios.endpoint_change.polls import shares
 from esipp.scenarios.endpoint_change.reported_state import Word
+from esipp.scenarios.endpoint_change.timeline import Decision
 
 Json = dict[str, Any]
 

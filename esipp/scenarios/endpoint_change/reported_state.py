@@ -6,11 +6,11 @@ from typing import Any
 
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
-from esipp.judging.endpoint_change.health_probes import Checking
-from esipp.judging.endpoint_change.judge import Health, Judge
-from esipp.judging.endpoint_change.polls import Poll
-from esipp.judging.endpoint_change.timeline import Decision
+from esipp.judging.promise import Checking
 from esipp.scenarios.endpoint_change.changes import Driver
+from esipp.scenarios.endpoint_change.judge import Health, Judge
+from esipp.scenarios.endpoint_change.polls import Poll
+from esipp.scenarios.endpoint_change.timeline import Decision
 
 
 class Word:

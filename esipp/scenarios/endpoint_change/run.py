@@ -10,20 +10,20 @@ from esipp.base.errors import HarnessError
 from esipp.checks.endpoint_change import PROXIES
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.judging.endpoint_change.health_probes import Arrival, observe
-from esipp.judging.endpoint_change.judge import Judge, Result
-from esipp.judging.endpoint_change.plan import plan
-from esipp.judging.endpoint_change.timeline import Seen
 from esipp.judging.promise import Promise, promise_of_reference
 from esipp.judging.topology import family_of
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.timeouts import slowest
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.changes import SETTLED, Driver
+from esipp.scenarios.endpoint_change.health_probes import Arrival, observe
+from esipp.scenarios.endpoint_change.judge import Judge, Result
 from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_of
+from esipp.scenarios.endpoint_change.plan import plan
 from esipp.scenarios.endpoint_change.probe_capture import Hearing
 from esipp.scenarios.endpoint_change.probes import Observing, Targets
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
+from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.health.every_node import Everywhere
 from esipp.testbed.clients import Clients

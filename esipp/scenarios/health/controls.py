@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import OUTSIDE, Protocol
-from esipp.judging.endpoint_change.samples import Stream, read_request
-from esipp.judging.health.evidence import Node
+from esipp.judging.samples import Stream, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Stream as Running
+from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 
 SPACING = 0.2

@@ -3,7 +3,7 @@
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.health import Answer, Place, Situation
 from esipp.disruption.disruptor import Disruptor
-from esipp.judging.health.evidence import Node
+from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker, read_all
 

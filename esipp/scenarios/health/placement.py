@@ -16,8 +16,8 @@ from esipp.checks.model import OUTSIDE
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.cluster.client import ApiError
 from esipp.cluster.pods import is_ready
-from esipp.judging.health.evidence import Followed, Node, Round, Seen
-from esipp.judging.health.judge import say_count
+from esipp.scenarios.health.evidence import Followed, Node, Round, Seen
+from esipp.scenarios.health.judge import say_count
 from esipp.scenarios.health.objects import HEALTH_LABEL, SLOTS, placed, service_name, slot
 from esipp.scenarios.health.probes import Asker, read_all
 from esipp.testbed import manifests

@@ -14,8 +14,8 @@ from esipp.checks.observation import Outcome
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.cluster.node_ports import health_port, node_ports, taken
-from esipp.judging.health.evidence import Fact
-from esipp.judging.health.judge import document
+from esipp.scenarios.health.evidence import Fact
+from esipp.scenarios.health.judge import document
 from esipp.scenarios.health.objects import local_service
 from esipp.scenarios.health.probes import Asker, said_at
 from esipp.testbed.manifests import BACKEND_LABEL, TCP

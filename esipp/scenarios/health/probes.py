@@ -13,10 +13,10 @@ from esipp.checks.health import About, Answer, HealthAnswerCheck, Place, Questio
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
-from esipp.judging.health.evidence import Node, Seen
 from esipp.probing.jobs import Job
+from esipp.scenarios.health.evidence import Node, Seen
 from esipp.scenarios.health.objects import places_of, service_name
-from esipp.scenarios.paths import ANSWER_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.testbed.clients import Clients
 from esipp.testbed.integrity import Harm
 from esipp.testbed.testbed import Testbed

@@ -4,7 +4,7 @@ from collections import Counter
 
 from esipp.checks.health import LOCAL_PODS, Place, Question, Situation
 from esipp.checks.model import OUTSIDE, Family
-from esipp.judging.health.evidence import Followed, Seen
+from esipp.scenarios.health.evidence import Followed, Seen
 
 NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
 

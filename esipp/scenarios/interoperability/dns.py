@@ -12,13 +12,13 @@ from esipp.base.waiting import Budget, Reading
 from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.model import POD_BACKEND, Client, Entry, EntryKind, Family, Path, Protocol, Service, ServiceType
 from esipp.checks.observation import Observation, Outcome
-from esipp.judging.interoperability.evidence import Lookup, Names
 from esipp.judging.reading import read
 from esipp.judging.topology import Topology, by_family, parse_address
 from esipp.probing.jobs import Job
 from esipp.scenarios.health.probes import Asker
+from esipp.scenarios.interoperability.evidence import Lookup, Names
 from esipp.scenarios.interoperability.objects import BALANCED, HEADLESS, NAMED, NAMED_PODS, PUBLISHED
-from esipp.scenarios.paths import ANSWER_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.testbed import manifests
 
 COUNT, SPACING = 20, 0.05

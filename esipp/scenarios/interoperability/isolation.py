@@ -18,16 +18,16 @@ from esipp.checks.health import Answer, Place
 from esipp.checks.model import OUTSIDE, Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
 from esipp.cluster.client import ApiError
 from esipp.cluster.node_ports import BY_NUMBER, health_port, taken
-from esipp.judging.health.evidence import Node
-from esipp.judging.interoperability.evidence import Neighbours
 from esipp.judging.reading import read
 from esipp.judging.topology import Topology
 from esipp.probing.jobs import Job, read_result
 from esipp.probing.orders import Stream
+from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.controls import ROLES, listen
+from esipp.scenarios.interoperability.evidence import Neighbours
 from esipp.scenarios.interoperability.objects import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
-from esipp.scenarios.paths import ANSWER_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.testbed import manifests
 
 Json = dict[str, Any]

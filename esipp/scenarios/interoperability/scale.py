@@ -13,15 +13,15 @@ from esipp.checks.interoperability import DIALLED, MANY_SERVICES
 from esipp.checks.model import OUTSIDE, Entry, EntryKind, Family, Path, Protocol, Role
 from esipp.checks.observation import Observation, Outcome
 from esipp.cluster.node_ports import all_ports, health_port
-from esipp.judging.health.evidence import Node
-from esipp.judging.interoperability.evidence import Many
 from esipp.judging.reading import read
 from esipp.judging.topology import Topology
 from esipp.probing.jobs import Job
+from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker, read_all
 from esipp.scenarios.interoperability.controls import listen
+from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.scale_services import Crowd
-from esipp.scenarios.paths import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
 
 Json = dict[str, Any]
 K = TypeVar("K")

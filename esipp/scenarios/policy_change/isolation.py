@@ -15,12 +15,12 @@ from esipp.checks.model import OUTSIDE, Family, Path, Role, TrafficPolicy
 from esipp.checks.observation import Observation
 from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import IsolationHealthCheck
-from esipp.judging.paths import Evidence
-from esipp.judging.policy_change.evidence import Neighbour, Window
 from esipp.judging.topology import Node, Topology
 from esipp.preflight.facts import listener_facts
 from esipp.probing.jobs import Job, job_on
-from esipp.scenarios.paths import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
+from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.run import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
+from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.objects import INSIDE, NEIGHBOURS
 from esipp.scenarios.policy_change.probes import Asking
 from esipp.scenarios.policy_change.run import as_flip, flip, policy_path

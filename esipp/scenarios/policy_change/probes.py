@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.clock import Clock
-from esipp.judging.endpoint_change.samples import Sample, Stream, read_health, read_request
-from esipp.judging.policy_change.timeline import REOPENED
+from esipp.judging.samples import Sample, Stream, read_health, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Stream as Running
 from esipp.probing.prober import Prober
+from esipp.scenarios.policy_change.timeline import REOPENED
 
 SPACING = 0.08
 """Seconds between two new connections at one entry."""

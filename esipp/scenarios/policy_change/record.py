@@ -1,10 +1,10 @@
 """Ledger records of policy changes: the time of each, and the result of every probe, run-length encoded."""
 
 from esipp.checks.model import Path
-from esipp.judging.endpoint_change.samples import Stream
-from esipp.judging.policy_change.evidence import Neighbour, Seen, Window
-from esipp.judging.policy_change.timeline import Course, Flip
+from esipp.judging.samples import Stream
 from esipp.ledger.run import Run
+from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
+from esipp.scenarios.policy_change.timeline import Course, Flip
 
 SUITE = "compatibility"
 

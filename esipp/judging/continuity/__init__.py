@@ -1,1 +1,0 @@
-"""Judges of continuity: steady traffic during actions on its pods, nodes and the cluster."""

@@ -1,1 +1,0 @@
-"""Pods that come and go behind a load balancer, judged."""

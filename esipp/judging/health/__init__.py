@@ -1,1 +1,0 @@
-"""Judges of the nodes' health checks."""

@@ -1,1 +1,0 @@
-"""Judges of interoperability: isolation between Services, scale, and DNS names."""

@@ -1,1 +1,0 @@
-"""Traffic policies that change under traffic, judged."""

@@ -1,0 +1,110 @@
+"""Scenarios: what a kind of experiment registers, and the registry. Nothing here runs an experiment.
+
+``esipp/scenarios/NAME/scenario.py`` defines ``SCENARIO``. The registry finds the folders itself; there is no list.
+"""
+
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol
+
+from esipp.checks.check import Check, Feature
+from esipp.checks.observation import Observation, Verdict, Witness
+
+FOLDER = "esipp.scenarios"
+
+
+class CheckThen(Protocol):
+    """A check as a recorded run asked it."""
+
+    @property
+    def asked(self) -> str:
+        """What was asked, as text; the same text means the same question."""
+
+    @property
+    def path(self) -> str:
+        """The key of its path; empty if it has none."""
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """Its whole record."""
+
+
+@dataclass(frozen=True)
+class RunThen:
+    """What a recorded run has besides the evidence of each scenario.
+
+    ``checks`` are those of then, by id; ``today`` those that are judged now.
+    """
+
+    samples: int
+    observations: Mapping[str, Sequence[Observation]] = field(default_factory=dict)
+    witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
+    checks: Mapping[str, CheckThen] = field(default_factory=dict)
+    today: Sequence[Check] = ()
+
+    def asked(self, check: Check) -> bool:
+        """Whether the run asked a check in the same form, so that its evidence is complete."""
+        then = self.checks.get(check.id)
+        return then is not None and then.asked == check.asked
+
+
+def _same(evidence: Any) -> Any:
+    return evidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A kind of experiment.
+
+    Args:
+        name: its folder in ``esipp/scenarios``.
+        record: the name of its evidence in ledgers, which stays whatever the folder is called.
+        checks: the kinds of checks that it decides.
+        evidence: what its run observed, as a ledger has it; without arguments: nothing.
+        judge: the verdict on a check, given what ``analyse`` made of the evidence, the features and the facts.
+        analyse: what is computed of the evidence once, before the first check is judged.
+        lacks: why recorded evidence cannot decide a check; empty if it can.
+        pack: what of the evidence is recorded under ``record``, if other records have the rest.
+        unpack: the evidence again, from what was packed and the run's other records.
+    """
+
+    name: str
+    record: str
+    checks: tuple[type[Check], ...]
+    evidence: type
+    judge: Callable[[Any, Any, Mapping[str, Feature], Mapping[str, str]], Verdict]
+    lacks: Callable[[Any, Any, RunThen], str]
+    analyse: Callable[[Any], Any] = _same
+    pack: Callable[[Any], Any] = _same
+    unpack: Callable[[Any, RunThen], Any] | None = None
+
+    def read(self, packed: Any, then: RunThen) -> Any:
+        """The evidence of a recorded run; ``packed`` is None if it has none."""
+        if self.unpack is not None:
+            return self.unpack(packed, then)
+        return self.evidence() if packed is None else packed
+
+
+@cache
+def scenarios() -> tuple[Scenario, ...]:
+    """Every scenario: each folder of ``esipp/scenarios``, in the order of their names."""
+    folders = [each.name for each in pkgutil.iter_modules(import_module(FOLDER).__path__) if each.ispkg]
+    return tuple(import_module(f"{FOLDER}.{name}.scenario").SCENARIO for name in sorted(folders))
+
+
+def scenario_of(check: Check) -> Scenario:
+    """The scenario that decides a check."""
+    return next(each for each in scenarios() if isinstance(check, each.checks))
+
+
+@cache
+def recorded_as(record: str) -> Scenario:
+    """The scenario whose evidence has this name in ledgers.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {each.record: each for each in scenarios()}[record]

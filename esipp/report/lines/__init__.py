@@ -1,1 +1,0 @@
-"""Sections of the summary about measurements, as lines of text."""

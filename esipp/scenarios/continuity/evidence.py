@@ -1,0 +1,201 @@
+"""The evidence of continuity: all requests on one clock, way by way, and the time of each disruption. No I/O."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from esipp.checks.continuity import Phase, Way
+from esipp.checks.model import Family
+from esipp.judging.promise import Bound, Checking
+from esipp.judging.samples import Sample, Stream
+from esipp.judging.topology import IPAddress
+from esipp.scenarios.endpoint_change.timeline import Mark
+
+Asked = tuple[Way, Family]
+"""A stream of steady requests: a way, over one family."""
+
+
+class Exchange(NamedTuple):
+    """One exchange on an established connection: ``number`` tells the connections apart.
+
+    ``lost`` is when the connection was lost, if not during the exchange that reports the loss.
+    """
+
+    number: tuple[int, int]
+    sample: Sample
+    lost: float | None = None
+
+
+@dataclass(frozen=True)
+class Break:
+    """A connection that broke between its last answer and ``at``; ``pod`` had answered on it, and seen ``source``.
+
+    ``sample`` is the exchange that reports the break.
+    """
+
+    since: float
+    at: float
+    pod: str
+    sample: Sample
+    source: str = ""
+
+
+class Steer(NamedTuple):
+    """The load balancer's report that it changed the nodes to which it sends requests."""
+
+    at: float
+    family: str
+    nodes: tuple[str, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The time window of one phase.
+
+    Args:
+        phase: the phase.
+        began: before anything was done.
+        until: when traffic had settled afterwards, or the wait for that timed out.
+        happened: when the action was done and proven; ``ended``: when it was undone, or complete.
+        causes: the times of the single changes in it, from which gaps are counted.
+        either: the times in which either policy's source is right.
+        returned: when the API server had accepted the return to Local of all Services.
+        words: the proof that the action happened.
+        trouble: why the window proves nothing: the action did not happen, or was not proven.
+        unsettled: the ways that did not answer again in time.
+    """
+
+    phase: Phase
+    began: float
+    until: float
+    happened: float | None = None
+    ended: float | None = None
+    causes: tuple[float, ...] = ()
+    either: tuple[tuple[float, float], ...] = ()
+    words: str = ""
+    trouble: str = ""
+    unsettled: str = ""
+    returned: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The window as the ledger keeps it."""
+        times = {name: getattr(self, name) for name in ("began", "happened", "ended", "until", "returned")}
+        return {
+            "phase": self.phase.value,
+            **{name: None if at is None else round(at, 4) for name, at in times.items()},
+            "causes": [round(at, 4) for at in self.causes],
+            "either": [[round(at, 4) for at in each] for each in self.either],
+            "words": self.words,
+            "trouble": self.trouble,
+            "unsettled": self.unsettled,
+        }
+
+
+@dataclass(frozen=True)
+class Places:
+    """The nodes with a role: two have a pod, one has none."""
+
+    endpoint: str
+    other: str
+    bare: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The whole evidence of the suite.
+
+    Args:
+        places: the nodes by role.
+        streams: new connections, by way and family; ``lasting``: exchanges on established connections.
+        control: the control listener of the endpoint node: the same client and node, without a Service.
+        others: those of other nodes, by node and family.
+        health: the health checks of the nodes with pods, by family.
+        windows: the phases; all other time is quiet.
+        marks: the events of our pod watch; ``nodes``: the node of each pod.
+        steers: the load balancer's reports, by way.
+        checking: the settings of the reference load balancer's health checks, as it reports them.
+        bound: the promised time within which the cluster's own load balancer must have left a node.
+        serves: seconds for which a pod keeps serving after its deletion began.
+        own: the client's addresses; ``of_nodes``: those of all nodes; ``of_balancer``: those of the reference load
+            balancer.
+        addresses: those of each node.
+        obstacles: why a way could not be probed. ``trouble``: why nothing was done at all.
+        since: when traffic had first settled; nothing before is judged.
+        details: the prober's details on requests without an answer, by stream and number.
+    """
+
+    places: Places = field(default_factory=lambda: Places("", "", ""))
+    streams: Mapping[Asked, Stream] = field(default_factory=dict)
+    lasting: Mapping[Asked, Sequence[Exchange]] = field(default_factory=dict)
+    control: Mapping[Family, Stream] = field(default_factory=dict)
+    health: Mapping[Family, Mapping[str, Stream]] = field(default_factory=dict)
+    windows: Sequence[Window] = ()
+    marks: Sequence[Mark] = ()
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    steers: Mapping[Way, Sequence[Steer]] = field(default_factory=dict)
+    checking: Checking = field(default_factory=Checking)
+    serves: float = 0.0
+    own: frozenset[IPAddress] = frozenset()
+    of_nodes: frozenset[IPAddress] = frozenset()
+    of_balancer: frozenset[IPAddress] = frozenset()
+    obstacles: Mapping[Asked, str] = field(default_factory=dict)
+    trouble: str = ""
+    since: float = 0.0
+    details: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    others: Mapping[tuple[str, Family], Stream] = field(default_factory=dict)
+    bound: Bound | None = None
+    addresses: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
+
+    def owner(self, address: IPAddress) -> str:
+        """The node that holds an address; empty for any other address."""
+        return next((node for node, own in self.addresses.items() if address in own), "")
+
+    def window(self, phase: Phase) -> Window | None:
+        """The window of a phase; None if it did not happen, and for quiet, which is all other time."""
+        return next((each for each in self.windows if each.phase is phase), None)
+
+    @cached_property
+    def quiet(self) -> list[tuple[float, float]]:
+        """The times in which nothing was done."""
+        windows = sorted(self.windows, key=lambda each: each.began)
+        begins = [self.since, *(each.until for each in windows)]
+        ends = [*(each.began for each in windows), float("inf")]
+        return [(since, until) for since, until in zip(begins, ends, strict=True) if since < until]
+
+    def phase_of(self, started: float, ended: float) -> Phase | None:
+        """The phase of something that lasted from ``started`` to ``ended``; None before anything is judged.
+
+        It belongs to the phase in which it began, or else to the one in which it ended, which may have affected it.
+        """
+        windows, begins = self._windows
+        for at in (started, ended):
+            position = bisect_right(begins, at) - 1
+            if position >= 0 and started < windows[position].until:
+                return windows[position].phase
+        return Phase.QUIET if started >= self.since else None
+
+    @cached_property
+    def _windows(self) -> tuple[list[Window], list[float]]:
+        windows = sorted(self.windows, key=lambda each: each.began)
+        return windows, [each.began for each in windows]
+
+    def in_phase(self, phase: Phase, samples: Iterable[Sample]) -> list[Sample]:
+        """The probes of a phase, in their order."""
+        return [sample for sample in samples if self.phase_of(sample.started, sample.ended) is phase]
+
+    def breaks(self, asked: Asked) -> list[tuple[Phase | None, Break]]:
+        """The broken connections of a way and their phases; a failed attempt to reconnect is no break."""
+        last: dict[tuple[int, int], Sample] = {}
+        found = []
+        for each in self.lasting.get(asked, ()):
+            if each.sample.answered:
+                last[each.number] = each.sample
+            elif each.number in last and each.sample.outcome != "error":
+                before = last.pop(each.number)
+                at = each.sample.ended if each.lost is None else each.lost
+                broken = Break(before.ended, at, before.pod, each.sample, before.source)
+                found.append((self.phase_of(broken.since, broken.at), broken))
+        return found

@@ -1,0 +1,498 @@
+"""The judge of continuity checks: from the timeline of all requests to a decision on each check. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from esipp.checks.check import Feature, Level, Status
+from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, REHASHED, UNREWRITTEN, ContinuityCheck, Phase, Way, What
+from esipp.checks.endpoint_change import PROXIED
+from esipp.checks.model import Balancer, Family
+from esipp.checks.observation import Verdict
+from esipp.checks.timing import PROMPT, Blur, Held, hold, needed, say_unknown
+from esipp.judging.controls import Counts, Vantage, excused
+from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.ingress import strangers
+from esipp.judging.promise import Bound
+from esipp.judging.samples import Sample, Stream
+from esipp.judging.topology import IPAddress, parse_address
+from esipp.scenarios.continuity.evidence import Asked, Break, Seen, Window
+from esipp.scenarios.continuity.expected_backends import Spans, misplaced, spans, terminating
+from esipp.scenarios.continuity.losses import Measured, Tally, measured, say_late, tally
+from esipp.scenarios.continuity.reasons import OF_THE_PHASE, hides_its_node, late_nodes, taken_by, why_moved
+from esipp.scenarios.endpoint_change.expected_backends import SLACK
+
+LEAST = 5
+"""The fewest requests in a phase that allow a decision."""
+
+OURS = "error"
+"""The prober's outcome for an error of its own: a source port that is taken, for example."""
+
+MOST_ERRORS = 3
+"""The most probes of a way with an error of our prober in one phase."""
+
+MOST_GAP = 3.0
+"""Seconds without a single probe after which a stream proves nothing: this machine is too busy."""
+
+MOMENT = 0.4
+"""Seconds around a load balancer's change of routes in which it breaks open connections."""
+
+MOST_MOVED = 2
+"""The most new connections that one change of a load balancer's routes can break: they last for milliseconds, and begin
+a tenth of a second apart."""
+
+BUSY = 5.0
+"""Seconds before a VIP moves in which starved nodes may have taken each other for dead."""
+
+UNSHOWN = (
+    "pods of several nodes see the client's own address by turns, so the node that has the VIP does not show: what was "
+    "done may have moved the VIP, which breaks open connections"
+)
+
+ENDED = 1.5
+"""Seconds before our watch reports a pod gone in which its connections may already break."""
+
+
+Sourced = tuple[Sample, frozenset[IPAddress]]
+"""An answer, and its right sources."""
+
+
+@dataclass
+class Judge:
+    """Decides every check; shared results are computed once."""
+
+    seen: Seen
+    _by_phase: dict[Asked, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
+    _exchanged: dict[Asked, dict[Phase | None, list[Sourced]]] = field(default_factory=dict)
+    _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
+    _vantages: dict[Family, Vantage] = field(default_factory=dict)
+
+    def verdict(self, check: ContinuityCheck, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+        """The verdict on a check."""
+        return give_verdict(check, features, facts, lambda: self.decide(check), check.differences)
+
+    def decide(self, check: ContinuityCheck) -> Decision:
+        """The decision on a check."""
+        why = self._open(check)
+        if why:
+            return undecided(check, why)
+        trouble = self._trouble(check)
+        if trouble:
+            return ours_failed(check, "too little", trouble)
+        by_what: dict[What, Callable[[ContinuityCheck], Decision]] = {
+            What.NO_LOSS: self._no_loss,
+            What.GAP: self._gap,
+            What.LOSSES: self._losses,
+            What.SOURCE: self._source,
+            What.PROMPT: self._prompt,
+            What.PLACE: self._place,
+            What.LASTING: self._lasting,
+            What.TERMINATING: self._terminating,
+        }
+        decided = by_what[check.what](check)
+        return decided if decided.sees or decided.status is not Status.PASS else replace(decided, sees=self.sees(check))
+
+    # -------------------------------------------------------------------------------------------- what checks rest on
+    def requests(self, check: ContinuityCheck) -> list[Sample]:
+        """The new connections of a check."""
+        return self.of_phase(check.phase, check.way, check.family)
+
+    def of_phase(self, phase: Phase, way: Way, family: Family) -> list[Sample]:
+        """The new connections of a way in a phase, without those that our prober could not make."""
+        return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != OURS]
+
+    def _split(self, way: Way, family: Family) -> dict[Phase | None, list[Sample]]:
+        """The new connections of a way by phase; computed once."""
+        known = self._by_phase.get((way, family))
+        if known is None:
+            known = self._by_phase[way, family] = {}
+            stream = self.seen.streams.get((way, family))
+            for sample in stream.samples if stream else ():
+                known.setdefault(self.seen.phase_of(sample.started, sample.ended), []).append(sample)
+        return known
+
+    def tally(self, phase: Phase, way: Way, family: Family) -> Tally:
+        """The numbers of a way in a phase."""
+        window = self.seen.window(phase)
+        return tally(self.of_phase(phase, way, family), window.causes if window else ())
+
+    def every_break(self, phase: Phase, way: Way, family: Family) -> list[Break]:
+        """All connections that broke in a phase."""
+        if (way, family) not in self._broken:
+            self._broken[way, family] = self.seen.breaks((way, family))
+        return [broken for of, broken in self._broken[way, family] if of is phase]
+
+    def breaks(self, phase: Phase, way: Way, family: Family) -> list[Break]:
+        """The broken connections in a phase whose pod still had to serve."""
+        return [each for each in self.every_break(phase, way, family) if not self._was_ending(each)]
+
+    def sourced(self, check: ContinuityCheck) -> list[Sourced]:
+        """Every answer of a check, with its right sources."""
+        found = [(each, self.allowed(check.way, each)) for each in self.requests(check) if each.answered]
+        return found + self.exchanges(check.way, check.family).get(check.phase, [])
+
+    def exchanges(self, way: Way, family: Family) -> dict[Phase | None, list[Sourced]]:
+        """The answers on established connections, by phase.
+
+        The right source is that of the connection's first answer: a connection keeps its source until it closes.
+        """
+        known = self._exchanged.get((way, family))
+        if known is None:
+            known = self._exchanged[way, family] = {}
+            first: dict[tuple[int, int], frozenset[IPAddress]] = {}
+            for number, sample, _ in self.seen.lasting.get((way, family), ()):
+                if sample.answered:
+                    right = first.get(number) or self.allowed(way, sample)
+                    first.setdefault(number, frozenset({parse_address(sample.source)}))
+                    known.setdefault(self.seen.phase_of(sample.started, sample.ended), []).append((sample, right))
+        return known
+
+    @cached_property
+    def spans(self) -> Spans:
+        """The times in which each pod may answer."""
+        return spans(self.seen.marks, self.seen.nodes, self.seen.health.values())
+
+    def _open(self, check: ContinuityCheck) -> str:
+        """Why a check cannot be decided."""
+        seen, asked = self.seen, (check.way, check.family)
+        if seen.trouble or asked in seen.obstacles:
+            return seen.trouble or seen.obstacles[asked]
+        if check.phase is not Phase.QUIET:
+            window = seen.window(check.phase)
+            if window is None:
+                return "this phase did not take place"
+            if window.trouble:
+                return window.trouble
+        made = len(self.requests(check))
+        return f"only {made} requests were made in this phase" if made < LEAST else ""
+
+    def _trouble(self, check: ContinuityCheck) -> str:
+        """An error of our own that leaves a check unjudged."""
+        samples = self.requests(check)
+        errors = len(self._split(check.way, check.family).get(check.phase, ())) - len(samples)
+        if errors > MOST_ERRORS:
+            return f"the prober itself failed in {errors} of {errors + len(samples)} probes"
+        # the quiet phase is interrupted by other phases, so its gaps say nothing
+        longest = 0.0 if check.phase is Phase.QUIET else Stream("", 0.0, samples).longest_gap()
+        return f"no probe was sent for {longest:.1f} s" if longest > MOST_GAP else ""
+
+    def vantage(self, family: Family) -> Vantage:
+        """The controls of the client over a family: how well it reached nodes without a Service."""
+        if family not in self._vantages:
+            own = self.seen.control.get(family)
+            controls = {self.seen.places.endpoint: own} if own else {}
+            controls |= {node: stream for (node, of), stream in self.seen.others.items() if of is family}
+            self._vantages[family] = Vantage(controls)
+        return self._vantages[family]
+
+    def _beside(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
+        """A sentence if no node's control listener answered around any of these losses; empty otherwise.
+
+        A loss counts if the controls do not share it. It also counts if only some nodes' listeners share it while
+        others answer the same client: then the traffic of these nodes was cut.
+        """
+        told = [self.vantage(check.family).ours(since, until) for since, until in lost]
+        return told[0] if told and all(told) else ""
+
+    def _cut(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
+        """The nodes whose control listeners were cut off as well, as an addition to a reason; empty if none."""
+        told = (self.vantage(check.family).cut(since, until) for since, until in lost)
+        return next((f"; {words}" for words in told if words), "")
+
+    def sees(self, check: ContinuityCheck) -> str:
+        """What a check can and cannot detect."""
+        made = len(self.requests(check))
+        longest = 0.0 if check.phase is Phase.QUIET else Stream("", 0.0, self.requests(check)).longest_gap()
+        said = f"{made} new connections of one client"
+        said += f", at most {longest:.2f} s apart" if longest else ""
+        kept = len(self.exchanges(check.way, check.family).get(check.phase, ()))
+        if check.what is What.LASTING:
+            return f"{kept} exchanges on three connections of one client: a break of only some of them may be missed"
+        if check.what is What.NO_LOSS:
+            return f"{said}: a shorter outage is missed, and so is one below 3 s that lets SYNs through"
+        if check.what in (What.SOURCE, What.PROMPT):
+            return (
+                f"{said}, and {kept} exchanges on established ones: a fault that affects fewer than one in some "
+                "hundreds is missed"
+            )
+        return f"{said}: a shorter fault, or one of other clients, is missed"
+
+    def _own_doing(self, check: ContinuityCheck, since: float, until: float) -> bool:
+        """Whether the load balancer reports a change of its routes at that time."""
+        return any(
+            since - MOMENT <= steer.at <= until + MOMENT and steer.family in ("", check.family.value)
+            for steer in self.seen.steers.get(check.way, ())
+        )
+
+    def _steered_nowhere(self, check: ContinuityCheck, at: float) -> str:
+        """A sentence if the load balancer reports that it sent requests to no node at that time, and why."""
+        told = [s for s in self.seen.steers.get(check.way, ()) if s.family in ("", check.family.value) and s.at <= at]
+        last = max(told, key=lambda steer: steer.at, default=None)
+        return "" if last is None or last.nodes else f"; the load balancer reports that it had no node left: {last.why}"
+
+    def _changes(self, check: ContinuityCheck) -> int:
+        """The number of route changes that the load balancer reports for a phase."""
+        steers = self.seen.steers.get(check.way, ())
+        mine = [steer.at for steer in steers if steer.family in ("", check.family.value)]
+        return sum(1 for at in mine if self.seen.phase_of(at, at) is check.phase)
+
+    # -------------------------------------------------------------------------------------------------------- losses
+    def _no_loss(self, check: ContinuityCheck) -> Decision:
+        samples = self.requests(check)
+        lost = [sample for sample in samples if not sample.answered]
+        numbers = tally(samples)
+        counts = {"answered": numbers.requests - numbers.lost, "lost": numbers.lost}
+        if not lost:
+            return Decision(Status.PASS, check.expected, numbers.words, tally=counts)
+        moments = [(sample.started, sample.started) for sample in lost]
+        why = self._beside(check, moments) or self._by_chance(check, len(lost), len(samples))
+        if why:
+            return undecided(check, why, numbers.words)
+        late = late_nodes(self.seen, check, min(sample.started for sample in lost), self.vantage(check.family))
+        if late and late.doubt:
+            return undecided(check, late.doubt, numbers.words)
+        rehashed = all(s.outcome == "reset" and self._own_doing(check, s.started, s.ended) for s in lost)
+        rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(check)
+        told = Counter(self.words(check.way, check.family, sample) for sample in lost)
+        outcomes = ", ".join(f"{count} {words}" for words, count in told.items())
+        reason = f"{outcomes}; the first {self._when(check.phase, lost[0].started)}"
+        if check.phase is not Phase.QUIET and (also := self.tally(Phase.QUIET, check.way, check.family).lost):
+            reason += f"; {also} were also lost in the quiet phase"
+        reason += self._cut(check, moments)
+        reason += f"; {late.words}" if late else ""
+        return Decision(
+            Status.FAIL, check.expected, numbers.words, reason, seen=REHASHED if rehashed else "lost", tally=counts
+        )
+
+    def _by_chance(self, check: ContinuityCheck, lost: int, made: int) -> str:
+        """A sentence if the network itself loses as much in the quiet phase; empty if not, and in other phases."""
+        if check.phase is not Phase.QUIET:
+            return ""
+        return excused(Counts(lost, made), self.vantage(check.family).counts(self.seen.quiet))
+
+    def _gap(self, check: ContinuityCheck) -> Decision:
+        checking = self.seen.checking
+        if checking.bound is None:
+            numbers = tally(self.requests(check), self._window(check).causes)
+            return undecided(check, "the load balancer does not report its health-check settings", numbers.words)
+        whose = f"reported: N={checking.failures}, period {checking.period or 0:.2f} s"
+        return self._within(check, Bound(checking.bound, whose))
+
+    def _losses(self, check: ContinuityCheck) -> Decision:
+        """The losses of the cluster's own load balancer: judged by its bound, or recorded without one."""
+        numbers = self.tally(check.phase, check.way, check.family)
+        if check.level is Level.RECORD:
+            return Decision(Status.RECORDED, "recorded", numbers.words, "informational: nothing is required")
+        if self.seen.bound is None:
+            why = "no bound is promised, neither by --bound nor by a load balancer profile"
+            return Decision(Status.RECORDED, check.expected, numbers.words, why)
+        return self._within(check, self.seen.bound)
+
+    def _within(self, check: ContinuityCheck, bound: Bound) -> Decision:
+        """Whether no gap is longer than a bound, if that was measured well enough."""
+        window, samples = self._window(check), self.requests(check)
+        found = measured(samples, window.causes, self.vantage(check.family))
+        numbers = tally(samples, window.causes)
+        said = f"{numbers.words}; bound {bound.seconds:.2f} s, {bound.source}"
+        held = [(each, each.held(bound.seconds)) for each in found]
+        over = [each for each, word in held if word is Held.OVER]
+        if over:
+            return self._too_long(check, over, len(found), said)
+        unknown = [each.blur for each, word in held if word is Held.UNKNOWN]
+        between = Blur(Stream("", 0.0, samples).longest_gap())
+        if hold(0.0, bound.seconds, between) is Held.UNKNOWN:
+            unknown.append(between)
+        if unknown:
+            return undecided(check, say_unknown(bound.seconds, max(unknown, key=lambda blur: blur.seconds)), said)
+        worst = max((each.blur.seconds for each in found), default=between.seconds)
+        sees = f"{numbers.requests} new connections of one client; gaps are known within {worst:.2f} s "
+        sees += f"({needed(bound.seconds):.2f} s are needed near the bound)"
+        longest = (window.until - window.began) if window.until else 0.0
+        sees += f"; the phase lasted {longest:.0f} s, so longer gaps are missed" if longest < 2 * bound.seconds else ""
+        return Decision(Status.PASS, check.expected, said, tally={"kept": len(found)}, sees=sees)
+
+    def _too_long(self, check: ContinuityCheck, over: Sequence[Measured], of: int, said: str) -> Decision:
+        first, samples = over[0], self.requests(check)
+        reason = f"a gap of {first.gap.seconds:.2f} s, {self._when(check.phase, first.gap.first)}; {first.blur.words}"
+        if late := say_late(samples, first.gap):
+            reason += f"; {late}"
+        reason += self._cut(check, [(first.gap.first, first.gap.last)])
+        reason += self._steered_nowhere(check, first.gap.last)
+        counts = {"kept": of - len(over), "broken": len(over)}
+        return Decision(Status.FAIL, check.expected, said, reason, tally=counts)
+
+    def words(self, way: Way, family: Family, sample: Sample) -> str:
+        """The outcome of a request without an answer, with the prober's details."""
+        detail = self.seen.details.get((self.seen.streams[way, family].name, sample.seq), "")
+        return f"{sample.outcome} ({detail})" if detail else sample.outcome
+
+    def _when(self, phase: Phase, at: float) -> str:
+        window = self.seen.window(phase)
+        return "in the quiet phase" if window is None else f"{at - window.began:+.2f} s after the phase began"
+
+    def _window(self, check: ContinuityCheck) -> Window:
+        return self.seen.window(check.phase) or Window(check.phase, 0.0, 0.0)
+
+    # ------------------------------------------------------------------------------------------- source and place
+    def _prompt(self, check: ContinuityCheck) -> Decision:
+        """Whether no answer shows the other policy's source any more ``PROMPT`` seconds after the return to Local."""
+        returned = self._window(check).returned
+        if returned is None:
+            return undecided(check, "the policy did not return to Local")
+        own = self.seen.of_balancer if check.way.by in PROXIES else self.seen.own
+        later = [s for s in self.requests(check) if s.answered and s.started >= returned]
+        wrong = [s for s in later if parse_address(s.source) not in own]
+        lag = wrong[-1].started - returned if wrong else 0.0
+        said = f"the last wrong source {lag:.2f} s after the return" if wrong else "no wrong source after the return"
+        said += f"; bound {PROMPT:.0f} s"
+        if not any(sample.started >= returned + PROMPT for sample in later):
+            return undecided(check, f"no request was answered later than {PROMPT:.0f} s after the return", said)
+        between = Stream("", 0.0, [s for s in self.requests(check) if s.started >= returned]).longest_gap()
+        blur = Blur(between, self.vantage(check.family).slow(returned, returned + lag))
+        held = hold(lag, PROMPT, blur)
+        if held is Held.UNKNOWN:
+            return undecided(check, say_unknown(PROMPT, blur), said)
+        if held is Held.WITHIN:
+            sees = f"{len(later)} answers; {blur.words}; late rewriting on other nodes is missed"
+            return Decision(Status.PASS, check.expected, said, sees=sees)
+        late = Counter(s.source for s in wrong if s.started >= returned + PROMPT)
+        others = ", ".join(f"{source} x{count}" for source, count in sorted(late.items()))
+        reason = f"wrong sources later than {PROMPT:.0f} s: {others}; {blur.words}"
+        decided = Decision(Status.FAIL, check.expected, said, reason, seen="wrong")
+        return self._strange(check, decided, late, len(wrong) < len(later))
+
+    def _source(self, check: ContinuityCheck) -> Decision:
+        right, wrong, strangers = 0, Counter[str](), list[Sample]()
+        for sample, allowed in self.sourced(check):
+            if parse_address(sample.source) in allowed:
+                right += 1
+            else:
+                wrong[sample.source] += 1
+                strangers.append(sample)
+        total = right + wrong.total()
+        said = f"the right source in {right} of {total} answers"
+        if not total:
+            return undecided(check, "no request was answered", said)
+        if not wrong:
+            return Decision(Status.PASS, check.expected, said, tally={"right": right})
+        control = self.seen.control.get(check.family)
+        heard = [s for s in self.seen.in_phase(check.phase, control.samples) if s.answered] if control else []
+        if check.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
+            return undecided(check, "the node's control listener does not see the client's address either", said)
+        others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
+        reason = f"wrong sources: {others}; the first {self._when(check.phase, strangers[0].started)}"
+        kept = not check.way.local and {parse_address(source) for source in wrong} <= self.seen.own
+        counts = {"right": right, "wrong": wrong.total()}
+        decided = Decision(
+            Status.FAIL, check.expected, said, reason, seen=UNREWRITTEN if kept else "wrong", tally=counts
+        )
+        own = check.way.local and any(parse_address(each.source) in self.seen.own for each, _ in self.sourced(check))
+        return self._strange(check, decided, wrong, own)
+
+    def _strange(self, check: ContinuityCheck, decided: Decision, wrong: Mapping[str, int], mixed: bool) -> Decision:
+        """The same decision, with whether the wrong sources can be the cluster's own load balancer's addresses.
+
+        They cannot if some answers show the client's own address (``mixed``).
+        """
+        found = strangers(wrong, self.seen.of_nodes | self.seen.own)
+        if check.way.by != Balancer.DEFAULT.value or not found.foreign:
+            return decided
+        return replace(decided, seen=PROXIED if found.proxied and not mixed else decided.seen, foreign=True)
+
+    def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
+        """The source addresses that a pod may see through this way at that time."""
+        seen = self.seen
+        if not way.local:
+            return seen.of_nodes
+        own = seen.of_balancer if way.by in PROXIES else seen.own
+        flips = (each for window in seen.windows for each in window.either)
+        either = any(since <= sample.ended and sample.started <= until for since, until in flips)
+        return own | seen.of_nodes if either else own
+
+    def _place(self, check: ContinuityCheck) -> Decision:
+        wrong = [(s, why) for s in self.requests(check) if s.answered and (why := self.wrong_place(check.way, s))]
+        total = sum(1 for s in self.requests(check) if s.answered)
+        said = f"{len(wrong)} of {total} answers came from a wrong backend"
+        if not total:
+            return undecided(check, "no request was answered", said)
+        reason = f"{wrong[0][1]}, {self._when(check.phase, wrong[0][0].started)}" if wrong else ""
+        return Decision(Status.FAIL if wrong else Status.PASS, check.expected, said, reason)
+
+    def wrong_place(self, way: Way, sample: Sample) -> str:
+        """Why an answer comes from a wrong backend; empty if the backend is an expected one."""
+        flips = (each for window in self.seen.windows for each in window.either)
+        local = way.local and not any(since <= sample.ended and sample.started <= until for since, until in flips)
+        node = self.seen.places.endpoint if local and way.by == NODEPORT else ""
+        return misplaced(sample, self.spans, local, node)
+
+    # --------------------------------------------------------------------------------------- connections that last
+    def _was_ending(self, broken: Break) -> bool:
+        """Whether its pod had terminated, and served for as long as it must."""
+        after = {"deleting": self.seen.serves - SLACK, "gone": -ENDED}
+        mine = (mark for mark in self.seen.marks if mark.pod == broken.pod and mark.what in after)
+        return any(mark.at + after[mark.what] <= broken.at for mark in mine)
+
+    def _lasting(self, check: ContinuityCheck) -> Decision:
+        broken = self.breaks(check.phase, check.way, check.family)
+        ended = len(self.every_break(check.phase, check.way, check.family)) - len(broken)
+        made = len(self.exchanges(check.way, check.family).get(check.phase, ()))
+        said = f"{len(broken)} connections broke, {ended} ended with their pod ({made} exchanges)"
+        if not made + len(broken):
+            return undecided(check, "no connection was established", said)
+        if not broken:
+            return Decision(Status.PASS, check.expected, said)
+        beside = self._beside(check, [(each.at, each.at) for each in broken])
+        if beside:
+            return undecided(check, beside, said)
+        own = check.way.by == Balancer.DEFAULT.value
+        if own and (busy := self._busy_before(check, broken)):
+            return undecided(check, busy, said)
+        if own and check.phase in OF_THE_PHASE and any(hides_its_node(self.seen, check, each) for each in broken):
+            return undecided(check, UNSHOWN, said)
+        moved = {id(each): why_moved(self.seen, check, each) for each in broken} if own else {}
+        left = [each for each in broken if not moved.get(id(each))]
+        shown = "broken"
+        if not left:
+            shown, said = MOVED, f"{said}; {moved[id(broken[0])]}"
+        elif all(self._own_doing(check, each.since, each.at) for each in broken):
+            shown = REHASHED
+        first = left[0] if left else broken[0]
+        reason = f"{first.sample.outcome} while {first.pod} still had to serve, {self._when(check.phase, first.at)}"
+        if own and left:
+            reason += f"; {taken_by(self.seen, check, first)}"
+        reason += self._cut(check, [(each.at, each.at) for each in left])
+        return Decision(Status.FAIL, check.expected, said, reason, seen=shown)
+
+    def _busy_before(self, check: ContinuityCheck, broken: Sequence[Break]) -> str:
+        """A sentence if machines were so busy before each break that nodes may have taken each other for dead."""
+        told = [self.vantage(check.family).ours(each.since - BUSY, each.at) for each in broken]
+        return told[0] if all(told) else ""
+
+    def _terminating(self, check: ContinuityCheck) -> Decision:
+        window = self._window(check)
+        checks = self.seen.health.get(check.family, {}).get(self.seen.places.endpoint)
+        if checks is None:
+            return undecided(check, "there is no health check to probe: only a Local LoadBalancer Service has one")
+        told = terminating(self.seen, checks, window.began, window.until)
+        samples = self.requests(check)
+        served = others = 0
+        missed: list[float] = []
+        for pod, since, until in told:
+            for sample in samples:
+                if since <= sample.started < until:
+                    served += sample.answered and sample.pod == pod
+                    others += sample.answered and sample.pod != pod
+                    if not sample.answered:
+                        missed.append(sample.started)
+        said = f"{served} answered by the terminating pod, {len(missed)} lost, while its node answered 503"
+        if not told:
+            return undecided(check, f"no pod on node {self.seen.places.endpoint} was deleted", said)
+        said += f", {others} answered by other pods" if others else ""
+        if not served + len(missed) + others:
+            return undecided(check, "the node did not answer 503 while its pod still had to serve", said)
+        if missed and not others and (beside := self._beside(check, [(at, at) for at in missed])):
+            return undecided(check, beside, said)
+        status = Status.PASS if served and not missed and not others else Status.FAIL
+        reason = f"the first loss {self._when(check.phase, missed[0])}" if missed else ""
+        return Decision(status, check.expected, said, reason, tally={"served": served, "lost": len(missed)})

@@ -1,0 +1,170 @@
+"""Reasons for losses: a VIP that moved, and the event behind it; a node that reported a pod's end too late. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from esipp.checks.continuity import GRACEFUL, ContinuityCheck, Phase
+from esipp.checks.endpoint_change import LAG
+from esipp.checks.timing import Blur, Held, hold, say_unknown
+from esipp.judging.controls import Vantage
+from esipp.judging.samples import Sample
+from esipp.judging.topology import parse_address
+from esipp.scenarios.continuity.evidence import Break, Seen
+from esipp.scenarios.continuity.expected_backends import told_503
+
+MOVES_WITHIN = 10.0
+"""Seconds after an event in which a load balancer may move its VIP, if there is no promised bound. MetalLB in layer 2
+mode promises "a few seconds" (its documentation, on limitations)."""
+
+AFTER, FIRST = 2.0, 4
+"""The node of the VIP shows in this many new connections, begun and answered within this many seconds after the
+exchange that got no answer. Later ones do not count: MetalLB moved a VIP back within a second, when the pod was ready
+again."""
+
+CHANGES = 4
+"""A VIP changes its node at most this often within ``AFTER`` seconds on either side. Where the pods that see the
+client's own address change more often, the node that has the VIP forwards connections unchanged (DSR): it does not
+show."""
+
+EARLY = 0.5
+"""Seconds by which others may notice an event before our watch does."""
+
+LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
+
+OF_THE_PHASE = {
+    Phase.FLIPS: "the policy was changed",
+    Phase.EXCLUDE: "the endpoint node was excluded or admitted again",
+    Phase.SPEAKER: "the speaker was restarted",
+}
+"""Actions of phases that let any node announce a VIP, or keep one from it."""
+
+
+# --------------------------------------------------------------------------------------------------- VIPs that move
+def taker(seen: Seen, pod_node: str, source: str, local: bool) -> str:
+    """The node that received a connection from the load balancer, by the source address that the pod saw.
+
+    A rewritten source is the address of that node. The client's own address came through the pod's own node, and so
+    does all traffic of a Local Service, whatever address it shows.
+    """
+    if not source:
+        return ""
+    address = parse_address(source)
+    return seen.owner(address) or (pod_node if local or address in seen.own else "")
+
+
+def _takers(seen: Seen, check: ContinuityCheck, broken: Break) -> tuple[str, str]:
+    """The node that had received a connection, and the one that receives new ones after the break; empty if unknown.
+
+    The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time.
+    """
+    local = check.way.local
+    before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
+    stream = seen.streams.get((check.way, check.family))
+    since = min(broken.at, broken.sample.started)  # while an exchange waits for its answer, a VIP can go and come back
+    begun: list[Sample] = stream.view(since, since + AFTER) if stream else []
+    # A SYN that the client repeats shows who took it in the end: the VIP may have moved once more meanwhile.
+    answered = sorted((each for each in begun if each.answered), key=lambda each: each.ended)
+    in_time = [each for each in answered if each.ended <= since + AFTER] or answered[:1]
+    nodes = [taker(seen, each.node, each.source, local) for each in in_time[:FIRST]]
+    return before, before if before in nodes else next(iter(nodes), "")
+
+
+def hides_its_node(seen: Seen, check: ContinuityCheck, broken: Break) -> bool:
+    """Whether pods of several nodes see the client's own address by turns: the node with the VIP does not show."""
+    stream = seen.streams.get((check.way, check.family))
+    around = stream.view(broken.sample.started - AFTER, broken.sample.started + AFTER) if stream else []
+    nodes = [each.node for each in around if each.answered and parse_address(each.source) in seen.own]
+    return sum(one != other for one, other in pairwise(nodes)) > CHANGES
+
+
+def taken_by(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
+    """The node of the VIP before and after a connection broke, as text."""
+    before, after = _takers(seen, check, broken)
+    if not before or not after:
+        return "the node that has the VIP is unknown"
+    if before == after:
+        return f"the VIP stayed on node {before}"
+    return f"the VIP moved from node {before} to node {after}, and no action of the scenario explains that"
+
+
+def why_moved(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
+    """The VIP's move away from a connection and the event of this phase that caused it, as text.
+
+    Empty if it did not move, or if no event within the load balancer's time limit explains the move.
+    """
+    before, after = _takers(seen, check, broken)
+    if not before or not after or before == after:
+        return ""
+    leaves = seen.bound.seconds if seen.bound else MOVES_WITHIN
+    found = [
+        (at, words)
+        for at, words, comes in _events(seen, check, before, after)
+        if at - EARLY <= broken.at and broken.since <= at + (max(leaves, MOVES_WITHIN) if comes else leaves)
+    ]
+    if not found:
+        return ""
+    at, words = max(found)
+    return f"the VIP moved from node {before} to node {after} {max(0.0, broken.at - at):.1f} s after {words}"
+
+
+def _events(seen: Seen, check: ContinuityCheck, before: str, after: str) -> Iterator[tuple[float, str, bool]]:
+    """The events in a check's phase that may move its VIP from one node to another: time, text, and direction.
+
+    The direction is True if a node becomes usable again: the bound only covers nodes that must be left.
+    """
+    window = seen.window(check.phase)
+    if window is None:
+        return
+    if check.phase in OF_THE_PHASE:
+        moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
+        yield from ((at, OF_THE_PHASE[check.phase], False) for at in moments)
+    if not check.way.local:
+        return
+    for mark in seen.marks:
+        node = seen.nodes.get(mark.pod, "")
+        concerns = (mark.what in LEFT and node == before) or (mark.what in CAME and node == after)
+        if concerns and window.began <= mark.at <= window.until:
+            yield mark.at, f"pod {mark.pod} on node {node} {_WORDS[mark.what]}", mark.what in CAME
+
+
+_WORDS = {
+    "deleting": "began to terminate", "unready": "became unready", "gone": "was gone", "ready": "became ready",
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------- nodes that report too late
+@dataclass(frozen=True)
+class Late:
+    """A node that reported a pod's end too late for a load balancer to leave it in time.
+
+    ``doubt`` is why that does not count against the node: our own machine was too slow.
+    """
+
+    words: str
+    doubt: str = ""
+
+
+def late_nodes(seen: Seen, check: ContinuityCheck, lost: float, vantage: Vantage) -> Late | None:
+    """The node whose health check answered 503 too late for its pod's end, so that requests were lost; None if none.
+
+    A pod keeps serving for the bound of the load balancer plus ``LAG`` seconds, in which its node must answer 503.
+    """
+    window = seen.window(check.phase)
+    if check.phase not in GRACEFUL or window is None or not check.way.local:
+        return None
+    for mark in seen.marks:
+        node = seen.nodes.get(mark.pod, "")
+        checks = seen.health.get(check.family, {}).get(node)
+        ends = mark.at + seen.serves
+        if mark.what != "deleting" or checks is None or not window.began <= mark.at <= lost or lost < ends - LAG:
+            continue
+        said = told_503(checks, mark.at)
+        lag = min(said, window.until) - mark.at
+        if lag <= LAG:
+            continue
+        words = f"node {node} answered 503 only {lag:.1f} s after {mark.pod} began to terminate ({LAG:.0f} s allowed)"
+        blur = Blur(checks.longest_gap(mark.at, mark.at + lag), vantage.slow(mark.at, mark.at + lag))
+        doubt = say_unknown(LAG, blur) if hold(lag, LAG, blur) is Held.UNKNOWN else ""
+        return Late(words, f"{words}; {doubt}" if doubt else "")
+    return None

@@ -1,0 +1,686 @@
+"""The judge of convergence checks: from the evidence about one load balancer to a decision on each check. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from esipp.checks.check import Level, Status
+from esipp.checks.endpoint_change import EXPECTED, PROXIED, REHASHED, SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.model import Balancer, Family
+from esipp.checks.timing import PROMPT, Held, needed
+from esipp.judging.frame import Decision
+from esipp.judging.ingress import why_not_its_own
+from esipp.judging.promise import Checking, Promise
+from esipp.judging.samples import Stream
+from esipp.judging.statistics import Distribution, binomial_p, power
+from esipp.judging.topology import parse_address
+from esipp.scenarios.endpoint_change import doubts
+from esipp.scenarios.endpoint_change.counting import all_followed, name_of, places, sources, with_rest
+from esipp.scenarios.endpoint_change.expected_backends import SLACK, Paths, spans, with_evidence, wrong_places
+from esipp.scenarios.endpoint_change.health_probes import Observed
+from esipp.scenarios.endpoint_change.lag import health_lags, path_lags
+from esipp.scenarios.endpoint_change.losses import RESOLUTION
+from esipp.scenarios.endpoint_change.resolution import Measured, too_coarse
+from esipp.scenarios.endpoint_change.rest import Rest, at_rest, windows
+from esipp.scenarios.endpoint_change.timeline import (
+    PHASES,
+    QUIET,
+    Change,
+    Seen,
+    Timeline,
+    Traffic,
+    black_hole,
+    hole_began,
+    phases,
+    spreads_by,
+    timeline,
+)
+
+LEAST_P = 0.001
+"""Below this p-value a split is uneven: a fair load balancer fails once in a thousand tests."""
+
+LEAST_POWER, UNEVEN = 0.95, 0.55
+"""The power with which the test must tell a split of 55:45 from an equal one, or no split passes."""
+
+BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
+"""Checks of the load balancer's reaction to health checks."""
+
+ENOUGH = 12.0
+"""Seconds after a node's 200 within which an unknown load balancer that was observed to use all nodes must use it: as
+long as the driver waits for it."""
+
+MOMENT = 0.3
+"""Seconds around a load balancer's decision in which its routes change; a request takes less."""
+
+MOST_ERRORS = 3
+"""The most probes of a stream with an error of our prober, if the verdict does not depend on them."""
+
+LEAST_CLEAR = 0.5
+"""The share of the changes to judge that must be free of doubt and of our own gaps, or a check stays undecided."""
+
+MOST_GAP = 3.0
+"""Seconds without a single probe after which a stream proves nothing: this machine is too busy."""
+
+
+class Hole(NamedTuple):
+    """A black hole: the time for which a load balancer lost requests without need, and its resolution.
+
+    ``doubt`` says which health check was wrong meanwhile, so that the losses may not be the load balancer's.
+    """
+
+    measured: Measured
+    line: Timeline
+    doubt: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """The time alone."""
+        return self.measured.seconds
+
+    def against(self, bound: float) -> Held:
+        """Whether it keeps a bound; a breach in doubt does not count."""
+        held = self.measured.against(bound)
+        return Held.UNKNOWN if held is Held.OVER and self.doubt else held
+
+
+@dataclass(frozen=True)
+class Counted:
+    """New connections through the VIP, by the node that answered; ``pods`` is the number of pods on each node.
+
+    ``weights`` are those that the nodes' health checks reported meanwhile. ``control`` connections were made directly
+    to nodePorts of these nodes at the same time; ``control_lost`` of them were lost.
+    """
+
+    nodes: Mapping[str, int]
+    pods: Mapping[str, int]
+    lost: int = 0
+    weights: Mapping[str, int] = field(default_factory=dict)
+    control: int = 0
+    control_lost: int = 0
+
+    @property
+    def total(self) -> int:
+        """The connections that were answered."""
+        return sum(self.nodes.get(node, 0) for node in self.pods)
+
+    @property
+    def power(self) -> float:
+        """The power to tell a split of 55:45 from an equal one with this number of connections."""
+        return power(self.total, LEAST_P, UNEVEN) if self.total else 0.0
+
+    @property
+    def rest(self) -> Rest:
+        """Their losses, which happened between endpoint changes."""
+        return Rest(self.total + self.lost, self.lost, self.control, self.control_lost)
+
+    @property
+    def p_value(self) -> float:
+        """The p-value of the split if both nodes are equally likely."""
+        return self._p(0.5)
+
+    @property
+    def p_value_weighed(self) -> float | None:
+        """The p-value of the split if each node gets the share of its weight; None without different weights."""
+        told = [self.weights.get(node, 0) for node in sorted(self.pods)]
+        if len(told) != 2 or set(self.weights) != set(self.pods) or not all(told) or told[0] == told[1]:
+            return None
+        return self._p(told[0] / sum(told))
+
+    def _p(self, share: float) -> float:
+        first, *_ = (self.nodes.get(node, 0) for node in sorted(self.pods))
+        return binomial_p(first, self.total, share) if self.total else 0.0
+
+
+@dataclass(frozen=True)
+class Health:
+    """The load balancer's health view: the nodes that it reports as healthy, and those that should be."""
+
+    healthy: frozenset[str]
+    should: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """All results about one load balancer.
+
+    Args:
+        balancer: the load balancer.
+        seen: its streams, marks and decisions.
+        changes: its endpoint changes, pod by pod, in order; ``ends`` is the end of the time that belongs to each.
+        opened: pods that were made ready apart from the changes, and when.
+        sources: the addresses that pods may see as the source, by family; ``own`` are those of the client itself.
+        told: period and failures as the load balancer documents or reports them.
+        observed: the same from packets.
+        counted: the split between nodes, by family.
+        views: the load balancer's health view, for a Service of each policy; under ``FREED`` the VIPs that it still has
+            of a deleted Service.
+        obstacle: why nothing could be probed.
+        planned: the number of planned changes; 0 if unknown.
+        promise: how fast it must follow, and who promises that.
+        uncertainty: seconds by which the prober's clock may differ from ours.
+        others: every known address of a node, a pod or a client.
+        proxy: whether ``--provider`` says that the cluster's own load balancer is a proxy.
+    """
+
+    balancer: Balancer
+    seen: Seen
+    changes: Sequence[Change] = ()
+    ends: Mapping[int, float] = field(default_factory=dict)
+    opened: Sequence[tuple[str, float]] = ()
+    sources: Mapping[Family, frozenset[str]] = field(default_factory=dict)
+    own: Mapping[Family, frozenset[str]] = field(default_factory=dict)
+    told: Checking = field(default_factory=Checking)
+    observed: Observed = field(default_factory=Observed)
+    counted: Mapping[Family, Counted] = field(default_factory=dict)
+    views: Mapping[What, Health] = field(default_factory=dict)
+    obstacle: str = ""
+    planned: int = 0
+    promise: Promise = field(default_factory=Promise)
+    uncertainty: float = 0.0
+    others: frozenset[str] = frozenset()
+    proxy: bool = False
+
+    @property
+    def cut_short(self) -> str:
+        """A sentence if fewer changes were made than planned; empty if not."""
+        made = len(self.changes)
+        return f"only {made} of {self.planned} endpoint changes were made" if made < self.planned else ""
+
+    def with_observed(self, observed: Observed) -> "Result":
+        """The same result, with the load balancer's health checks as packets show them."""
+        return replace(self, observed=observed)
+
+    def timelines(self) -> list[Timeline]:
+        """The timeline of each change."""
+        return [timeline(change, self.ends[change.number], self.seen) for change in self.changes]
+
+
+class Judge:
+    """Decides the checks of one load balancer; shared results are computed once."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.lines = result.timelines()
+        self.must_spread = result.balancer in SPREADS or result.promise.spreads is True
+        self.spreads = self.must_spread or (result.promise.spreads is None and spreads_by(result.seen, result.changes))
+        self.doubts = doubts.doubts(self.lines) if self.by_checks else []
+        allowed = spans(self.lines, result.seen.marks, result.opened)
+        seen, families = result.seen, list(result.seen.vip)
+        first = {node: Paths(stream, seen.beside[node]) for node, stream in seen.ports.items() if node in seen.beside}
+        second = {node: Paths(paths.other, paths.own) for node, paths in first.items()}
+        self.wrong_at_vip = {
+            family: with_evidence(wrong_places(stream, allowed), first if family is families[0] else second)
+            for family, stream in seen.vip.items()
+        }
+        ports = [with_evidence(wrong_places(stream, allowed, node), first) for node, stream in seen.ports.items()]
+        ports += [with_evidence(wrong_places(stream, allowed, node), second) for node, stream in seen.beside.items()]
+        self.wrong_at_ports = [each for found in ports for each in found]
+
+    @property
+    def checking(self) -> Checking:
+        """The load balancer's health-check settings: reported, or else from packets. No bound depends on them."""
+        return self.result.told if self.result.told.bound is not None else self.result.observed.checking
+
+    @property
+    def by_checks(self) -> bool:
+        """Whether the load balancer relies on the nodes' health checks, by its profile, its own report, or packets."""
+        return self.result.promise.by_checks or self.checking.bound is not None
+
+    @property
+    def bound(self) -> float | None:
+        """Seconds within which the load balancer must leave a node; None without a promise."""
+        return self.result.promise.seconds
+
+    def unpromised(self, what: What) -> str:
+        """Why nothing is required of the cluster's own load balancer here; empty if something is."""
+        promise = self.result.promise
+        if self.result.balancer is not Balancer.DEFAULT:
+            return ""
+        if what in (What.BLACK_HOLE, What.NO_LOSS) and promise.seconds is None:
+            return f"nothing is required: {promise.source} (set it with --bound SECONDS)"
+        if what is What.BALANCE and promise.spreads is not True:
+            how = "uses one node at a time" if promise.spreads is False else "is not known to use all nodes at once"
+            return f"nothing is required: according to its profile, this load balancer {how}"
+        return ""
+
+    def holes(self, family: Family) -> list[Hole]:
+        """The black hole of each node in use that lost its last pod while another node answered 200."""
+        found = []
+        for line in self.lines:
+            seconds = black_hole(line, family)
+            if seconds is not None and doubts.about(line, family, self.doubts) is None:
+                doubt = doubts.beside(line, family, self.doubts)
+                measured = Measured(seconds, self.blur(line, family))
+                found.append(Hole(measured, line, doubts.words([doubt]) if doubt else ""))
+        return found
+
+    def blur(self, line: Timeline, family: Family) -> float:
+        """The resolution of a hole: the longest time between two of our probes from just before its begin to its end.
+
+        Begin and end are on one prober's clock. If nothing was lost, a hole could be in any gap until the bound.
+        """
+        seen = self.result.seen
+        began, end = hole_began(line, family), line.traffic[family].losses.end
+        if began is None:
+            return RESOLUTION
+        over = end if end is not None and end > began else min(line.until, began + (self.bound or QUIET))
+        health = seen.health[family][line.change.node].gap_around(began, began)
+        return max(RESOLUTION, health, seen.vip[family].gap_around(min(began, over), over))
+
+    def decide(self, check: EndpointChangeCheck) -> Decision:
+        """The decision on a check."""
+        expected = EXPECTED[check.what]
+        if self.result.obstacle:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", self.result.obstacle)
+        if check.family is not None and check.family not in self.result.seen.vip:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"the service has no {check.family} VIP")
+        trouble = self._trouble(check)
+        if trouble:
+            return Decision(Status.ERROR, expected, "too little", trouble)
+        coarse = self._coarse(check)
+        if coarse:
+            return Decision(Status.INCONCLUSIVE, expected, "too little", coarse)
+        decided = self._decide(check)
+        if decided.status is Status.PASS and self.result.cut_short:
+            decided = replace(decided, status=Status.INCONCLUSIVE, reason=self.result.cut_short)
+        if unpromised := self.unpromised(check.what):
+            open_for = f"; {decided.reason}" if decided.status is Status.INCONCLUSIVE else ""
+            return replace(decided, status=Status.RECORDED, reason=unpromised + open_for)
+        if check.level is Level.RECORD and decided.status is Status.INCONCLUSIVE:
+            return replace(decided, status=Status.PASS)
+        return decided
+
+    def _decide(self, check: EndpointChangeCheck) -> Decision:
+        family = check.family
+        if check.what in (What.VIEW_LOCAL, What.VIEW_CLUSTER):
+            return self._view(check.what)
+        if check.what is What.FREED:
+            return self._freed()
+        if family is None:
+            by_what = {
+                What.HEALTH: self._health,
+                What.HEALTH_PROMPT: self._health_prompt,
+                What.PATH: self._path,
+                What.PATH_PROMPT: self._path_prompt,
+                What.PLACE: self._place_at_ports,
+            }
+            return by_what[check.what]() if check.what in by_what else self._source_at_ports()
+        at_vip: dict[What, Callable[[Family], Decision]] = {
+            What.STEERS: self._steers,
+            What.PLACE: self._place_at_vip,
+            What.SOURCE: self._source,
+            What.BLACK_HOLE: self._black_hole,
+            What.NO_LOSS: self._no_loss,
+            What.BALANCE: self._balance,
+            What.TIMES_UP: lambda of: self._times(of, True),
+            What.TIMES_DOWN: lambda of: self._times(of, False),
+        }
+        return at_vip[check.what](family)
+
+    def _streams(self, check: EndpointChangeCheck) -> list[Stream]:
+        """The streams on which a check depends."""
+        seen = self.result.seen
+        streams = [seen.vip[check.family]] if check.family else [*seen.ports.values(), *seen.checks]
+        if check.family and check.what in (What.STEERS, What.BLACK_HOLE):  # they depend on the nodes' health checks
+            streams += seen.health[check.family].values()
+        return streams
+
+    def _coarse(self, check: EndpointChangeCheck) -> str:
+        """A sentence if this machine was too busy to probe for longer than ``MOST_GAP``; empty if not."""
+        for stream in self._streams(check):
+            longest = stream.longest_gap()
+            if longest > MOST_GAP:
+                return (
+                    f"this machine sent no probe for {longest:.1f} s ({stream.name}); at most {MOST_GAP:.0f} s are "
+                    "acceptable"
+                )
+        return ""
+
+    def _trouble(self, check: EndpointChangeCheck) -> str:
+        """An error of our own that leaves a check unjudged."""
+        streams = self._streams(check)
+        windows = self._windows(check)
+        for stream in streams:
+            errors = [sample.started for sample in stream.samples if sample.outcome == "error"]
+            if len(errors) > MOST_ERRORS or any(since <= at <= until for at in errors for since, until in windows):
+                return f"the prober itself failed in {len(errors)} of {len(stream.samples)} probes ({stream.name})"
+            if not stream.samples:
+                return f"there was no probe ({stream.name})"
+        return ""
+
+    def _windows(self, check: EndpointChangeCheck) -> list[tuple[float, float]]:
+        """The times in which a single probe may decide a check of a VIP: from each change until its effect."""
+        family = check.family
+        if family is None or check.what not in (*BLAMES, What.TIMES_UP, What.TIMES_DOWN):
+            return []
+        found = []
+        for line in self.lines:
+            seen = line.traffic[family]
+            moments = [line.change.cause, line.health[family], seen.at, seen.decision]
+            over = max(at for at in moments if at is not None) + QUIET
+            whole = check.what is What.NO_LOSS or not line.steered(family)
+            found.append((line.change.cause, line.until if whole else min(line.until, over)))
+        return found
+
+    # --------------------------------------------------------------------------------------------- the checks' claims
+    def _steers(self, family: Family) -> Decision:
+        due = [line for line in self.lines if self._must_steer(line, family)]
+        clear = [line for line in due if doubts.about(line, family, self.doubts) is None]
+        late = [line for line in clear if not line.steered(family)]
+        open_ones = [line for line in late if doubts.beside(line, family, self.doubts)]
+        judged = [line for line in clear if line not in open_ones]
+        if due and len(judged) < LEAST_CLEAR * len(due):
+            return self._misled(What.STEERS, len(due) - len(judged), len(due))
+        late = [line for line in late if line not in open_ones]
+        followed = all_followed(judged, late, "traffic followed", What.STEERS)
+        followed = replace(followed, observed=followed.observed + self._left_out(len(due) - len(judged)))
+        still = self.rest(family)
+        how = "had to be used" if self.spreads else "had to be used if it was the only one"
+        sees = (
+            f"{len(judged)} changes were judged, each new node {how}; {still.sees}; longest time without a request "
+            f"{self._gap(family):.2f} s"
+        )
+        return replace(with_rest(followed, still), sees=sees)
+
+    def _must_steer(self, line: Timeline, family: Family) -> bool:
+        if not line.change.up:
+            return line.traffic[family].used
+        return self.must_spread or self._alone(line) or (self.spreads and self._had_time(line, family))
+
+    def _had_time(self, line: Timeline, family: Family) -> bool:
+        """Whether a load balancer that was only observed to use all nodes used a new one, or had the time for it."""
+        told = line.health.get(family)
+        return line.steered(family) or (told is not None and line.until - told >= max(ENOUGH, self.bound or 0.0))
+
+    def _alone(self, line: Timeline) -> bool:
+        """Whether an added pod was the only ready one after its change."""
+        changes = self.result.changes
+        over = [change for change in changes if change.number <= line.change.number]
+        first = sum(1 for _, at in self.result.opened if at < min((each.cause for each in changes), default=0.0))
+        return first + sum(1 if change.up else -1 for change in over) == 1
+
+    def rest(self, family: Family) -> Rest:
+        """The losses between endpoint changes, and those of a control meanwhile."""
+        result = self.result
+        found = windows(self.lines, result.seen.marks, self.doubts)
+        still = at_rest(result.seen, family, result.changes, found)
+        counted = result.counted.get(family)
+        return still + counted.rest if counted else still
+
+    def _misled(self, what: What, open_ones: int, of: int) -> Decision:
+        reason = f"{open_ones} of {of} changes say nothing about the load balancer: {doubts.words(self.doubts)}"
+        return Decision(Status.INCONCLUSIVE, EXPECTED[what], "too little", reason)
+
+    def _left_out(self, count: int) -> str:
+        return f" ({count} more were not judged: {doubts.words(self.doubts)})" if count else ""
+
+    def _gap(self, family: Family) -> float:
+        return self.result.seen.vip[family].longest_gap()
+
+    def _health(self) -> Decision:
+        late = [line for line in self.lines if not line.told]
+        decided = all_followed(self.lines, late, "the health check followed", What.HEALTH)
+        return _with_lags(decided, health_lags(self.lines, self.result.seen, self.result.uncertainty))
+
+    def _path(self) -> Decision:
+        due = [line for line in self.lines if not line.change.graceful]
+        late = [line for line in due if line.path is None]
+        decided = all_followed(due, late, "the nodePort followed", What.PATH)
+        return _with_lags(decided, path_lags(self.lines, self.result.seen, self.result.uncertainty))
+
+    def _health_prompt(self) -> Decision:
+        return _prompt(What.HEALTH_PROMPT, health_lags(self.lines, self.result.seen, self.result.uncertainty))
+
+    def _path_prompt(self) -> Decision:
+        return _prompt(What.PATH_PROMPT, path_lags(self.lines, self.result.seen, self.result.uncertainty))
+
+    def _place_at_vip(self, family: Family) -> Decision:
+        decided = places(self.wrong_at_vip[family], len(self.result.seen.vip[family].samples))
+        return self._with_sight(decided, [(line, self.result.seen.vip[family]) for line in self.lines])
+
+    def _with_sight(self, decided: Decision, looked: Sequence[tuple[Timeline, Stream]]) -> Decision:
+        """The same decision with its resolution after a node's 503, which must suffice for half of the changes."""
+        gaps = []
+        for line, stream in looked:
+            told = [at for at in line.health.values() if at is not None]
+            if not line.change.up and line.told and told:
+                allowed = max(told) + SLACK
+                gaps.append(stream.gap_around(allowed, min(line.until, allowed + SLACK)))
+        seen = sum(gap <= SLACK for gap in gaps)
+        sees = (
+            f"an answer later than {SLACK} s after the node's 503 is detected within {SLACK} s in {seen} of "
+            f"{len(gaps)} changes (longest time without a request then: {max(gaps, default=0.0):.2f} s)"
+        )
+        decided = replace(decided, sees=sees)
+        if decided.status is Status.PASS and gaps and seen < LEAST_CLEAR * len(gaps):
+            why = f"the resolution is {sorted(gaps)[len(gaps) // 2]:.2f} s, {SLACK} s or better is needed"
+            return replace(decided, status=Status.INCONCLUSIVE, reason=why)
+        return decided
+
+    def _place_at_ports(self) -> Decision:
+        seen = self.result.seen
+        asked = sum(len(each.samples) for each in (*seen.ports.values(), *seen.beside.values()))
+        looked = [(line, seen.ports[line.change.node]) for line in self.lines]
+        return self._with_sight(places(self.wrong_at_ports, asked), looked)
+
+    def _source(self, family: Family) -> Decision:
+        result = self.result
+        decided = sources({family: [result.seen.vip[family].samples]}, result.sources)
+        if result.balancer is not Balancer.DEFAULT or decided.status is not Status.FAIL:
+            return decided
+        good = {parse_address(each) for each in result.sources.get(family, ())}
+        shown = Counter(each.source for each in result.seen.vip[family].samples if each.source)
+        wrong = {source: count for source, count in shown.items() if parse_address(source) not in good}
+        others = {parse_address(each) for each in result.others}
+        foreign = not any(parse_address(source) in others for source in wrong)
+        if len(wrong) < len(shown):
+            return replace(decided, foreign=foreign)  # no proxy shows its own address in only some answers
+        why = why_not_its_own(wrong, others, told=result.proxy)
+        if why:
+            return replace(decided, reason=f"{decided.reason}; {why}", foreign=foreign)
+        return replace(decided, seen=PROXIED, foreign=foreign)
+
+    def _source_at_ports(self) -> Decision:
+        seen = self.result.seen
+        families = list(seen.vip)
+        samples = {families[0]: [stream.samples for stream in seen.ports.values()]}
+        if seen.beside:
+            samples[families[1]] = [stream.samples for stream in seen.beside.values()]
+        return sources(samples, self.result.own)
+
+    def _black_hole(self, family: Family) -> Decision:
+        expected = EXPECTED[What.BLACK_HOLE]
+        found = self.holes(family)
+        if not found:
+            why = f"; {doubts.words(self.doubts)}" if self.doubts else ""
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"no node in use lost its last pod abruptly{why}")
+        worst = max(found, key=lambda each: each.seconds)
+        line, bound = worst.line, self.bound
+        lag = (line.health[family] or line.change.cause) - (line.trigger or line.change.cause)
+        said = (
+            f"at most {worst.seconds:.2f} s after the node's 503 "
+            f"(change {line.change.number}, where the proxy took {lag:.2f} s)"
+        )
+        stray = sum(each.line.traffic[family].losses.stray for each in found)
+        said += f", {stray} stray losses" if stray else ""
+        said += f"; {self.bound_words()}"
+        coarsest = max(each.measured.resolution for each in found)
+        sees = f"{len(found)} times were measured, each within {coarsest:.2f} s or better"
+        if bound is None:
+            return Decision(Status.PASS, expected, said, sees=sees)
+        sees += f" ({needed(bound):.2f} s are needed); {self.result.promise.words}"
+        held = [(each.against(bound), each) for each in found]
+        over = [each for how, each in held if how is Held.OVER]
+        kept = [each for how, each in held if how is Held.WITHIN]
+        unknown = [each for how, each in held if how is Held.UNKNOWN]
+        sees += f"; {len(unknown)} of them are too uncertain" if unknown else ""
+        tally = {"kept": len(kept), "broken": len(over)}
+        if over:
+            reason = f"{len(over)} of {len(found)} are above the bound"
+            return Decision(Status.FAIL, expected, said, reason, tally=tally, sees=sees)
+        apparent = [each for each in unknown if each.seconds > bound]
+        if apparent or len(kept) < LEAST_CLEAR * len(found):
+            each = max(apparent or unknown, key=lambda one: one.seconds)
+            reason = each.doubt or too_coarse(each.measured, bound)
+            return Decision(Status.INCONCLUSIVE, expected, said, reason, tally=tally, sees=sees)
+        return Decision(Status.PASS, expected, said, tally=tally, sees=sees)
+
+    def bound_words(self) -> str:
+        """The bound and its source, with the load balancer's reported settings and those from packets."""
+        told, seen = self.result.told, self.result.observed.checking
+        parts = [self.result.promise.words]
+        for whose, each in (("reported", told), ("packets", seen)):
+            count = "unknown" if each.failures is None else str(each.failures)
+            period = "unknown" if each.period is None else f"{each.period:.2f} s"
+            parts.append(f"{whose}: N={count}, period {period}")
+        return "; ".join(parts)
+
+    def _no_loss(self, family: Family) -> Decision:
+        expected = EXPECTED[What.NO_LOSS]
+        used = [line for line in self.lines if line.change.graceful and line.traffic[family].used]
+        downs = [line for line in used if doubts.about(line, family, self.doubts) is None]
+        downs = [
+            line
+            for line in downs
+            if not (line.traffic[family].losses.count and doubts.beside(line, family, self.doubts))
+        ]
+        if not used:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", "no node in use had its last pod deleted")
+        if len(downs) < LEAST_CLEAR * len(used):
+            return self._misled(What.NO_LOSS, len(used) - len(downs), len(used))
+        lost = [(line, line.traffic[family].losses.count) for line in downs]
+        total, hit = sum(count for _, count in lost), [line for line, count in lost if count]
+        said = f"{total} requests lost in {len(hit)} of {len(downs)} deletions{self._left_out(len(used) - len(downs))}"
+        ports = sum(line.path_losses for line in downs)
+        said += f"; {ports} lost at the nodes' own nodePorts meanwhile" if ports else ""
+        stray = sum(line.traffic[family].losses.stray for line in downs)
+        said += f"; {stray} of the requests were stray losses" if stray else ""
+        where = ", ".join(f"change {line.change.number} ({line.say_told(family)})" for line in hit[:5])
+        seen = REHASHED if hit and all(_only_rehashed(line.traffic[family]) for line in hit) else ""
+        said += "; all of them were open while its routes changed, and were reset" if seen else ""
+        stream = self.result.seen.vip[family]
+        gap = max(stream.gap_around(line.change.cause, line.until) for line in downs)
+        sees = f"an outage of more than {gap:.2f} s is detected in {len(downs)} deletions; {self.bound_words()}"
+        return Decision(Status.FAIL if hit else Status.PASS, expected, said, where, seen, sees=sees)
+
+    def _balance(self, family: Family) -> Decision:
+        expected = EXPECTED[What.BALANCE]
+        counted = self.result.counted.get(family)
+        if counted is None:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", "no two nodes could get ready pods for it")
+        said = split_words(counted)
+        sees = (
+            f"with {counted.total} connections, the power to detect a split of 55:45 is {counted.power:.2f}, and of "
+            f"60:40 {power(counted.total, LEAST_P, 0.6) if counted.total else 0.0:.2f}; "
+            f"an equal split fails once in {1 / LEAST_P:.0f} tests"
+        )
+        fair = counted.p_value >= LEAST_P
+        if fair and counted.power < LEAST_POWER:
+            why = f"{counted.total} connections are too few: the power at 55:45 is {counted.power:.2f} instead of "
+            why += f"{LEAST_POWER}"
+            return Decision(Status.INCONCLUSIVE, expected, said, why, tally=dict(counted.nodes), sees=sees)
+        reason = "" if fair else f"chance causes such an uneven split in less than 1 of {1 / LEAST_P:.0f} runs"
+        weighed = counted.p_value_weighed
+        seen = WEIGHED if not fair and weighed is not None and weighed >= LEAST_P else ""
+        return Decision(
+            Status.PASS if fair else Status.FAIL, expected, said, reason, seen, dict(counted.nodes), sees=sees
+        )
+
+    def _view(self, what: What) -> Decision:
+        view = self.result.views.get(what)
+        if view is None:
+            return Decision(Status.INCONCLUSIVE, EXPECTED[what], "nothing", "the load balancer gave no health view")
+        said = f"{len(view.healthy)} nodes healthy: {', '.join(sorted(view.healthy)) or 'none'}"
+        wrong = sorted(view.healthy ^ view.should)
+        reason = f"wrong: {', '.join(wrong)}" if wrong else "" if view.healthy else "it reports no healthy node"
+        return Decision(Status.FAIL if reason else Status.PASS, EXPECTED[what], said, reason)
+
+    def _freed(self) -> Decision:
+        view = self.result.views.get(What.FREED)
+        if view is None:
+            return Decision(Status.INCONCLUSIVE, EXPECTED[What.FREED], "nothing", "the load balancer did not answer")
+        left = ", ".join(sorted(view.healthy))
+        said = f"it still has {left}" if left else "it no longer has any"
+        return Decision(Status.FAIL if left else Status.PASS, EXPECTED[What.FREED], said)
+
+    def _times(self, family: Family, up: bool) -> Decision:
+        times = distributions(self.lines, family, up)
+        whole = times["trigger to traffic"]
+        words = times_words(whole) if whole.samples else "never observed"
+        return Decision(Status.PASS, "recorded", f"from trigger to traffic: {words}")
+
+
+def distributions(lines: Iterable[Timeline], family: Family, up: bool) -> dict[str, Distribution]:
+    """The distribution of each phase, for changes in one direction."""
+    taken = [phases(line, family) for line in lines if line.change.up is up]
+    return {phase: Distribution.of(each[phase] for each in taken if phase in each) for phase in PHASES}
+
+
+def times_words(of: Distribution) -> str:
+    """The key figures of a distribution as text."""
+    told = f"p50 {of.quantile(0.5):.2f} s, p95 {of.quantile(0.95):.2f} s, max {of.samples[-1]:.2f} s"
+    return f"{told} (n={len(of.samples)})"
+
+
+def split_words(counted: Counted) -> str:
+    """The split between nodes as text, with its p-value, and that for the weights that the nodes reported."""
+    parts = [
+        f"{node} ({counted.pods[node]} pod{'s' if counted.pods[node] > 1 else ''}) {counted.nodes.get(node, 0)}"
+        for node in sorted(counted.pods)
+    ]
+    said = f"{', '.join(parts)} of {counted.total}, p={counted.p_value:.3g}"
+    weighed = counted.p_value_weighed
+    if weighed is not None:
+        told = ":".join(str(counted.weights[node]) for node in sorted(counted.pods))
+        said += f"; for the weights from health checks, {told}, p={weighed:.3g}"
+    return said + (f"; {counted.lost} lost" if counted.lost else "")
+
+
+def _with_lags(decided: Decision, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
+    """The same decision with the nodes' lag from the EndpointSlice on."""
+    if not found:
+        return decided
+    lags = Distribution.of(each.seconds for _, each in found)
+    coarsest = max(each.resolution for _, each in found)
+    said = f"{decided.observed}; the nodes took {times_words(lags)} from the EndpointSlice"
+    sees = f"another check judges how late a node follows; times are known within {coarsest:.2f} s"
+    return replace(decided, observed=said, sees=sees)
+
+
+def _prompt(what: What, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
+    """Whether the nodes' own lag is within the budget each time."""
+    expected = EXPECTED[what]
+    if not found:
+        return Decision(Status.INCONCLUSIVE, expected, "nothing", "no change of an EndpointSlice was observed")
+    held = [(each.against(PROMPT), line, each) for line, each in found]
+    late = [(line, each) for how, line, each in held if how is Held.OVER]
+    unknown = [each for how, _, each in held if how is Held.UNKNOWN]
+    lags = Distribution.of(each.seconds for _, each in found)
+    said = f"the nodes took {times_words(lags)} from the EndpointSlice"
+    coarsest = max(each.resolution for _, each in found)
+    sees = (
+        f"{len(found)} changes, measured within {coarsest:.2f} s or better ({needed(PROMPT):.2f} s are needed); the "
+        f"limit of {PROMPT:.0f} s is esipp's, Kubernetes promises none"
+    )
+    tally = {"kept": len(found) - len(late) - len(unknown), "broken": len(late)}
+    if late:
+        line, worst = max(late, key=lambda each: each[1].seconds)
+        reason = (
+            f"{len(late)} of {len(found)} changes took longer than {PROMPT:.0f} s, the longest {worst.seconds:.2f} s: "
+            f"{name_of(line.change)}"
+        )
+        return Decision(Status.FAIL, expected, said, reason, tally=tally, sees=sees)
+    apparent = [each for each in unknown if each.seconds > PROMPT]
+    if apparent or len(unknown) > (1.0 - LEAST_CLEAR) * len(found):
+        reason = too_coarse(max(apparent or unknown, key=lambda each: each.seconds), PROMPT)
+        return Decision(Status.INCONCLUSIVE, expected, said, reason, tally=tally, sees=sees)
+    return Decision(Status.PASS, expected, said, tally=tally, sees=sees)
+
+
+def _only_rehashed(seen: Traffic) -> bool:
+    """Whether all lost requests were accepted connections, lost while the load balancer changed its routes."""
+    losses, moment = seen.losses, seen.decision if seen.decision is not None else seen.at
+    if losses.first is None or losses.last is None or moment is None or losses.reset < losses.count:
+        return False
+    return moment - MOMENT <= losses.first and losses.last <= moment + MOMENT

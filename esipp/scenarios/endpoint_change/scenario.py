@@ -1,0 +1,48 @@
+"""Registration of the scenario of endpoint changes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from esipp.checks.check import Feature
+from esipp.checks.endpoint_change import EndpointChangeCheck
+from esipp.checks.model import Balancer
+from esipp.checks.observation import Verdict
+from esipp.judging.frame import give_verdict
+from esipp.judging.scenario import RunThen, Scenario
+from esipp.scenarios.endpoint_change.judge import Judge, Result
+
+Judges = Callable[[Balancer], Judge]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The results of the endpoint changes behind each load balancer."""
+
+    results: Mapping[Balancer, Result] = field(default_factory=dict)
+
+
+def _judges(moved: Moved) -> Judges:
+    return cache(lambda balancer: Judge(moved.results[balancer]))
+
+
+def _judge(
+    check: EndpointChangeCheck, judges: Judges, features: Mapping[str, Feature], facts: Mapping[str, str]
+) -> Verdict:
+    return give_verdict(check, features, facts, lambda: judges(check.balancer).decide(check), check.differences)
+
+
+def _lacks(check: EndpointChangeCheck, moved: Moved, then: RunThen) -> str:
+    known = then.asked(check) or check.balancer in moved.results
+    return "" if known else f"there were no endpoint changes behind {check.balancer}"
+
+
+SCENARIO = Scenario(
+    name="endpoint_change",
+    record="convergence",
+    checks=(EndpointChangeCheck,),
+    evidence=Moved,
+    analyse=_judges,
+    judge=_judge,
+    lacks=_lacks,
+)

@@ -1,0 +1,160 @@
+"""The summary's section on how load balancers follow endpoint changes. Pure."""
+
+import textwrap
+from collections.abc import Sequence
+
+from esipp.checks.explain import WIDTH
+from esipp.checks.model import Family
+from esipp.checks.timing import Held
+from esipp.judging.statistics import Distribution, family_wise_words
+from esipp.scenarios.endpoint_change.judge import LEAST_P, Judge, distributions, split_words
+from esipp.scenarios.endpoint_change.losses import count_losses
+from esipp.scenarios.endpoint_change.timeline import PHASES, Timeline
+
+OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
+"""Phases without a family: pods have none, and nodePorts are probed in the first family only."""
+
+
+def section(judges: Sequence[Judge], seed: int, moves: int, uncertainty: float) -> list[str]:
+    """The lines of the section: a table for each load balancer, and the worst event."""
+    lines = [
+        f"load balancers following endpoint changes: {moves} pods added and {moves} removed for each; --seed {seed}",
+        f"seconds on one clock, precise to {1000 * uncertainty:.1f} ms",
+    ]
+    lines += [f"{judge.result.balancer.value}: {judge.result.cut_short}" for judge in judges if judge.result.cut_short]
+    tests = sum(len(judge.result.counted) for judge in judges)
+    lines += [family_wise_words(tests, LEAST_P)] if tests else []
+    for judge in judges:
+        lines += ["", *_balancer(judge)]
+    worst = max((each for judge in judges for each in _holes(judge)), key=_weight, default=None)
+    if worst is not None:
+        _, judge, line, family = worst
+        lines += ["", f"the worst event ({judge.result.balancer.value}, {family.value}):", *story(line, family)]
+    return lines
+
+
+def _holes(judge: Judge) -> list[tuple[float, Judge, Timeline, Family]]:
+    return [
+        (seen.losses.outage, judge, line, family)
+        for line in judge.lines
+        for family, seen in line.traffic.items()
+        if seen.losses.count
+    ]
+
+
+def _weight(event: tuple[float, Judge, Timeline, Family]) -> tuple[float, bool]:
+    """The severity of an event; of the two halves of a moved pod, the removal owns the losses."""
+    outage, _, line, family = event
+    return outage, not line.change.up and line.traffic[family].used
+
+
+def _balancer(judge: Judge) -> list[str]:
+    result = judge.result
+    if result.obstacle:
+        return [f"{result.balancer.value}: {result.obstacle}"]
+    lines = [
+        f"{result.balancer.value:<43}"
+        + "   ".join(f"{each:<5}{'p50':>3}{'p95':>7}{'max':>7}{'n':>4}" for each in ("up", "down"))
+    ]
+    for number, family in enumerate(result.seen.vip):
+        sides = [distributions(judge.lines, family, up) for up in (True, False)]
+        for phase in PHASES:
+            if any(side[phase].samples for side in sides) and (number == 0 or phase not in OF_NO_FAMILY):
+                of = "" if phase in OF_NO_FAMILY else family.value
+                lines.append(f"  {of:<4} {phase:<36}" + "   ".join(_numbers(side[phase]) for side in sides))
+    for family in result.seen.vip:
+        lines += [each for text in _facts(judge, family) for each in _fold(f"{family.value} {text}")]
+    return [*lines, *_fold(_checks(judge)), *_fold(_spacing(judge))]
+
+
+def _spacing(judge: Judge) -> str:
+    """The measured spacing of the probes."""
+    seen = judge.result.seen
+    gaps = [Distribution.of(gap for each in of for gap in each.gaps()) for of in (seen.vip.values(), seen.checks)]
+    spacing = [
+        f"{what} every {1000 * of.quantile(0.5):.0f} ms (p95 {1000 * of.quantile(0.95):.0f} ms)"
+        for what, of in zip(("one request", "one health check of the suite"), gaps, strict=True)
+        if of.samples
+    ]
+    longest = gaps[0].samples[-1] if gaps[0].samples else 0.0
+    return f"{', '.join(spacing)}; longest time without a request: {longest:.2f} s"
+
+
+def _fold(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent="  ", subsequent_indent="       ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _numbers(of: Distribution) -> str:
+    if not of.samples:
+        return f"{'-':>8}{'-':>7}{'-':>7}{0:>4}"
+    return f"{of.quantile(0.5):>8.2f}{of.quantile(0.95):>7.2f}{of.samples[-1]:>7.2f}{len(of.samples):>4}"
+
+
+def _facts(judge: Judge, family: Family) -> list[str]:
+    changes, stream = judge.result.changes, judge.result.seen.vip[family]
+    # from the stream, not the changes: a pod that moves to another node is two changes in one window
+    since = min((each.cause for each in changes), default=0.0)
+    until = max((line.until for line in judge.lines), default=0.0)
+    asked = stream.view(since, until)
+    losses = count_losses(asked, until)
+    by_kind = {
+        "lost": losses.timed_out,
+        "refused": losses.refused,
+        "reset": losses.reset,
+        "wrong": losses.wrong + len(judge.wrong_at_vip[family]),
+    }
+    losses_in_words = ", ".join(f"{count} {name}" for name, count in by_kind.items())
+    facts = [f"{len(asked)} requests during endpoint changes: {losses_in_words}; longest outage {losses.outage:.2f} s"]
+    holes, bound = judge.holes(family), judge.bound
+    if holes:
+        stray = sum(each.line.traffic[family].losses.stray for each in holes)
+        said = f"black hole after the node's 503: at most {max(each.seconds for each in holes):.2f} s (of {len(holes)})"
+        said += f", {stray} stray" if stray else ""
+        rests = judge.result.promise.source
+        if bound is not None:
+            held = {each.against(bound) for each in holes}
+            how = "EXCEEDED" if Held.OVER in held else "undecided, too imprecise" if Held.UNKNOWN in held else "kept"
+            rests = f"bound {bound:.2f} s {how} ({judge.result.promise.source})"
+        facts.append(f"{said}; {rests}")
+    counted = judge.result.counted.get(family)
+    return facts + ([f"balance: {split_words(counted)}"] if counted else [])
+
+
+def _checks(judge: Judge) -> str:
+    reported, seen = judge.result.told, judge.result.observed
+    parts = []
+    if reported.bound is not None:
+        parts.append(f"reported: N={reported.failures}, period {reported.period:.2f} s")
+    if seen.sources:
+        found = seen.checking
+        counts = ", ".join(f"{n} x{seen.failures.count(n)}" for n in sorted(set(seen.failures))) or "none"
+        period = f"{found.period:.3f} s" if found.period is not None else "unknown"
+        parts.append(f"observed at the nodes: period {period}, failed checks until it acted: {counts}")
+    return "health checks " + ("; ".join(parts) or "from the load balancer: none observed")
+
+
+def story(line: Timeline, family: Family) -> list[str]:
+    """The timeline of one endpoint change, from its cause."""
+    change, seen = line.change, line.traffic[family]
+    came = "ready" if change.up else "gone or unready"
+    end = "first" if change.up else "last"
+    cause = f"cause: pod {change.pod} on node {change.node} {change.kind.value}"
+    moments = [
+        (change.cause, f"{cause} (endpoint change {change.number})"),
+        (line.trigger, f"trigger: the watch shows the pod {came}"),
+        (line.slice, "the EndpointSlices show it"),
+        (line.health.get(family), f"the node's health check answers {200 if change.up else 503}"),
+        (line.path, f"the node's nodePort {'answers' if change.up else 'stops answering'}"),
+        (seen.decision, f"the load balancer considers the node {'' if change.up else 'un'}healthy"),
+        (seen.losses.first, "first request lost at the VIP"),
+        (seen.losses.last, f"last request lost at the VIP ({seen.losses.count} in all, {seen.losses.stray} stray)"),
+        (seen.at, f"{end} request through the node"),
+    ]
+    known = sorted((at, text) for at, text in moments if at is not None)
+    lines = [f"  {at - change.cause:+8.3f} s  {text}" for at, text in known]
+    never = [text for at, text in moments[1:5] if at is None and not (change.graceful and "nodePort" in text)]
+    lines += [f"  {'never':>8}    {text}" for text in never]
+    after = f"{line.until - change.cause:+8.3f} s  the next endpoint change"
+    return [*lines, f"  {after}; longest outage {seen.losses.outage:.2f} s"]

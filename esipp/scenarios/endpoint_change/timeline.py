@@ -1,0 +1,396 @@
+"""Timelines of endpoint changes: what followed each one, from all streams on one clock. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from esipp.checks.model import Family
+from esipp.judging.samples import PATIENCE, Sample, Stream
+from esipp.scenarios.endpoint_change.losses import (
+    BURST_SECONDS,
+    CLEAN,
+    RESOLUTION,
+    Losses,
+    count_losses,
+    first_clean,
+    in_flight,
+    lasting,
+)
+from esipp.scenarios.endpoint_change.plan import Kind
+
+IN_USE = 0.5
+"""Seconds before a pod is removed in which a request through its node shows that the load balancer used the node."""
+
+LEAST_TURNS = 2
+"""The number of changes before which a load balancer must have alternated between nodes to count as one that spreads
+requests."""
+
+QUIET = 0.3
+"""Seconds without any loss or any request through the node after which traffic counts as moved."""
+
+SILENCE = 0.9
+"""Seconds without an answer that neither begin nor end a steady state of a node: a lost probe."""
+
+
+UNREADY_BESIDE = "slice-unready-beside"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An event of our watches: when it arrived, its pod, and its kind.
+
+    ``what``: ``ready``, ``unready``, ``deleting``, ``gone`` for a Pod; ``slice-ready``, ``slice-unready``,
+    ``slice-gone`` for an endpoint in the EndpointSlice of ``family``; ``slice-unready-beside`` for one that is no
+    longer a ready endpoint of another Service over the same pods.
+    """
+
+    at: float
+    what: str
+    pod: str
+    family: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision that the load balancer reports: a node is healthy or not from ``at`` on, on our clock.
+
+    ``family`` is that of the VIP it is about; empty for all of them.
+    """
+
+    at: float
+    node: str
+    healthy: bool
+    family: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """An endpoint change: a pod was added (``up``) or removed; ``cause`` is the time of our call to the API server."""
+
+    number: int
+    kind: Kind
+    up: bool
+    node: str
+    pod: str
+    cause: float
+
+    @property
+    def graceful(self) -> bool:
+        """Whether the pod keeps serving for a while."""
+        return not self.up and self.kind is Kind.DELETED
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The traffic at the VIP of one family after a change.
+
+    ``used``: the load balancer sent requests through the node just before. ``at``: when the first (up) or last (down)
+    request through the node started, including lost ones, without stray ones; None if there was none. ``steady``: the
+    traffic stayed like that. ``decision``: when the load balancer reports its decision.
+    """
+
+    used: bool
+    at: float | None
+    steady: bool
+    losses: Losses = field(default_factory=Losses)
+    decision: float | None = None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The timeline of a change; a time is None if the event was not observed.
+
+    ``path_losses`` are requests at the node's nodePort that were lost while a pod kept serving; ``tells`` says whether
+    the load balancer reports its decisions. ``other`` is when another node first answered 200 after a removal: from
+    then on the load balancer has a node to use.
+    """
+
+    change: Change
+    until: float
+    trigger: float | None = None
+    slice: float | None = None
+    health: Mapping[Family, float | None] = field(default_factory=dict)
+    path: float | None = None
+    path_losses: int = 0
+    tells: bool = False
+    traffic: Mapping[Family, Traffic] = field(default_factory=dict)
+    other: Mapping[Family, float | None] = field(default_factory=dict)
+
+    def must_steer(self, family: Family, spreads: bool) -> bool:
+        """Whether the load balancer must start (up) or stop (down) sending requests through the node."""
+        return spreads if self.change.up else self.traffic[family].used
+
+    def steered(self, family: Family) -> bool:
+        """Whether it did so."""
+        seen = self.traffic[family]
+        return seen.at is not None if self.change.up else seen.steady
+
+    def say_told(self, family: Family) -> str:
+        """The time until the node's first 503, which no load balancer can know before, as text."""
+        at = self.health.get(family)
+        return "the node never said 503" if at is None else f"the node said 503 after {at - self.change.cause:.1f} s"
+
+    @property
+    def told(self) -> bool:
+        """Whether the node's health check followed, in every family."""
+        return all(at is not None for at in self.health.values())
+
+    @property
+    def followed_by_node(self) -> bool:
+        """Whether the control plane and the node's proxy have followed, so that only the load balancer may be late."""
+        if self.trigger is None or self.slice is None or not self.told:
+            return False
+        return self.path is not None or self.change.graceful
+
+    def complete(self, spreads: bool) -> bool:
+        """Whether all expected effects have been observed."""
+        change = self.change
+        if not self.followed_by_node:
+            return False
+        due = [family for family in self.traffic if self.must_steer(family, spreads)]
+        if self.tells and any(self.traffic[family].decision is None for family in due):
+            return False
+        calm = all(seen.steady for seen in self.traffic.values()) or change.up
+        return calm and all(self.steered(family) for family in due)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The evidence about one load balancer's Service.
+
+    Args:
+        vip: requests through the VIP, by family.
+        ports: requests at the nodePort of each node.
+        health: health checks of each node, by family: each family has its own proxy, and its own listener.
+        marks: the events of our watches.
+        decisions: the decisions that the load balancer reported.
+        spreads: whether the load balancer uses all nodes at once; otherwise it uses one at a time.
+        beside: requests at the nodePort of each node in the second family, if there is one.
+    """
+
+    vip: Mapping[Family, Stream]
+    ports: Mapping[str, Stream]
+    health: Mapping[Family, Mapping[str, Stream]]
+    marks: Sequence[Mark] = ()
+    decisions: Sequence[Decision] = ()
+    spreads: bool = True
+    beside: Mapping[str, Stream] = field(default_factory=dict)
+
+    @property
+    def checks(self) -> list[Stream]:
+        """The streams of all health checks."""
+        return [stream for nodes in self.health.values() for stream in nodes.values()]
+
+
+def timeline(change: Change, until: float, seen: Seen, now: float | None = None) -> Timeline:
+    """The timeline of a change up to ``until``, the next change of the same Service.
+
+    Args:
+        now: the current time, while the change is still in progress.
+    """
+    since, node = change.cause, change.node
+    trigger = _mark(seen.marks, change, {"ready"} if change.up else {"unready", "deleting", "gone"}, until)
+    in_slice = {"slice-ready"} if change.up else {"slice-unready"}
+    status = "200" if change.up else "503"
+    health = {
+        family: _flip(nodes[node], change, until, now, lambda s: s.outcome == status, _replied)
+        for family, nodes in seen.health.items()
+    }
+    served = seen.ports[node].view(since, until, now)
+    path = None
+    if not change.graceful:
+        here = _serves(node)
+        right = here if change.up else lambda s: not here(s)
+        path = _flip(seen.ports[node], change, until, now, right, lambda s: s.answered)
+    traffic = {family: _traffic(seen, family, change, until, now) for family in seen.vip}
+    steered = max((each.at for each in traffic.values() if each.at is not None), default=until)
+    return Timeline(
+        change,
+        until,
+        trigger,
+        _last_family(seen.marks, change, in_slice, until, len(seen.vip)),
+        health,
+        path,
+        sum(1 for sample in served if change.graceful and sample.started <= steered and not sample.answered),
+        bool(seen.decisions),
+        traffic,
+        {} if change.up else {family: _other(nodes, change, until, now) for family, nodes in seen.health.items()},
+    )
+
+
+def _replied(sample: Sample) -> bool:
+    """Whether a health check had an HTTP answer, whatever its status."""
+    return sample.outcome.isdigit()
+
+
+def _other(nodes: Mapping[str, Stream], change: Change, until: float, now: float | None) -> float | None:
+    """When another node than that of the removed pod first answered 200."""
+    others = (stream.view(change.cause, until, now) for node, stream in nodes.items() if node != change.node)
+    firsts = (next((sample.started for sample in seen if sample.outcome == "200"), None) for seen in others)
+    return min((at for at in firsts if at is not None), default=None)
+
+
+def _serves(node: str) -> Callable[[Sample], bool]:
+    """Whether the node's own data path answers: with a pod of its own, that is."""
+    return lambda sample: sample.answered and sample.node == node
+
+
+def _mark(marks: Iterable[Mark], change: Change, what: set[str], until: float) -> float | None:
+    found = (each.at for each in marks if each.pod == change.pod and each.what in what)
+    return next((at for at in found if change.cause <= at < until), None)
+
+
+def _last_family(marks: Iterable[Mark], change: Change, what: set[str], until: float, families: int) -> float | None:
+    """When the EndpointSlices of all families had it."""
+    first: dict[str, float] = {}
+    for each in marks:
+        if each.pod == change.pod and each.what in what and change.cause <= each.at < until:
+            first.setdefault(each.family, each.at)
+    return max(first.values()) if len(first) >= families else None
+
+
+def _flip(
+    stream: Stream,
+    change: Change,
+    until: float,
+    now: float | None,
+    right: Callable[[Sample], bool],
+    replied: Callable[[Sample], bool],
+) -> float | None:
+    """When the final steady run of right samples began; None if there is none, or if nothing changed.
+
+    A state that existed before the cause did not follow it. A wrong reply before the next change ends the run; without
+    any reply, only a long silence does.
+    """
+    before = stream.view(change.cause - 5 * stream.spacing, change.cause, now)
+    if before and all(right(sample) for sample in before):
+        return None
+    began: float | None = None
+    silent: float | None = None
+    for sample in stream.view(change.cause, until, now):
+        if right(sample):
+            began, silent = began if began is not None else sample.started, None
+        elif replied(sample):
+            began, silent = began if sample.ended > until else None, None
+        else:
+            silent = silent if silent is not None else sample.started
+            began = began if sample.started - silent < SILENCE else None
+    return began
+
+
+def _traffic(seen: Seen, family: Family, change: Change, until: float, now: float | None) -> Traffic:
+    stream = seen.vip[family]
+    before = [sample for sample in stream.view(change.cause - IN_USE, change.cause, now) if sample.answered]
+    spreads = seen.spreads or takes_turns(before)
+    used = any(sample.node == change.node for sample in (before if spreads else before[-1:]))
+    about = (each for each in seen.decisions if each.node == change.node and each.family in ("", family.value))
+    decided = (each.at for each in about if each.healthy is change.up and change.cause <= each.at < until)
+    decision = next(decided, None)
+    # a request in flight when the next change began belongs to that change
+    early = [each for each in stream.view(change.cause - SILENCE, change.cause, now) if in_flight(each, change.cause)]
+    after = [*early, *(each for each in stream.view(change.cause, until, now) if not in_flight(each, until))]
+    through = [sample.started for sample in after if _serves(change.node)(sample)]
+    losses = count_losses(after, until)
+    if change.up:
+        return Traffic(used, through[0] if through else None, bool(through), losses, decision)
+    limit = decision + RESOLUTION if decision is not None else first_clean(after, _serves(change.node))
+    idle = _idle(seen, family, change, after, (limit, until))
+    lost = [sample.started for sample in after if not sample.answered and not limit < sample.started < idle]
+    # A load balancer of one node at a time that uses another node has left this one: later losses happen on that other
+    # node, whose own pod may be terminating.
+    left = decision is None and not spreads and limit < float("inf")
+    lasted = lasting([at for at in lost if not left or at <= limit], limit)
+    losses = replace(losses, end=lasted, stray=sum(1 for at in lost if lasted is None or at > lasted))
+    last = max([*through, *([lasted] if lasted is not None else [])], default=None)
+    # while it goes on, what started in the last moments may still be lost
+    end = until if now is None else min(until, now - PATIENCE)
+    since = last or change.cause
+    clean = sum(1 for sample in after if since < sample.started <= end and sample.answered)
+    # if it uses several nodes, a few requests in a row that avoid this one prove nothing; a reported decision helps
+    sure = not spreads or clean >= CLEAN or (decision is not None and decision <= end)
+    return Traffic(used, last, sure and clean > 0 and end - since >= QUIET * 0.8, losses, decision)
+
+
+def takes_turns(samples: Sequence[Sample]) -> bool:
+    """Whether requests alternated between nodes: a load balancer of one node at a time does not return so soon."""
+    return sum(one.node != next_.node for one, next_ in pairwise(samples)) >= 2
+
+
+def spreads_by(seen: Seen, changes: Sequence[Change]) -> bool:
+    """Whether the load balancer used several nodes at once before more than one of the changes."""
+    moments = sorted({change.cause for change in changes})
+    streams = list(seen.vip.values())
+    turns = (any(takes_turns(_answered(each, at)) for each in streams) for at in moments)
+    return sum(turns) >= LEAST_TURNS
+
+
+def _answered(stream: Stream, at: float) -> list[Sample]:
+    return [sample for sample in stream.view(at - IN_USE, at) if sample.answered]
+
+
+def _idle(seen: Seen, family: Family, change: Change, samples: Sequence[Sample], window: tuple[float, float]) -> float:
+    """The end of the time in which the load balancer, after its decision, reported no other healthy node.
+
+    Losses in that time were not lost on the node of the removed pod.
+    """
+    since, until = window
+    about = (each for each in seen.decisions if each.node != change.node and each.family in ("", family.value))
+    taken = next((each.at for each in about if each.healthy and since < each.at < until), None)
+    served = next((each.started for each in samples if each.started > since and each.answered), None)
+    return since if taken is None or served is None else min(served, taken + BURST_SECONDS)
+
+
+PHASES = (
+    "call to trigger",
+    "trigger to EndpointSlice",
+    "EndpointSlice to health check",
+    "EndpointSlice to node's path",
+    "health check to decision",
+    "decision to traffic",
+    "health check to traffic",
+    "trigger to traffic",
+)
+"""The phases, each from one event to another; without one of the two events there is no sample."""
+
+
+def phases(line: Timeline, family: Family) -> dict[str, float]:
+    """The seconds of each phase of a change; negative if the later event was observed first."""
+    seen = line.traffic.get(family)
+    moved = seen is not None and seen.at is not None and (line.change.up or (seen.used and seen.steady))
+    moments = {
+        "call": line.change.cause,
+        "trigger": line.trigger,
+        "EndpointSlice": line.slice,
+        "health check": line.health.get(family),
+        "node's path": line.path,
+        "decision": seen.decision if seen is not None else None,
+        "traffic": seen.at if seen is not None and moved else None,
+    }
+    found = {}
+    for phase in PHASES:
+        first, _, then = phase.partition(" to ")
+        begin, end = moments[first], moments[then]
+        if begin is not None and end is not None:
+            found[phase] = end - begin
+    return found
+
+
+def hole_began(line: Timeline, family: Family) -> float | None:
+    """The time from which on losses count against the load balancer; None if there is none.
+
+    By then the node answered 503, and another one 200. The time until then is the proxy's lag: the load balancer only
+    knows the health checks.
+    """
+    told, other = line.health.get(family), line.other.get(family)
+    return None if told is None or other is None else max(told, other)
+
+
+def black_hole(line: Timeline, family: Family) -> float | None:
+    """The seconds for which the load balancer lost requests; None for other kinds of change or without another node."""
+    seen = line.traffic.get(family)
+    if line.change.up or line.change.graceful or seen is None or not seen.used:
+        return None
+    if seen.losses.end is None:
+        return 0.0
+    began = hole_began(line, family)
+    return None if began is None else max(0.0, seen.losses.end - began)

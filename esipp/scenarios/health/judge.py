@@ -1,0 +1,386 @@
+"""The judge of health checks: from the evidence to a verdict. Pure."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from esipp.checks.check import Check, Feature, Status
+from esipp.checks.health import (
+    EACH_TARGET,
+    NOT_TOLD,
+    TWICE,
+    About,
+    Answer,
+    HealthAnswerCheck,
+    HealthScenarioCheck,
+    Place,
+)
+from esipp.checks.model import Family
+from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
+from esipp.judging.controls import Counts, Vantage, excused
+from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.scenarios.health.evidence import WATCHER, Followed, Leaving, Node, Seen
+from esipp.scenarios.health.port_claims import CLAIMS
+from esipp.scenarios.paths.judge import say_bound, say_observed
+
+SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
+SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
+REACHES_NOTHING = "{} does not reach that node at all: its control listener is silent as well"
+
+
+def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+    """The verdict on a check of this suite."""
+    if isinstance(check, HealthAnswerCheck):
+        return give_verdict(check, features, facts, lambda: decide_question(check, seen), check.differences)
+    assert isinstance(check, HealthScenarioCheck)
+    return give_verdict(check, features, facts, lambda: decide_trial(check, seen), check.differences)
+
+
+def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:
+    """The number of answers by their text."""
+    found: Counter[str] = Counter()
+    for answer in answers:
+        found[say(answer)] += answer.count
+    return found
+
+
+def all_of(check: Check, wanted: str, found: Counter[str], proof: str = "") -> Decision:
+    """Pass if every answer is as wanted, flaky if some are, fail if none is."""
+    total, good = found.total(), found[wanted]
+    if not total:
+        return undecided(check, "there was no readable answer; see the status check")
+    observed = say_observed(found)
+    worst = next((words for words, _ in found.most_common() if words != wanted), "")
+    if good == total:
+        return Decision(Status.PASS, check.expected, observed, proof, wanted, found, sees=say_bound(total))
+    if good:
+        reason = f"{total - good} of {total} answers differ"
+        return Decision(Status.FLAKY, check.expected, observed, reason, worst, found)
+    alone = worst if len(found) == 1 else ""  # a known difference does not explain additional ones
+    return Decision(Status.FAIL, check.expected, observed, "", alone, found)
+
+
+def doubled(decided: Decision, wanted: str, seen: str = TWICE) -> Decision:
+    """The same decision; marked as ``seen`` if every answer was ``wanted``, which counts each pod several times."""
+    only = decided.status is Status.FAIL and set(decided.tally) == {wanted}
+    return replace(decided, seen=seen) if only else decided
+
+
+def our_own(check: Check, answers: Iterable[Answer]) -> Decision | None:
+    """The decision if a prober failed, which is no fault of the product."""
+    answers = list(answers)
+    for answer in answers:
+        if answer.outcome is Outcome.ERROR:
+            return ours_failed(check, say_observed(tally(answers, _words)), f"the prober failed: {answer.detail}")
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------- questions
+def decide_question(check: HealthAnswerCheck, seen: Seen) -> Decision:
+    """A check about the answers to one question."""
+    question = check.question
+    if question.key in seen.obstacles:
+        return undecided(check, seen.obstacles[question.key])
+    answers = seen.answers.get(question.key, ())
+    if not answers:
+        return ours_failed(check, "nothing", "the check was selected, but its health check was never probed")
+    ours = our_own(check, answers)
+    if ours is not None:
+        return ours
+    at_all = tally(answers, _words)
+    if check.about is About.STATUS:
+        silent = all(answer.outcome in SILENT for answer in answers)
+        if silent and seen.unreached(question.client.name, question.place, question.family):
+            return undecided(check, REACHES_NOTHING.format(question.client.name), say_observed(at_all))
+        decided = all_of(check, check.expected, at_all)
+        return _beyond_the_way(check, decided, seen.way(question.client.name, question.family))
+    if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
+        return undecided(check, "there was no readable HTTP answer; see the status check", say_observed(at_all))
+    if check.about is About.TRUTH:
+        return _truth(check, seen, at_all)
+    return _contract(check, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
+
+
+def _beyond_the_way(check: Check, decided: Decision, control: Counts) -> Decision:
+    """The same decision; undecided if answers are only missing, and the network itself loses as many."""
+    missing = Counter({words: count for words, count in decided.tally.items() if words in SILENT_WORDS})
+    others = set(decided.tally) - SILENT_WORDS
+    if decided.status is not Status.FLAKY or len(others) != 1 or not missing:
+        return decided
+    why = excused(Counts(missing.total(), sum(decided.tally.values())), control)
+    return undecided(check, why, decided.observed) if why else decided
+
+
+def _words(answer: Answer) -> str:
+    return answer.words
+
+
+def document(answer: Answer) -> Mapping[str, Any]:
+    """The body as a JSON object; empty if it is none."""
+    try:
+        read = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def say_count(answer: Answer) -> str:
+    """The number of endpoints in an answer as text; distinguishes a JSON number from a string or a boolean."""
+    if answer.outcome is not Outcome.ANSWERED:
+        return answer.words
+    return f"localEndpoints {json.dumps(document(answer).get('localEndpoints'))}"
+
+
+def _contract(check: HealthAnswerCheck, seen: Seen, answers: list[Answer]) -> Decision:
+    """The decision on an answer's headers and body."""
+    pods = check.question.local_pods
+
+    def weight(answer: Answer) -> str:
+        told = answer.headers.get("x-load-balancing-endpoint-weight")
+        return "no weight header" if told is None else f"weight {told}"
+
+    def healthy(answer: Answer) -> str:
+        told = document(answer)
+        if "service" in told and "serviceProxyHealthy" not in told:
+            return NOT_TOLD
+        return f"serviceProxyHealthy {json.dumps(told.get('serviceProxyHealthy'))}"
+
+    def names(answer: Answer) -> str:
+        kind = answer.headers.get("content-type", "no Content-Type").partition(";")[0].strip()
+        service = document(answer).get("service")
+        if not isinstance(service, dict):
+            return f"{kind}, no service"
+        return f"{kind}, {service.get('namespace')}/{service.get('name')}"
+
+    say, wanted = {
+        About.COUNT: (say_count, f"localEndpoints {pods}"),
+        About.WEIGHT: (weight, f"weight {pods}"),
+        About.PROXY: (healthy, "serviceProxyHealthy true"),
+        About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[check.question.situation])),
+    }[check.about]
+    decided = all_of(check, wanted, tally(answers, say))
+    backends = 2 * pods * check.question.targets
+    counted = {About.COUNT: f"localEndpoints {backends}", About.WEIGHT: f"weight {backends}"}.get(check.about)
+    seen_as = TWICE if check.question.targets == 1 else EACH_TARGET
+    return doubled(decided, counted, seen_as) if counted and pods else decided
+
+
+def _truth(check: HealthAnswerCheck, seen: Seen, answers: Counter[str]) -> Decision:
+    """Whether the health check and the data path of the same node agree."""
+    question = check.question
+    dialled = seen.served.get(question.key, ())
+    found: Counter[str] = Counter()
+    for each in dialled:
+        found[_say_dialled(each, seen.nodes.get(question.place))] += each.count
+    observed = f"health check {say_observed(answers)}; nodePort {say_observed(found)}"
+    if not dialled:
+        return ours_failed(check, observed, "the nodePort was never dialled")
+    ours = next((each for each in dialled if each.outcome is Outcome.ERROR), None)
+    if ours is not None:
+        return ours_failed(check, observed, f"the prober failed: {ours.detail}")
+    if set(answers) not in ({"200"}, {"503"}):
+        return undecided(check, "the health check gives neither only 200 nor only 503; see the status check", observed)
+    quiet = sum(found[words] for words in _QUIET)
+    if quiet and quiet != found.total():
+        reason = "the nodePort answers only sometimes"
+        return Decision(Status.FLAKY, check.expected, observed, reason, "sometimes", found)
+    if set(answers) == {"200"}:
+        if set(found) == {"served"}:
+            return Decision(Status.PASS, check.expected, observed, "", "", found, sees=say_bound(answers.total()))
+        status = Status.FLAKY if found["served"] else Status.FAIL
+        lie = "the health check says 200, but "
+        lie += "the node forwards to another node" if found[_ELSEWHERE] else "the node does not serve"
+        return Decision(status, check.expected, observed, lie, lie, found)
+    if not quiet:
+        serves = found["served"] or found[_ELSEWHERE]
+        lie = f"the health check says 503, but the node {'serves' if serves else 'accepts connections'}"
+        return Decision(Status.FAIL, check.expected, observed, lie, lie, found)
+    if seen.unreached(question.client.name, question.place, question.family):
+        return undecided(check, REACHES_NOTHING.format(question.client.name), observed)
+    if not any(each.outcome is Outcome.ANSWERED for each in seen.served.get(question.control.key, ())):
+        why = "silence proves nothing: the same client gets no answer from the node with one pod either"
+        return undecided(check, why, observed)
+    return Decision(Status.PASS, check.expected, observed, "", "", found, sees=say_bound(answers.total()))
+
+
+_QUIET = ("no answer", Outcome.UNREACHABLE.value, Outcome.REFUSED.value)
+
+
+_ELSEWHERE = "served by another node"
+
+
+def _say_dialled(each: Observation, node: str | None) -> str:
+    """The result of dialling; a connection that is accepted and then silent counts as an answer."""
+    if each.outcome is Outcome.ANSWERED:
+        return "served" if None in (node, each.node) or each.node == node else _ELSEWHERE
+    if each.outcome is Outcome.TIMEOUT:
+        return "no answer" if each.connected is None else "accepted, then silence"
+    return each.outcome.value
+
+
+# ---------------------------------------------------------------------------------------------------------- trials
+def decide_trial(check: HealthScenarioCheck, seen: Seen) -> Decision:
+    """The decision on a check of a scenario."""
+    cut_short = seen.cut_short(check)
+    if cut_short:
+        return cut_short
+    if check.trial == "lifecycle" and check.claim == "prompt":
+        return _ports_prompt(check, seen)
+    if check.trial == "lifecycle":
+        fact = seen.life.get(check.claim)
+        if fact is None:
+            return undecided(check, "the scenario ended before this step")
+        if fact.trouble:
+            return undecided(check, fact.trouble, fact.words)
+        holds, observed = CLAIMS[check.claim](fact)
+        sees = "one Service of its kind, tried once" if holds else ""
+        return Decision(Status.PASS if holds else Status.FAIL, check.expected, observed, "", observed, sees=sees)
+    assert check.family is not None
+    assert check.place is not None
+    node = (check.place, check.family)
+    if check.trial == "stable":
+        return _stable(check, seen, node)
+    if check.trial == "placement":
+        return _placement_prompt(check, seen, node) if check.claim == "prompt" else _placement(check, seen, node)
+    if check.trial == "cordoned":
+        answers = seen.cordoned.get(node, ())
+        wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
+        if not answers:
+            return undecided(check, "no node could be cordoned")
+        return our_own(check, answers) or all_of(check, wanted, tally(answers, _words))
+    return _leaving(check, seen.leaving.get(check.family), check.family)
+
+
+def _stable(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
+    answers = seen.stable.get(node, ())
+    found = tally(answers, _words)
+    if not found:
+        return ours_failed(check, "nothing", "the health check was never probed")
+    ours = our_own(check, answers)
+    if ours is not None:
+        return ours
+    if not seen.changes:
+        return undecided(check, "no pod of another Service was added or removed meanwhile", say_observed(found))
+    if set(found) <= SILENT_WORDS and seen.unreached(WATCHER, *node):
+        return undecided(check, REACHES_NOTHING.format(WATCHER), say_observed(found))
+    wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
+    proof = f"{found.total()} answers in a row during {seen.changes} changes of another Service's pods"
+    decided = all_of(check, wanted, found, proof)
+    return _beyond_the_way(check, decided, seen.vantage(node[1]).counts([(-inf, inf)]))
+
+
+Lag = tuple[str, float, float, float]
+"""A followed change: its text, its begin, its seconds, and our own longest time between two looks."""
+
+
+def _soon(check: HealthScenarioCheck, lags: Sequence[Lag], vantages: Sequence[Vantage]) -> Decision:
+    """Whether all changes were followed promptly, if that was measured well enough."""
+    took = sorted(seconds for _, _, seconds, _ in lags)
+    observed = f"{len(lags)} changes, median {took[len(took) // 2]:.2f} s, max {took[-1]:.2f} s"
+    observed += f"; bound {PROMPT:.0f} s"
+    unknown, worst = list[tuple[str, Blur]](), Blur()
+    for words, began, seconds, gap in lags:
+        slow = min((vantage.slow(began, began + seconds) for vantage in vantages), default=0.0)
+        blur = Blur(gap, slow)
+        worst = max(worst, blur, key=lambda each: each.seconds)
+        held = hold(seconds, PROMPT, blur)
+        if held is Held.OVER:
+            return Decision(Status.FAIL, check.expected, observed, f"{words}: {seconds:.2f} s; {blur.words}", "late")
+        unknown += [(words, blur)] if held is Held.UNKNOWN else []
+    if unknown:
+        words, blur = max(unknown, key=lambda each: each[1].seconds)
+        return undecided(check, f"{words}: {say_unknown(PROMPT, blur)}", observed)
+    sees = f"{len(lags)} changes; {worst.words}; a node that is late less often is missed"
+    return Decision(Status.PASS, check.expected, observed, sees=sees)
+
+
+def _ports_prompt(check: HealthScenarioCheck, seen: Seen) -> Decision:
+    """How soon every node opened or closed the ports in the completed steps."""
+    made = [(fact.words, fact.began, fact.seconds, fact.gap) for fact in seen.life.values() if fact.seconds is not None]
+    if not made:
+        return undecided(check, "no port change was followed by every node; see the checks for that")
+    return _soon(check, made, [seen.vantage(family) for family in Family])
+
+
+def _placement_prompt(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
+    """How soon a node's status followed each round."""
+    made = [
+        (f"round {each.number} ({each.done})", each.began, told.seconds, told.gap)
+        for each in seen.rounds
+        if (told := each.status.get(node)) is not None and told.seconds is not None
+    ]
+    if not made:
+        return undecided(check, "no round was followed; see the check for that")
+    return _soon(check, made, [seen.vantage(node[1])])
+
+
+def _placement(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
+    rounds = [(each, (each.status if check.claim == "status" else each.count).get(node)) for each in seen.rounds]
+    asked = [(each, followed) for each, followed in rounds if followed is not None]
+    if not asked:
+        return undecided(check, "no round took place")
+    late = [f"round {each.number} ({each.done}): {_say(followed)}" for each, followed in asked if not _right(followed)]
+    took = sorted(followed.seconds for _, followed in asked if followed.seconds is not None)
+    figures = f"after {took[len(took) // 2]:.2f} s (median), {took[-1]:.2f} s (max)" if took else "never"
+    observed = f"{len(asked) - len(late)} of {len(asked)} rounds right, {figures}"
+    if not late:
+        sees = f"{len(asked)} changes by one seed, each observed for one more second"
+        return Decision(Status.PASS, check.expected, observed, sees=sees)
+    said = {words for _, followed in asked for words in (followed.last, *followed.after)}
+    if Outcome.ERROR.value in said:
+        return ours_failed(check, observed, f"the prober failed: {late[0]}")
+    if not took and said <= {"", *SILENT_WORDS} and seen.unreached(WATCHER, *node):
+        return undecided(check, REACHES_NOTHING.format(WATCHER), observed)
+    status = Status.FAIL if len(took) < len(asked) else Status.FLAKY
+    twice = check.claim == "count" and all(
+        _right(followed) or _is_twice(followed, each.truth.get(node[0], 0)) for each, followed in asked
+    )
+    return Decision(status, check.expected, observed, "; ".join(late[:3]), TWICE if twice else "wrong")
+
+
+def _is_twice(followed: Followed, pods: int) -> bool:
+    """Whether a node settled at twice the true count, and nothing else.
+
+    Before that it may have looked right: if one pod became two, twice the old count is the new one.
+    """
+    said = {words for words in (followed.last, *followed.after) if words not in ("", "right")}
+    return pods > 0 and said == {f"localEndpoints {2 * pods}"}
+
+
+def _right(followed: Followed) -> bool:
+    return followed.seconds is not None and set(followed.after) <= {"right"}
+
+
+def _say(followed: Followed) -> str:
+    if followed.seconds is None:
+        return f"still {followed.last} at the time limit"
+    return f"right after {followed.seconds:.2f} s, then {say_observed(followed.after)}"
+
+
+def _leaving(check: HealthScenarioCheck, window: Leaving | None, family: Family) -> Decision:
+    if window is None:
+        return undecided(check, f"the scenario did not run over {family.value}")
+    if window.trouble:
+        return undecided(check, window.trouble)
+    ours = our_own(check, window.answers)
+    if check.claim == "status":
+        return ours or all_of(check, "503", tally(window.answers, _words))
+    if check.claim == "count":
+        answered = [answer for answer in window.answers if answer.outcome is Outcome.ANSWERED]
+        return ours or all_of(check, "localEndpoints 0", tally(answered, say_count))
+    dialled = Counter(dict(window.dialled))
+    if dialled[Outcome.ERROR.value]:
+        return ours_failed(check, say_observed(dialled), "the prober failed")
+    if check.claim == "serves":
+        return all_of(check, "served by the leaving pod", dialled)
+    served = dialled["served by the leaving pod"]
+    if not served:
+        return undecided(check, "no request was served; see the check for that", say_observed(dialled))
+    if window.disbelieved:
+        return undecided(check, window.disbelieved, say_observed(dialled))
+    sources = Counter({"the client's own address": served - window.foreign, "another address": window.foreign})
+    return all_of(check, "the client's own address", +sources)

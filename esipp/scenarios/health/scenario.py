@@ -1,0 +1,34 @@
+"""Registration of the health check scenarios."""
+
+from collections.abc import Mapping
+
+from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck
+from esipp.judging.scenario import RunThen, Scenario
+from esipp.scenarios.health.evidence import Seen
+from esipp.scenarios.health.judge import judge
+
+
+def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen, then: RunThen) -> str:
+    if then.asked(check):
+        return ""
+    if isinstance(check, HealthAnswerCheck):
+        key = check.question.key
+        if key in seen.obstacles or (key in seen.answers and (check.about is not About.TRUTH or key in seen.served)):
+            return ""
+        return f"the health check {key} was not probed"
+    shown: Mapping[str, object] = {
+        "lifecycle": seen.life, "terminating": seen.leaving, "placement": seen.rounds, "stable": seen.stable,
+        "cordoned": seen.cordoned,
+    }  # fmt: skip
+    tried = check.trial in seen.trouble or check.trial in seen.broken or shown.get(check.trial)
+    return "" if tried else f"the scenario {check.trial} did not run"
+
+
+SCENARIO = Scenario(
+    name="health",
+    record="health_checks",
+    checks=(HealthAnswerCheck, HealthScenarioCheck),
+    evidence=Seen,
+    judge=judge,
+    lacks=_lacks,
+)

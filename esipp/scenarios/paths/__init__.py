@@ -1,0 +1,1 @@
+"""Scenario: every connection of every path check, in one window."""

@@ -1,0 +1,75 @@
+"""Registration of the scenario of paths."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from esipp.checks.check import Feature
+from esipp.checks.observation import Verdict
+from esipp.checks.path import PathCheck
+from esipp.judging.scenario import RunThen, Scenario
+from esipp.judging.topology import Topology
+from esipp.scenarios.paths.excuses import Steer
+from esipp.scenarios.paths.judge import Evidence, judge
+
+
+@dataclass(frozen=True)
+class Window:
+    """The evidence of paths without observations, witnesses, features and facts, which have their own records."""
+
+    topology: Topology
+    samples: int
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    blind: str = ""
+    steers: Sequence[Steer] = ()
+    clocks: Mapping[str, float] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    windows: Mapping[str, int] = field(default_factory=dict)
+
+
+def _window(evidence: Evidence) -> Window:
+    known = evidence.obstacles, evidence.blind, tuple(evidence.steers), evidence.clocks
+    return Window(evidence.topology, evidence.samples, *known, evidence.doubts, evidence.windows)
+
+
+def _evidence(window: Window | None, then: RunThen) -> Evidence:
+    if window is None:
+        return Evidence({}, Topology(), {}, then.samples)
+    return Evidence(
+        then.observations,
+        window.topology,
+        {},
+        window.samples,
+        obstacles=window.obstacles,
+        witnesses=then.witnesses,
+        blind=window.blind,
+        steers=window.steers,
+        clocks=window.clocks,
+        doubts=window.doubts,
+        windows=window.windows,
+    )
+
+
+def _judge(check: PathCheck, evidence: Evidence, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+    return judge(check, replace(evidence, features=features, facts=facts))
+
+
+def _lacks(check: PathCheck, evidence: Evidence, then: RunThen) -> str:
+    if then.asked(check):
+        recorded = then.checks[check.id]
+        controls = {each["path"] for each in recorded.data["controls"]}
+        if recorded.path == check.path.key and controls == {each.path.key for each in check.controls}:
+            return ""
+    known = evidence.observations.keys() | evidence.obstacles.keys()
+    return next((f"{path.key} was not dialled" for path in check.paths if path.key not in known), "")
+
+
+SCENARIO = Scenario(
+    name="paths",
+    record="paths",
+    checks=(PathCheck,),
+    evidence=Window,
+    judge=_judge,
+    lacks=_lacks,
+    pack=_window,
+    unpack=_evidence,
+)

@@ -1,0 +1,132 @@
+"""The evidence of policy changes, as their judge reads it. No I/O."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from esipp.base.clock import Clock
+from esipp.checks.model import Family, Path, Role
+from esipp.checks.policy_change import At, Flipping
+from esipp.judging.controls import Vantage
+from esipp.judging.course import Course as Trials
+from esipp.judging.samples import Stream
+from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.policy_change.timeline import GONE, Course, Flip, Ground, Shown
+
+LEAST_FLIPS = 8
+"""The fewest policy changes of other Services that prove that they disturb no other Service."""
+
+
+@dataclass
+class Neighbour:
+    """A Service that changes its policy: its changes, its nodePort at the node without local endpoints, its ports.
+
+    ``policy`` is that of its spec at the end. ``bare`` is None without a client outside. ``health`` are the
+    health-check node ports at the endpoint node, by the policy change that allocated each.
+    """
+
+    flips: list[Flip] = field(default_factory=list)
+    policy: str = ""
+    bare: Stream | None = None
+    health: dict[int, Stream] = field(default_factory=dict)
+
+    def doubt(self, name: str) -> str:
+        """Why it is unproven that the policy really changed; or an empty string."""
+        refused = [flip for flip in self.flips if flip.policy != flip.to.value]
+        if refused:
+            return f"the API server did not accept policy change {refused[0].number} of {name} to {refused[0].to}"
+        if self.flips and self.policy != self.flips[-1].to.value:
+            return f"{name} has {self.policy or 'no policy'} after its last policy change"
+        if self.bare is not None:
+            answered = [sample.answered for sample in self.bare.samples]
+            if all(answered) or not any(answered):
+                way = "always" if any(answered) else "never"
+                return (
+                    f"the data plane did not follow {name}: the node without local endpoints {way} answered at its "
+                    "nodePort"
+                )
+        if self.health:
+            told = [sample.outcome for stream in self.health.values() for sample in stream.samples]
+            if not any(each == "200" for each in told) or not any(each in GONE for each in told):
+                return f"the health-check node port of {name} did not open and close"
+        return ""
+
+
+@dataclass
+class Window:
+    """The answers of unchanged Services while others changed their policy.
+
+    ``evidence`` is that of ``paths``, ``clocks`` are those of the clients that dialled them; ``health`` counts the
+    answers by node and family.
+    """
+
+    evidence: Evidence
+    paths: Sequence[Path] = ()
+    clocks: Mapping[str, Clock] = field(default_factory=dict)
+    neighbours: dict[str, Neighbour] = field(default_factory=dict)
+    health: dict[tuple[Role, Family], dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def flips(self) -> list[tuple[str, Flip]]:
+        """All policy changes of the other Services, in their order."""
+        made = [(name, flip) for name, each in self.neighbours.items() for flip in each.flips]
+        return sorted(made, key=lambda pair: pair[1].cause)
+
+    @cached_property
+    def until(self) -> float:
+        """When the last connection was made."""
+        seen = [(self.clocks[path.client.name], self.evidence.observations[path.key]) for path in self.paths]
+        return max((clock.ours(each.started) for clock, made in seen for each in made), default=0.0)
+
+    def doubt(self) -> str:
+        """Why it is unproven that policies changed all the time; or an empty string."""
+        made = sum(flip.cause < self.until for _, flip in self.flips)
+        if made < LEAST_FLIPS:
+            return f"other Services made only {made} policy changes meanwhile, {LEAST_FLIPS} are needed"
+        return next((why for name, each in self.neighbours.items() if (why := each.doubt(name))), "")
+
+    def after(self, at: float) -> str:
+        """The last policy change of another Service before a time, as text."""
+        before = [(name, flip) for name, flip in self.flips if flip.cause <= at]
+        if not before:
+            return "before any policy change"
+        name, flip = before[-1]
+        return f"{at - flip.cause:.2f} s after {name} changed to {flip.to}"
+
+
+@dataclass
+class Seen(Trials):
+    """The whole evidence: the window of unchanged Services, and the course of each Service that changed its policy.
+
+    ``controls`` are the control listeners of both nodes, probed all the time by the same client.
+    """
+
+    window: Window | None = None
+    ground: Ground | None = None
+    courses: dict[Flipping, Course] = field(default_factory=dict)
+    controls: Mapping[tuple[At, Family], Stream] = field(default_factory=dict)
+
+    def doubt(self, family: Family) -> str:
+        """Why the client outside proves nothing; empty if both nodes see its own address without a Service."""
+        ground = self.ground
+        assert ground is not None
+        if not any(of is family for _, of in self.controls):
+            return f"no control listener was probed over {family}"
+        for (at, of), stream in self.controls.items():
+            if of is not family:
+                continue
+            shown = [ground.whose(sample) for sample in stream.samples]
+            strange = next((s for s, said in zip(stream.samples, shown, strict=True) if said is Shown.OTHERWISE), None)
+            if strange is not None:
+                return (
+                    f"the client must reach the {at} with its own address, but its control listener saw "
+                    f"{strange.source}"
+                )
+            if 2 * shown.count(Shown.KEPT) <= len(shown):
+                answered = f"{shown.count(Shown.KEPT)} of {len(shown)}"
+                return f"the control listener of the {at} answered only {answered} requests"
+        return ""
+
+    def vantage(self, family: Family) -> Vantage:
+        """The controls of the client: the nodes' control listeners."""
+        return Vantage({at.value: stream for (at, of), stream in self.controls.items() if of is family})

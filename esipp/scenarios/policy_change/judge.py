@@ -1,0 +1,463 @@
+"""The judge of policy change checks: from the evidence to a verdict. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from esipp.checks.check import Feature, Status, missing_features
+from esipp.checks.model import Family, Role, TrafficPolicy
+from esipp.checks.observation import Verdict
+from esipp.checks.policy_change import (
+    PLACES,
+    At,
+    FlipClaim,
+    FlippedCheck,
+    IsolationCheck,
+    IsolationHealthCheck,
+    PolicyChangeCheck,
+)
+from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
+from esipp.judging.controls import Counts, excused
+from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.ingress import strangers
+from esipp.judging.samples import Sample, Stream
+from esipp.judging.statistics import Distribution
+from esipp.scenarios.paths.judge import say_bound, say_observed
+from esipp.scenarios.policy_change.evidence import Seen
+from esipp.scenarios.policy_change.isolation_judge import BESIDE, cut_short, decide_health, judge_steady
+from esipp.scenarios.policy_change.timeline import (
+    BUDGET,
+    Course,
+    Flip,
+    Ground,
+    Lasting,
+    Phase,
+    Shown,
+    closed,
+    due,
+    reads,
+    says,
+)
+
+LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
+Features = Mapping[str, Feature]
+Facts = Mapping[str, str]
+
+
+def judge(check: PolicyChangeCheck, seen: Seen, features: Features, facts: Facts) -> Verdict:
+    """The verdict on a check about traffic during policy changes."""
+    if isinstance(check, IsolationCheck) and not missing_features(check, features):
+        return judge_steady(check, seen, features, facts)
+    differences = check.differences if isinstance(check, FlippedCheck) else ()
+
+    def look() -> Decision:
+        if isinstance(check, FlippedCheck):
+            return cut_short(check, check.service.value, seen) or _flipped(check, seen)
+        assert isinstance(check, IsolationHealthCheck)
+        return cut_short(check, BESIDE, seen) or decide_health(check, seen)
+
+    return give_verdict(check, features, facts, look, differences)
+
+
+def _sees(check: FlippedCheck, course: Course) -> str:
+    """What a check can and cannot detect."""
+    flips = len(list(course.flips_made()))
+    if check.at is None or (check.at, check.family) not in course.data:
+        return f"{flips} policy changes of one Service; faults of other Services, or rarer ones, are missed"
+    stream = course.data[check.at, check.family]
+    apart = f"at most {stream.longest_gap():.2f} s apart"
+    return (
+        f"{len(stream.samples)} connections of one client over {flips} policy changes, {apart}; a shorter fault, or "
+        "one of other clients, is missed"
+    )
+
+
+# ------------------------------------------------------------------------------------- a Service's own flips
+@dataclass(frozen=True)
+class _Case:
+    """A check with the evidence for it."""
+
+    check: FlippedCheck
+    course: Course
+    ground: Ground
+    seen: Seen
+
+
+def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
+    course, ground = seen.courses.get(check.service), seen.ground
+    if course is None or ground is None:
+        return undecided(check, "its policy was never changed")
+    if check.at is not None and (check.at, check.family) in course.obstacles:
+        return undecided(check, course.obstacles[check.at, check.family])
+    refused = next((flip for flip in course.flips if flip.policy != flip.to.value), None)
+    if refused is not None:
+        return undecided(check, f"the API server did not accept policy change {refused.number} to {refused.to}")
+    if len(course.flips) < 3:
+        return undecided(check, "the policy was not changed in both directions")
+    doubt = seen.doubt(check.family)
+    if doubt:
+        return undecided(check, doubt)
+    if check.at is not None and (check.at, check.family) in course.data:
+        trouble = sum(ground.shown(check.at, s)[0] is Shown.OURS for s in course.data[check.at, check.family].samples)
+        if trouble:
+            return ours_failed(check, f"{trouble} probes failed", "the prober failed")
+    decided = _CLAIMS[check.claim](_Case(check, course, ground, seen))
+    passed = decided.status is Status.PASS and not decided.sees
+    return replace(decided, sees=_sees(check, course)) if passed else decided
+
+
+def followed(
+    course: Course, ground: Ground, check: FlippedCheck, *, strictly: bool
+) -> list[tuple[Phase, Lasting | None]]:
+    """Each policy change at one entry, with the last uninterrupted run of answers that fit the new policy."""
+    assert check.at is not None
+    made = course.phases(check.at, check.family)[1:]
+    return [(phase, phase.last_run(reads(ground, check.at, phase.flip.to, strictly=strictly))) for phase in made]
+
+
+def _followed(phase: Phase, lasting: Lasting | None) -> str:
+    """Why a policy change was not followed as required; or an empty string."""
+    who = f"policy change {phase.flip.number} to {phase.flip.to}"
+    if lasting is None:
+        return f"{who}: never right within {phase.until - phase.flip.cause:.1f} s"
+    if lasting.since - phase.flip.cause > BUDGET:
+        return f"{who}: right only after {lasting.since - phase.flip.cause:.1f} s"
+    if not lasting.stays:
+        return f"{who}: not right for good, only for the last {lasting.until - lasting.since:.2f} s"
+    return ""
+
+
+def _settles(case: _Case) -> Decision:
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
+    strictly = check.claim is FlipClaim.REWRITES
+    made = followed(course, ground, check, strictly=strictly)
+    made = [(phase, lasting) for phase, lasting in made if not strictly or phase.flip.to is CLUSTER]
+    observed = say_times(made)
+    wrong = [(phase, why) for phase, lasting in made if (why := _followed(phase, lasting))]
+    if not wrong:
+        proof = f"{len(made)} policy changes, each followed until the next one"
+        return Decision(Status.PASS, check.expected, observed, proof)
+    phase, first = wrong[0]
+    last = [shown_words(ground, check.at, sample) for sample in phase.samples[-10:]]
+    seen_last = Counter(last)
+    reason = f"{first}; the last answers: {say_observed(seen_last)}"
+    seen = _foremost(ground, check.at, wrong)
+    return Decision(Status.FAIL, check.expected, observed, reason, seen, foreign=seen == ANOTHER_SOURCE)
+
+
+def _prompt(case: _Case) -> Decision:
+    """Whether each flip was followed soon after the API server took it, as far as that was measured well enough."""
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
+    stream = course.data[check.at, check.family]
+    made = followed(course, ground, check, strictly=False)
+    return _soon(case, [(phase.flip, lasting, stream) for phase, lasting in made], say_times(made))
+
+
+def _health_prompt(case: _Case) -> Decision:
+    """The same of the health-check port on every node: closed under Cluster, open under Local."""
+    check, course = case.check, case.course
+    claims = (FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_AGAIN)
+    ports = [each for claim in claims for each in _ports(course, case.ground, check.family, claim) if each.samples]
+    made = [(each.flip, each.lasting, Stream(each.node, 0.0, each.samples)) for each in ports]
+    figures = (f"{c.value}: {say_port_times(course, case.ground, check.family, c) or 'never'}" for c in claims)
+    return _soon(case, made, "; ".join(figures))
+
+
+def _soon(case: _Case, made: Sequence[tuple[Flip, Lasting | None, Stream]], figures: str) -> Decision:
+    """Compare with the bound how long after each accepted policy change a stream became right for good."""
+    check, vantage = case.check, case.seen.vantage(case.check.family)
+    observed, unknown, blurs = f"{figures}; bound {PROMPT:.0f} s", list[Blur](), list[Blur]()
+    if not made:
+        return undecided(check, "no probe was made there", observed)
+    for flip, lasting, stream in made:
+        until = lasting.since if lasting else stream.samples[-1].started if stream.samples else flip.answered
+        lag = max(0.0, until - flip.answered)
+        blur = Blur(stream.longest_gap(flip.answered, until), vantage.slow(flip.answered, until))
+        held = hold(lag, PROMPT, blur) if lasting or lag > PROMPT else Held.OVER
+        blurs.append(blur)
+        if held is Held.OVER:
+            when = f"right only {lag:.2f} s after it was accepted" if lasting else f"never right in {lag:.1f} s"
+            reason = f"policy change {flip.number} to {flip.to}, {stream.name}: {when}; {blur.words}"
+            return Decision(Status.FAIL, check.expected, observed, reason)
+        unknown += [blur] if held is Held.UNKNOWN else []
+    if unknown:
+        return undecided(check, say_unknown(PROMPT, max(unknown, key=lambda blur: blur.seconds)), observed)
+    worst = max(blurs, key=lambda blur: blur.seconds)
+    sees = f"{len(made)} changes; {worst.words}; nodes that are not dialled may follow later"
+    return Decision(Status.PASS, check.expected, observed, sees=sees)
+
+
+def _foremost(ground: Ground, at: At, wrong: list[tuple[Phase, str]]) -> str:
+    """The key of the wrong result, if it was the same every time; known differences match it."""
+    words: set[str] = set()
+    for phase, _ in wrong:
+        wanted = due(at, phase.flip.to, strictly=True)
+        for sample in phase.samples:
+            shown, _ = ground.shown(at, sample)
+            if shown not in wanted.right | wanted.missing:
+                words.add(shown.name.lower() if shown is not Shown.OTHERWISE else _kind(ground, sample))
+    return words.pop() if len(words) == 1 else ""
+
+
+ANOTHER_SOURCE = "another-source"
+
+
+def _kind(ground: Ground, sample: Sample) -> str:
+    """The key of a result that fits neither policy: only an unknown source, or something else."""
+    found = {sample.source: 1} if sample.answered and sample.pod == ground.pod and sample.source else {}
+    return ANOTHER_SOURCE if strangers(found, ground.held).foreign else "otherwise"
+
+
+def shown_words(ground: Ground, at: At, sample: Sample) -> str:
+    """The result of a probe as text."""
+    shown, words = ground.shown(at, sample)
+    return words or shown.value
+
+
+def _otherwise(case: _Case) -> Decision:
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
+    found: list[tuple[float, Phase, str]] = []
+    kinds: set[str] = set()
+    tally: Counter[str] = Counter()
+    strange: Counter[str] = Counter()
+    for phase in course.phases(check.at, check.family):
+        since = phase.first_steady(reads(ground, check.at, phase.flip.to, strictly=True))
+        for sample in (*phase.samples, *phase.under_way):
+            shown, words = ground.shown(check.at, sample)
+            tally[words or shown.value] += 1
+            if shown is Shown.OTHERWISE:
+                kinds.add(_kind(ground, sample))
+                strange[sample.source] += 1
+            elif shown is Shown.KEPT and check.at is At.BARE_NODE:
+                words = "answered through the node without local endpoints, with the client's own address"
+                stays = phase.flip.to is LOCAL and since is not None and sample.started > since
+                kinds.add("leaking" if stays else "unrewritten")
+            elif sample in phase.under_way or check.at is At.VIP or not phase.flip.number:
+                continue  # a VIP's nodes need not follow together
+            elif since is not None and sample.started > since and _is_back(check.at, phase.flip.to, shown):
+                words = f"{_BACK[check.at, phase.flip.to]}, {sample.started - since:.2f} s after the new policy held"
+                kinds.add("back")
+            else:
+                continue
+            found.append((sample.started, phase, words))
+    observed = say_observed(tally)
+    if not found:
+        return Decision(Status.PASS, check.expected, observed, say_bound(tally.total()), tally=tally)
+    at, phase, words = min(found, key=lambda each: each[0])
+    reason = f"{len(found)} of {tally.total()} results; the first {at - phase.flip.cause:.2f} s after policy change "
+    reason += f"{phase.flip.number} to {phase.flip.to}: {words}"
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    foreign, mixed = kind == ANOTHER_SOURCE, bool(tally[Shown.KEPT.value])
+    if foreign and (mixed or not strangers(strange, ground.held).proxied):
+        kind = ""  # a proxy has few addresses, and never shows the client's own in between
+    return Decision(Status.FAIL, check.expected, observed, reason, kind, tally, foreign=foreign)
+
+
+def _is_back(at: At, to: TrafficPolicy, shown: Shown) -> bool:
+    """Whether an answer fits the other policy and not this one; no answer is a loss, and fits no policy."""
+    old, new = due(at, CLUSTER if to is LOCAL else LOCAL, strictly=True), due(at, to, strictly=True)
+    return shown in old.right and shown not in new.right | new.missing
+
+
+_BACK = {
+    (At.BARE_NODE, LOCAL): "answered through the node without local endpoints",
+    (At.ENDPOINT_NODE, LOCAL): "the source was rewritten again",
+    (At.ENDPOINT_NODE, CLUSTER): "the source was the client's own again",
+    (At.BARE_NODE, CLUSTER): "",
+}
+
+
+def _times(case: _Case) -> Decision:
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
+    return Decision(Status.PASS, check.expected, say_times(followed(course, ground, check, strictly=True)), "recorded")
+
+
+def times(made: list[tuple[Phase, Lasting | None]], to: TrafficPolicy) -> tuple[Distribution, int]:
+    """Seconds from the patch to the start of the final run of right answers, and the number of changes without one."""
+    found = [lasting.since - phase.flip.cause for phase, lasting in made if phase.flip.to is to and lasting]
+    never = sum(1 for phase, lasting in made if phase.flip.to is to and lasting is None)
+    return Distribution.of(found), never
+
+
+def say_times(made: list[tuple[Phase, Lasting | None]]) -> str:
+    """The times of both directions as text."""
+    parts = []
+    for to in (CLUSTER, LOCAL):
+        of, never = times(made, to)
+        if of.samples:
+            figures = f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"
+            parts.append(f"to {to}: {figures}" + (f", {never} never" if never else ""))
+        elif never:
+            parts.append(f"to {to}: never ({never})")
+    return "; ".join(parts)
+
+
+def _no_loss(case: _Case) -> Decision:
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
+    made = course.phases(check.at, check.family)
+    tally: Counter[str] = Counter()
+    lost: list[tuple[Phase, Sample]] = []
+    for phase in made:
+        for sample in (*phase.samples, *phase.under_way):
+            none = ground.shown(check.at, sample)[0] is Shown.NONE
+            tally["no answer" if none else "answered"] += 1
+            lost += [(phase, sample)] if none else []
+    observed = say_observed(tally)
+    if not tally["answered"]:
+        return undecided(check, "no request was ever answered there", observed)
+    if not lost:
+        return Decision(Status.PASS, check.expected, observed, say_bound(tally.total()), tally=tally)
+    vantage = case.seen.vantage(check.family)
+    ours = [(sample, vantage.ours(sample.started, sample.started)) for _, sample in lost]
+    left = [each for each, (_, why) in zip(lost, ours, strict=True) if not why]
+    if not left:
+        return undecided(check, ours[0][1], observed)
+    why = excused(Counts(len(left), tally.total()), vantage.counts([(0.0, course.end)]))
+    if why:
+        return undecided(check, why, observed)
+    phase, sample = left[0]
+    reason = f"{len(lost)} of {tally.total()} lost ({sample.outcome}); the first "
+    reason += f"{sample.started - phase.flip.cause:.2f} s after policy change {phase.flip.number} to {phase.flip.to}"
+    if cut := vantage.cut(sample.started, sample.started):
+        reason += f"; {cut}"
+    return Decision(Status.FAIL, check.expected, observed, reason, tally=tally)
+
+
+# ------------------------------------------------------------------------------------------ health-check ports
+def _health(case: _Case) -> Decision:
+    """The decision on health-check node ports: closed after each change to Cluster, a new one open after one to Local.
+
+    A port that was never open cannot be observed to close.
+    """
+    check, course = case.check, case.course
+    again = check.claim is FlipClaim.HEALTH_AGAIN
+    faults, seen = [], list(_ports(course, case.ground, check.family, check.claim))
+    for flip in course.flips_made():
+        if (flip.to is LOCAL) is again and bool(flip.health_port) is not again:
+            has = "has no health-check node port" if again else f"keeps health-check node port {flip.health_port}"
+            faults.append(f"policy change {flip.number}: under {flip.to} the Service {has}")
+    if not again:
+        opened = {each.flip.number for each in seen if each.was_open}
+        never = [flip.number for flip in course.flips_made() if flip.to is CLUSTER and flip.number not in opened]
+        if never:
+            return undecided(check, f"no node answered at the health-check node port before policy change {never[0]}")
+        seen = [each for each in seen if each.was_open]  # elsewhere there is nothing that could be closed
+    for each in seen:
+        if not each.samples:
+            faults.append(f"the port on {each.node} was not probed after policy change {each.flip.number}")
+        elif each.fault:
+            told = say_observed(Counter(sample.outcome for sample in each.samples[-10:]))
+            faults.append(f"{each.node}, {each.fault}; the last answers: {told}")
+    if not seen and not faults:
+        return undecided(check, "its health-check node port was never probed")
+    figures = say_port_times(course, case.ground, check.family, check.claim) or "never"
+    if faults:
+        more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
+        return Decision(Status.FAIL, check.expected, figures, faults[0] + more)
+    proof = f"{len({each.flip.number for each in seen})} policy changes, on every node"
+    return Decision(Status.PASS, check.expected, figures, proof)
+
+
+@dataclass(frozen=True)
+class _Port:
+    """The answers of one node at a health-check node port after a policy change, and before one that closes it."""
+
+    node: str
+    flip: Flip
+    before: Sequence[Sample]
+    samples: Sequence[Sample]
+    lasting: Lasting | None
+    fault: str
+
+    @property
+    def was_open(self) -> bool:
+        """Whether it answered before."""
+        return any(sample.outcome in ("200", "503") for sample in self.before)
+
+
+def _ports(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> Iterator[_Port]:
+    """Every node after every policy change of one direction."""
+    again = claim is FlipClaim.HEALTH_AGAIN
+    home = ground.topology.roles[Role.ENDPOINT_NODE]
+    for flip in course.flips_made():
+        if (flip.to is LOCAL) is not again or (again and not flip.health_port):
+            continue
+        number = flip.number if again else flip.number - 1
+        for node in dict.fromkeys(ground.topology.roles[role] for role in PLACES):
+            good = closed if not again else says("200" if node == home else "503")
+            found = course.health_phases(number, node, family)
+            phase, before = found.get(flip.number), found.get(number)
+            lasting = phase.last_run(good) if phase else None
+            fault = _followed(phase, lasting) if phase else ""
+            yield _Port(node, flip, before.samples if before else (), phase.samples if phase else (), lasting, fault)
+
+
+def say_port_times(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> str:
+    """The times that health-check node ports took, as text; empty if there are none."""
+    ports = list(_ports(course, ground, family, claim)) if course.health else []
+    of = Distribution.of(each.lasting.since - each.flip.cause for each in ports if each.lasting)
+    never = sum(each.lasting is None for each in ports)
+    figures = [f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"] if of.samples else []
+    return ", ".join([*figures, *([f"{never} never"] if never else [])])
+
+
+# ----------------------------------------------------------------------------------- connections that were open
+def _kept(case: _Case) -> Decision:
+    """The decision on established connections: each is answered by the same pod for the same source until the end."""
+    check, course = case.check, case.course
+    streams = [s for each in course.kept if (each.at, each.family) == (check.at, check.family) for s in each.streams]
+    made = [stream for stream in streams if stream.samples and stream.samples[0].answered]
+    if not made:
+        return undecided(check, f"none of {len(streams)} connections could be established")
+    faults = [fault for stream in made if (fault := end_of(stream, course))]
+    sources = Counter(_whose(case.ground, stream.samples[0]) for stream in made)
+    exchanges = sum(sample.answered for stream in made for sample in stream.samples)
+    observed = f"{len(made) - len(faults)} of {len(made)} connections kept; source: {say_observed(sources)}"
+    if faults:
+        return Decision(Status.FAIL, check.expected, observed, faults[0])
+    return Decision(Status.PASS, check.expected, observed, f"{exchanges} exchanges, none lost")
+
+
+LAST_SECOND = 1.0
+"""Seconds before the end in which every established connection must have answered."""
+
+
+def end_of(stream: Stream, course: Course) -> str:
+    """How an established connection ended, or what changed on it, as text; empty if nothing did."""
+    first = stream.samples[0]
+    for sample in stream.samples:
+        if sample.started > course.end:
+            break
+        same = (sample.pod, sample.source) == (first.pod, first.source)
+        if sample.answered and same:
+            continue
+        flip = [each for each in course.flips if each.cause <= sample.ended][-1]
+        what = f"pod {sample.pod} saw {sample.source}, not {first.source}" if sample.answered else sample.outcome
+        when = f"{sample.ended - flip.cause:.2f} s after policy change {flip.number} to {flip.to}"
+        return f"{stream.name}: {what} {when}"
+    if not any(sample.answered and sample.started >= course.end - LAST_SECOND for sample in stream.samples):
+        return f"{stream.name}: no answer in the last second"
+    return ""
+
+
+def _whose(ground: Ground, sample: Sample) -> str:
+    return "the client's own address" if ground.whose(sample) is Shown.KEPT else sample.source
+
+
+_CLAIMS: Mapping[FlipClaim, Callable[[_Case], Decision]] = {
+    FlipClaim.SETTLES: _settles,
+    FlipClaim.REWRITES: _settles,
+    FlipClaim.OTHERWISE: _otherwise,
+    FlipClaim.TIME: _times,
+    FlipClaim.NO_LOSS: _no_loss,
+    FlipClaim.PROMPT: _prompt,
+    FlipClaim.HEALTH_PROMPT: _health_prompt,
+    FlipClaim.HEALTH_CLOSED: _health,
+    FlipClaim.HEALTH_AGAIN: _health,
+    FlipClaim.KEPT: _kept,
+}

@@ -1,0 +1,285 @@
+"""Timelines of policy changes: what followed each one, from all streams on one clock. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from esipp.checks.model import Family, TrafficPolicy
+from esipp.checks.observation import Outcome
+from esipp.checks.policy_change import At
+from esipp.checks.timing import FIELD_LIMIT
+from esipp.judging.ingress import held
+from esipp.judging.samples import Sample, Stream
+from esipp.judging.topology import IPAddress, Topology, parse_address
+
+BUDGET = FIELD_LIMIT
+"""Seconds within which a policy change must be followed, for core checks. Upstream's own tests give a Service update
+two minutes (KubeProxyLagTimeout). Separate checks require ``PROMPT`` seconds."""
+
+STAYS = 1.0
+"""Seconds for which right answers must last, up to the next policy change, to count."""
+
+STEADY = 0.5
+"""Seconds after which right answers count as settled, for the claim that nothing falls back to the old policy."""
+
+SILENCE = 0.9
+"""Seconds without an answer that do not end a run of right answers: lost connections count as losses, not as another
+source."""
+
+LEAST = 5
+"""The fewest probes in a run of right answers that count."""
+
+
+class Shown(StrEnum):
+    """The policy that one new connection shows."""
+
+    KEPT = "the client's own address"
+    REWRITTEN = "rewritten by the node that took it"
+    NONE = "no answer"
+    OTHERWISE = "something else"
+    OURS = "trouble of our own"
+
+
+@dataclass(frozen=True)
+class Flip:
+    """One policy change: the time of our request and of the API server's answer, and the answer's content.
+
+    Number 0 is the creation of the Service. ``policy`` and ``health_port`` are those of the answer's spec.
+    """
+
+    number: int
+    to: TrafficPolicy
+    cause: float
+    answered: float
+    policy: str
+    health_port: int = 0
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The context for judging probes: the topology, the client, and the Service's only pod, on the endpoint node."""
+
+    topology: Topology
+    client: str
+    pod: str
+
+    def shown(self, at: At, sample: Sample) -> tuple[Shown, str]:
+        """The policy that a probe shows, and a text if it fits neither policy."""
+        if sample.outcome in (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE, Outcome.RESET):
+            return Shown.NONE, ""
+        if sample.outcome == Outcome.ERROR:
+            return Shown.OURS, "the prober failed"
+        if not sample.answered or not sample.source:
+            return (Shown.NONE, "") if sample.outcome == "pending" else (Shown.OTHERWISE, "not the echo server")
+        if sample.pod != self.pod:
+            return Shown.OTHERWISE, f"answered by pod {sample.pod or '?'}, not a backend of the Service"
+        source = parse_address(sample.source)
+        if source in self._client:
+            return Shown.KEPT, ""
+        dialled = self.topology.roles[at.role] if at.role else None
+        owner = self._node_of(source)
+        if owner is not None and dialled in (None, owner):
+            return Shown.REWRITTEN, ""
+        whose = f"node {owner}" if owner else self._whose(source)
+        return Shown.OTHERWISE, f"the source was {source} = {whose}"
+
+    def whose(self, sample: Sample) -> Shown:
+        """The result of a probe without a Service: the client's own address, or another one."""
+        if not sample.answered:
+            return Shown.NONE
+        return Shown.KEPT if sample.source and parse_address(sample.source) in self._client else Shown.OTHERWISE
+
+    @cached_property
+    def held(self) -> frozenset[IPAddress]:
+        """Every known address of a node, a pod or a client."""
+        return held(self.topology)
+
+    @property
+    def _client(self) -> frozenset[IPAddress]:
+        return self.topology.stands[self.client].addresses
+
+    def _node_of(self, address: IPAddress) -> str | None:
+        return next((name for name, node in self.topology.nodes.items() if address in node.addresses), None)
+
+    def _whose(self, address: IPAddress) -> str:
+        for name, own in self.topology.balancers.items():
+            if address in own:
+                return f"load balancer {name}"
+        return "unknown address"
+
+
+@dataclass(frozen=True)
+class Due:
+    """The required results under a policy at an entry, and those that may occur sometimes."""
+
+    right: frozenset[Shown]
+    missing: frozenset[Shown] = frozenset()
+
+
+def due(at: At, policy: TrafficPolicy, *, strictly: bool) -> Due:
+    """The results that a policy requires of new connections from outside.
+
+    Args:
+        at: their entry.
+        policy: the policy.
+        strictly: require kube-proxy's behaviour; for Cluster, the API only requires that every node answers.
+    """
+    if policy is TrafficPolicy.LOCAL:
+        return Due(frozenset({Shown.NONE})) if at is At.BARE_NODE else Due(_KEPT, _NONE)
+    return Due(_REWRITTEN if strictly else _REWRITTEN | _KEPT, _NONE)
+
+
+_KEPT, _REWRITTEN, _NONE = frozenset({Shown.KEPT}), frozenset({Shown.REWRITTEN}), frozenset({Shown.NONE})
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """The last uninterrupted run of right answers in a phase: its begin, its end, and its number of probes."""
+
+    since: float
+    until: float
+    probes: int
+
+    @property
+    def stays(self) -> bool:
+        """Whether it lasted long enough to count."""
+        return self.until - self.since >= STAYS and self.probes >= LEAST
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The time from one policy change to the next at one entry: the probes that started in it.
+
+    A probe in flight during the next policy change may be answered according to either policy (``under_way``).
+    """
+
+    flip: Flip
+    until: float
+    samples: Sequence[Sample]
+    under_way: Sequence[Sample] = ()
+
+    def last_run(self, good: Callable[[Sample], bool | None]) -> Lasting | None:
+        """The last uninterrupted run of good probes; None if the phase does not end with one.
+
+        ``good`` returns None for a probe that neither begins nor ends a run, unless such probes last for too long.
+        """
+        since, probes, last = 0.0, 0, self.until
+        for sample in reversed(self.samples):
+            said = good(sample)
+            if said is False or last - sample.started > SILENCE:
+                break
+            if said:
+                since = last = sample.started
+                probes += 1
+        return Lasting(since, self.until, probes) if probes else None
+
+    def first_steady(self, good: Callable[[Sample], bool | None]) -> float | None:
+        """When the first run of good probes began that lasted ``STEADY`` seconds."""
+        since: float | None = None
+        probes = 0
+        for sample in self.samples:
+            said = good(sample)
+            if said is False:
+                since, probes = None, 0
+            elif said:
+                since = sample.started if since is None else since
+                probes += 1
+                if sample.started - since >= STEADY and probes >= LEAST:
+                    return since
+        return None
+
+
+def phases(flips: Sequence[Flip], end: float, stream: Stream) -> list[Phase]:
+    """A stream, cut at the policy changes; ``end`` is when it was stopped."""
+    made = []
+    for flip, until in zip(flips, [*(flip.cause for flip in flips[1:]), end], strict=True):
+        here = stream.view(flip.cause, until)
+        made.append(
+            Phase(
+                flip,
+                until,
+                [sample for sample in here if not sample.answered or sample.ended <= until],
+                [sample for sample in here if sample.answered and sample.ended > until],
+            )
+        )
+    return made
+
+
+def reads(ground: Ground, at: At, policy: TrafficPolicy, *, strictly: bool) -> Callable[[Sample], bool | None]:
+    """A test whether a probe fits a policy; it returns None for a lost one."""
+    wanted = due(at, policy, strictly=strictly)
+
+    def good(sample: Sample) -> bool | None:
+        shown, _ = ground.shown(at, sample)
+        return True if shown in wanted.right else None if shown in wanted.missing else False
+
+    return good
+
+
+GONE = ("refused", "timeout", "unreachable", "foreign", "pending")
+"""The results at a closed health-check node port: no answer, or that of another Service that has the port now."""
+
+LOST = ("timeout", "unreachable", "pending")
+
+
+def says(status: str) -> Callable[[Sample], bool | None]:
+    """A test whether a health check gives this status; it returns None for a lost request."""
+    return lambda sample: True if sample.outcome == status else None if sample.outcome in LOST else False
+
+
+def closed(sample: Sample) -> bool | None:
+    """Whether nothing answers for the Service at its old health-check node port."""
+    return sample.outcome in GONE
+
+
+HealthKey = tuple[int, str, Family]
+"""The policy change that allocated the port, the node, and the family."""
+
+
+REOPENED = "reopened"
+"""The outcome of an exchange that needed a new connection, as the established one was gone."""
+
+
+@dataclass
+class Kept:
+    """Established connections: their entry, the policy change before them, and the exchanges of each."""
+
+    at: At
+    family: Family
+    number: int
+    streams: Sequence[Stream]
+
+
+@dataclass
+class Course:
+    """The evidence about one Service that changed its policy.
+
+    ``data`` are new connections by entry and family, ``health`` requests to its health-check node ports, ``obstacles``
+    say why an entry could not be dialled. ``planned`` is the number of planned policy changes.
+    """
+
+    flips: list[Flip] = field(default_factory=list)
+    end: float = 0.0
+    planned: int = 0
+    data: dict[tuple[At, Family], Stream] = field(default_factory=dict)
+    health: dict[HealthKey, Stream] = field(default_factory=dict)
+    obstacles: dict[tuple[At, Family], str] = field(default_factory=dict)
+    kept: list[Kept] = field(default_factory=list)
+
+    def phases(self, at: At, family: Family) -> list[Phase]:
+        """The new connections at one entry, from policy change to policy change."""
+        return phases(self.flips, self.end, self.data[at, family])
+
+    def health_phases(self, number: int, node: str, family: Family) -> dict[int, Phase]:
+        """The answers of one node at the health-check node port of a change to Local: open, and after its release."""
+        stream = self.health.get((number, node, family))
+        if stream is None:
+            return {}
+        known = [flip for flip in self.flips if flip.number >= number][:3]
+        made = phases(known, self.end, stream)
+        return {phase.flip.number: phase for phase in made[:2]}
+
+    def flips_made(self) -> Iterable[Flip]:
+        """All policy changes without the creation."""
+        return self.flips[1:]
