@@ -11,7 +11,7 @@ from esipp.checks.check import Feature, Status
 from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
 from esipp.checks.model import Balancer, Family
 from esipp.judging.promise import Checking
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import Asked, Exchange, Places, Seen, Steer, Window
 from esipp.scenarios.continuity.judge import Judge

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import Balancer, Family
 from esipp.judging.promise import AS_STARTED, Checking, Promise
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 from esipp.scenarios.endpoint_change.plan import Kind

@@ -3,9 +3,9 @@
 import math
 
 import pytest
-
-from esipp.judging.samples import Sample, Stream
 from esipp.scenarios.continuity.expected_backends import misplaced, spans
+
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change.expected_backends import LATE, SLACK, STALE
 from esipp.scenarios.endpoint_change.timeline import UNREADY_BESIDE, Mark
 

@@ -11,8 +11,8 @@ from esipp.checks.endpoint_change import PROXIED, REHASHED, SPREADS, WEIGHED, En
 from esipp.checks.model import Balancer, Family
 from esipp.judging.frame import Decision
 from esipp.judging.promise import AS_STARTED, BY_USER, Checking, Promise
-from esipp.judging.samples import Sample
 from esipp.judging.statistics import power
+from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.endpoint_change import judge as judging
 from esipp.scenarios.endpoint_change.changes import CONNECTIONS
 from esipp.scenarios.endpoint_change.health_probes import observe

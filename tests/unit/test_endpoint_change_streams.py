@@ -4,6 +4,7 @@ import math
 from collections import Counter
 
 import pytest
+from esipp.scenarios.endpoint_change.counting import places
 
 from esipp.checks.check import Feature, Status
 from esipp.checks.endpoint_change import AFTER_503
@@ -11,11 +12,10 @@ from esipp.checks.known_differences import claims_of
 from esipp.checks.model import Family
 from esipp.checks.reference import titles
 from esipp.judging.frame import Decision, give_verdict
-from esipp.judging.samples import Sample, Stream, read_health, read_request
 from esipp.judging.statistics import Distribution, binomial_p
-from esipp.scenarios.endpoint_change.counting import places
+from esipp.judging.timeline.losses import count_losses
+from esipp.judging.timeline.streams import Sample, Stream, read_health, read_request
 from esipp.scenarios.endpoint_change.expected_backends import LATE, Paths, Span, with_evidence, wrong_places
-from esipp.scenarios.endpoint_change.losses import count_losses
 from esipp.scenarios.endpoint_change.plan import LEAST, Kind, last_open, plan
 from esipp.scenarios.endpoint_change.timeline import Change, Seen, timeline
 from suites.convergence.checks import CHECKS

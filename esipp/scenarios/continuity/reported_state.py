@@ -7,7 +7,7 @@ from typing import Any
 
 from esipp.judging.promise import Checking
 from esipp.loadbalancers.reference import Reference
-from esipp.scenarios.continuity.evidence import Steer
+from esipp.judging.timeline.events import Steer
 
 Json = dict[str, Any]
 

@@ -19,7 +19,7 @@ from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.judge import Health, Judge
 from esipp.scenarios.endpoint_change.polls import shares
 from esipp.scenarios.endpoint_change.reported_state import Word
-from esipp.scenarios.endpoint_change.timeline import Decision
+from esipp.judging.timeline.events import Decision
 
 Json = dict[str, Any]
 

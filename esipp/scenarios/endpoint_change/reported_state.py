@@ -10,7 +10,7 @@ from esipp.judging.promise import Checking
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.judge import Health, Judge
 from esipp.scenarios.endpoint_change.polls import Poll
-from esipp.scenarios.endpoint_change.timeline import Decision
+from esipp.judging.timeline.events import Decision
 
 
 class Word:

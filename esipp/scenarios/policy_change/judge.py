@@ -20,8 +20,8 @@ from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
 from esipp.judging.ingress import strangers
-from esipp.judging.samples import Sample, Stream
 from esipp.judging.statistics import Distribution
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.paths.judge import say_bound, say_observed
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.isolation_judge import BESIDE, cut_short, decide_health, judge_steady

@@ -10,7 +10,7 @@ from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.policy_change import PLACES, At, Flipping
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.probes import PATIENT, TIMEOUT, Asking
 from esipp.scenarios.policy_change.timeline import BUDGET, STAYS, Course, Flip, Ground, Kept, Phase, closed, reads, says
