@@ -77,7 +77,7 @@ def keep(report: Mapping[str, Any], about: Json, kept: Path = KEPT) -> None:
         SetupError: its lane does not emulate a cloud.
     """
     lane = str(report["run"]["lane"])
-    if not lane_file.load(lane).dressed_as:
+    if not lane_file.load(lane).emulates:
         raise SetupError(f"The lane {lane} does not emulate a cloud.", "use a lane of ci/lanes/as-*.yaml.")
     by_lane = load(kept) | {lane: tell(report) | about}
     records.write(kept, (by_lane[name] for name in sorted(by_lane)))

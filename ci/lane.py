@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
 
-from ci import account, cilium, cluster, dressing, lane_file, loadbalancer, metallb, needs, network, published, router
+from ci import account, cilium, cluster, emulation, lane_file, loadbalancer, metallb, needs, network, published, router
 from ci.containers import runs
 from ci.hermetic import coredns
 from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
@@ -30,7 +30,7 @@ from esipp.base.errors import EsippError
 
 INTERRUPTED = 2
 SETUP_FAILED = 4
-STRIKE_SECONDS = 120
+TEARDOWN_SECONDS = 120
 """Timeout for the clean-up of an interrupted suite."""
 
 
@@ -212,7 +212,7 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     command = ["esipp", "run", "--context", CONTEXT, "--image", image, "--lane", lane.name, "--fail-on", lane.fail_on]
     command.append("--allow-disruptive")  # the cluster is there for nothing else
     command += [part for suite in lane.suites for part in ("--suite", suite)]
-    command += ["--provider", lane.dressed_as, *dressing.left_out(lane.dressed_as)] if lane.dressed_as else []
+    command += ["--provider", lane.emulates, *emulation.left_out(lane.emulates)] if lane.emulates else []
     command += ["--moves", str(lane.moves)] if lane.moves and "--moves" not in more else []
     command += [f"--exclude={each.check}={each.reason}" for each in lane.exclude]
     named = [] if checks_named(more) else [each.check for each in lane.include]  # whoever names checks wants those
@@ -231,7 +231,7 @@ def _suite(there: Surroundings, lane: Lane, more: Sequence[str], journal: Journa
         except Interrupted:
             os.killpg(process.pid, signal.SIGTERM)  # it removes what it made; then the cluster goes as well
             try:
-                process.wait(timeout=STRIKE_SECONDS)
+                process.wait(timeout=TEARDOWN_SECONDS)
             except subprocess.TimeoutExpired:  # it would wait for a cluster that is gone
                 os.killpg(process.pid, signal.SIGKILL)
             raise

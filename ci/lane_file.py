@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci import data_plane, dressing, needs
+from ci import data_plane, emulation, needs
 from ci.data_plane import DataPlane
-from ci.lane_merge import DRESSED, EXCLUDE, INCLUDE, KEYS, MOVES, NEEDS, PUBLISHED, merged
+from ci.lane_merge import EMULATES, EXCLUDE, INCLUDE, KEYS, MOVES, NEEDS, PUBLISHED, merged
 from ci.places import CI, ROOT
 from ci.step import SetupError
 from esipp.app.cli import select
@@ -47,7 +47,7 @@ class Lane:
     fail_on: str  # lowest level at which a failure fails the lane
     include: tuple[Choice, ...] = ()  # if not empty, only these checks run
     exclude: tuple[Choice, ...] = ()
-    dressed_as: str = ""  # profile that the reference load balancer emulates
+    emulates: str = ""  # profile that the reference load balancer emulates
     moves: int | None = None  # endpoint changes up, and as many down; default: that of `esipp run`
     data_plane: DataPlane = field(default_factory=DataPlane)
     needs: Mapping[str, str] = field(default_factory=dict)  # requirements of the machine, with reasons
@@ -56,7 +56,7 @@ class Lane:
     @property
     def balancer_options(self) -> list[str]:
         """The options of the reference load balancer."""
-        return dressing.options(self.dressed_as) if self.dressed_as else [f"--timeout={PATIENCE}"]
+        return emulation.options(self.emulates) if self.emulates else [f"--timeout={PATIENCE}"]
 
 
 def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
@@ -93,10 +93,10 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
             f"ci/lanes/{path.name}: 'fail_on' is '{data['fail_on']}', which is not a level.",
             f"known: {', '.join(LEVELS)}",
         )
-    dressed, moves = data.get(DRESSED, ""), data.get(MOVES)
+    dressed, moves = data.get(EMULATES, ""), data.get(MOVES)
     if not isinstance(dressed, str):
         raise SetupError(
-            f"ci/lanes/{path.name}: '{DRESSED}' is not the name of a profile.", "'esipp load-balancers' lists them."
+            f"ci/lanes/{path.name}: '{EMULATES}' is not the name of a profile.", "'esipp load-balancers' lists them."
         )
     if dressed and data["load_balancers"] != [REFERENCE]:
         raise SetupError(
@@ -118,7 +118,7 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         fail_on=data["fail_on"],
         include=_choices(path.name, data.get(INCLUDE, [])),
         exclude=_choices(path.name, data.get(EXCLUDE, [])),
-        dressed_as=dressed,
+        emulates=dressed,
         moves=moves,
         data_plane=data_plane.read(path.name, data, config),
         needs=needed,

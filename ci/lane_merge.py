@@ -24,9 +24,9 @@ KEYS: dict[str, type] = {
 }
 """Required keys, own or taken over."""
 
-EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES = "extends", "include", "exclude", "dressed_as", "moves"
+EXTENDS, INCLUDE, EXCLUDE, EMULATES, MOVES = "extends", "include", "exclude", "emulates", "moves"
 NEEDS, PUBLISHED = "needs", "published"
-MORE = (EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES, NEEDS, PUBLISHED, *data_plane.KEYS)
+MORE = (EXTENDS, INCLUDE, EXCLUDE, EMULATES, MOVES, NEEDS, PUBLISHED, *data_plane.KEYS)
 """Optional keys."""
 
 CHOICE = ("row", "reason")

@@ -14,7 +14,7 @@ import yaml
 from ci import network, returning
 from ci.cluster import kubectl
 from ci.containers import build_image, docker, forwarding, inspect, runs
-from ci.dressing import HOSTNAME, TRANSLATING
+from ci.emulation import HOSTNAME, TRANSLATING
 from ci.hermetic.store import key_of
 from ci.places import CLUSTER, CONTEXT, ROOT, Places, places
 from ci.polling import until

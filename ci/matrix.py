@@ -30,9 +30,10 @@ from ci.places import CI, ROOT
 from ci.step import SetupError, guarded
 from esipp.base.errors import EsippError, ExitCode
 from esipp.ledger.reading import RecordedRun, read_run
-from esipp.report.comparing.document import as_markdown, as_text
+from esipp.report.comparing import merge_report
 from esipp.report.comparing.merge import WORST_CODE_FIRST, Merged, merge
-from esipp.report.comparing.merge_report import paper
+from esipp.report.rendering.markdown import as_markdown
+from esipp.report.rendering.terminal import as_text
 
 STATE = ROOT / "runs" / "matrix"
 REPORT = "merged.md"
@@ -89,7 +90,7 @@ def usual_lanes() -> list[str]:
     description (the default Kubernetes version, and the lane that names this version), only the first is included.
     """
     names = sorted((path.stem for path in lane_file.LANES.glob("*.yaml")), key=lambda name: (_extends(name), name))
-    lanes = [lane for lane in map(lane_file.load, names) if not lane.dressed_as and not lane.needs]
+    lanes = [lane for lane in map(lane_file.load, names) if not lane.emulates and not lane.needs]
     bare = [replace(lane, name="", description="") for lane in lanes]
     return [lane.name for number, lane in enumerate(lanes) if bare[number] not in bare[:number]]
 
@@ -210,9 +211,9 @@ def _runs(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended], state: State
 
 
 def _tell(merged: Merged, path: Path) -> None:
-    told = paper(merged)
-    path.write_text(as_markdown(told), encoding="utf-8")
-    print("\n" + as_text(told), end="")
+    document = merge_report.report(merged)
+    path.write_text(as_markdown(document), encoding="utf-8")
+    print("\n" + as_text(document), end="")
     print(f"\nThe same as a page: {path}")
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci import records
-from esipp.app.judge import judge_again
+from esipp.app.judge import rejudge
 from esipp.checks.catalog import all_checks
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import check_record, read_check
 from esipp.ledger.recorded_run import read_past
 from esipp.report.comparing import diff_report, merge_report
 from esipp.report.comparing.diff import compare
-from esipp.report.comparing.document import as_markdown
 from esipp.report.comparing.merge import merge
 from esipp.report.formats import FORMATS
+from esipp.report.rendering.markdown import as_markdown
 
 FOLDER = records.FOLDER / "samples"
 HEALTHY, BROKEN = "healthy", "broken"
@@ -36,7 +36,7 @@ def run(name: str) -> RecordedRun:
         past = read_past(ledger)
     recorded = {check.id for check in past.run.checks}
     checks = [check for check in all_checks() if check.id in recorded]
-    again = judge_again(past, checks)
+    again = rejudge(past, checks)
     return replace(
         past.run,
         folder=PLACE,
@@ -54,7 +54,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "healthy.md": _report(HEALTHY, "markdown"),
     "conformance.yaml": _report(HEALTHY, "conformance"),
     "broken.md": _report(BROKEN, "markdown"),
-    "diff.md": lambda: as_markdown(diff_report.paper(compare(run(HEALTHY), run(BROKEN)))),
-    "merge.md": lambda: as_markdown(merge_report.paper(merge([run(HEALTHY), run(BROKEN)]))),
+    "diff.md": lambda: as_markdown(diff_report.report(compare(run(HEALTHY), run(BROKEN)))),
+    "merge.md": lambda: as_markdown(merge_report.report(merge([run(HEALTHY), run(BROKEN)]))),
 }
 """Each sample's file name, and what renders it."""

@@ -30,7 +30,7 @@ from ci.step import guarded
 NODE = f"{CLUSTER}-worker"
 """The endpoint node, with most of the backends."""
 
-BESIDE = f"{CLUSTER}-soak"
+LOADED = f"{CLUSTER}-soak"
 SPIN = "i=0; while [ $i -lt $0 ]; do (while :; do :; done) & i=$((i+1)); done; cat; kill $(jobs -p)"
 """Ends when its stdin closes, also if this program is killed: the container would outlive its docker client."""
 
@@ -41,7 +41,7 @@ LONGEST = 300
 
 
 @dataclass(frozen=True)
-class Told:
+class Result:
     """The result of a run, from its ledger.
 
     ``core`` counts the core checks that passed, ``statuses`` the verdicts of each status. ``checks`` describes each
@@ -67,7 +67,7 @@ class Told:
         )
 
 
-def read(lines: Iterable[str]) -> Told:
+def read(lines: Iterable[str]) -> Result:
     """Read a ledger."""
     statuses: Counter[str] = Counter()
     core, result, whole = 0, "unfinished", False
@@ -84,13 +84,13 @@ def read(lines: Iterable[str]) -> Told:
             if status in order:
                 words = f"{status} {record['id']} ({record['level']}): {record['observed']}; {record['reason']}"
                 wrong.append((order.index(status), words))
-    return Told(result, whole, core, statuses, tuple(words for _, words in sorted(wrong)))
+    return Result(result, whole, core, statuses, tuple(words for _, words in sorted(wrong)))
 
 
 @contextlib.contextmanager
 def busy(beside: int, in_node: int) -> Iterator[None]:
     """Run busy processes: ``beside`` next to the cluster, and ``in_node`` in one of its nodes."""
-    commands = [[*_beside(), str(beside)]] if beside else []
+    commands = [[*_beside_cluster(), str(beside)]] if beside else []
     if in_node:
         commands.append(["docker", "exec", "-i", NODE, "bash", "-c", SPIN, str(in_node)])
     spinning = [subprocess.Popen(command, stdin=subprocess.PIPE) for command in commands]
@@ -101,25 +101,25 @@ def busy(beside: int, in_node: int) -> Iterator[None]:
             assert process.stdin is not None
             process.stdin.close()
             process.wait()
-        engine.remove_cgroups(BESIDE)
+        engine.remove_cgroups(LOADED)
 
 
-def _beside() -> list[str]:
+def _beside_cluster() -> list[str]:
     """The command for busy processes in a control group next to the cluster's."""
-    subprocess.run(["docker", "rm", "--force", BESIDE], capture_output=True, check=False)
-    image = _told(["docker", "inspect", "--format", "{{.Config.Image}}", NODE])
+    subprocess.run(["docker", "rm", "--force", LOADED], capture_output=True, check=False)
+    image = _output(["docker", "inspect", "--format", "{{.Config.Image}}", NODE])
     parent = (
-        f"{BESIDE}.slice" if _told(["docker", "info", "--format", "{{.CgroupDriver}}"]) == "systemd" else f"/{BESIDE}"
+        f"{LOADED}.slice" if _output(["docker", "info", "--format", "{{.CgroupDriver}}"]) == "systemd" else f"/{LOADED}"
     )
     alone = ["--network", "none", "--cgroup-parent", parent, "--entrypoint", "bash"]
-    return ["docker", "run", "--rm", "--interactive", "--name", BESIDE, *alone, image, "-c", SPIN]
+    return ["docker", "run", "--rm", "--interactive", "--name", LOADED, *alone, image, "-c", SPIN]
 
 
-def _told(command: Sequence[str]) -> str:
+def _output(command: Sequence[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def one_run(options: argparse.Namespace, out: Path) -> tuple[Told, float]:
+def one_run(options: argparse.Namespace, out: Path) -> tuple[Result, float]:
     """Run once; return the result and the seconds it took."""
     command = [sys.executable, "-m", "esipp", "run", "--context", options.context, "--image", options.image or ""]
     command += ["--out", str(out), "--samples", str(options.samples), "--fail-on", "extended"]
@@ -133,18 +133,18 @@ def one_run(options: argparse.Namespace, out: Path) -> tuple[Told, float]:
     seconds = time.monotonic() - began
     ledger = out / "ledger.jsonl"
     if not ledger.is_file():
-        return Told(), seconds
+        return Result(), seconds
     with ledger.open() as lines:
         return read(lines), seconds
 
 
-def sentence(number: int, told: Told, seconds: float, load: float) -> str:
+def sentence(number: int, result: Result, seconds: float, load: float) -> str:
     """The output line of a run."""
-    counts = ", ".join(f"{told.statuses[status]} {status}" for status in (*RED, *UNDECIDED))
-    return f"run {number}: {seconds:.0f} s, {told.result}, {told.core} core pass, {counts}, load {load:.0f}"
+    counts = ", ".join(f"{result.statuses[status]} {status}" for status in (*RED, *UNDECIDED))
+    return f"run {number}: {seconds:.0f} s, {result.result}, {result.core} core pass, {counts}, load {load:.0f}"
 
 
-def record(options: argparse.Namespace, told: Told, seconds: float) -> None:
+def record(options: argparse.Namespace, result: Result, seconds: float) -> None:
     """Record the result of a run, and render docs/soak.md."""
     endurance.add(
         "runs",
@@ -155,11 +155,11 @@ def record(options: argparse.Namespace, told: Told, seconds: float) -> None:
             "grouped": True,
             "busy_in_node": options.busy_in_node,
             "seconds": round(seconds, 1),
-            "result": told.result,
-            "statuses": dict(sorted(told.statuses.items())),
-            "red": told.is_red,
-            "undecided": told.is_undecided,
-            "worse": [words[:LONGEST] for words in told.checks[:SHOWN]],
+            "result": result.result,
+            "statuses": dict(sorted(result.statuses.items())),
+            "red": result.is_red,
+            "undecided": result.is_undecided,
+            "worse": [words[:LONGEST] for words in result.checks[:SHOWN]],
         },
     )
 
@@ -197,20 +197,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with busy(beside, options.busy_in_node):
         for number in range(1, options.runs + 1):
             out = kept / f"run-{number}"
-            told, took = one_run(options, out)
+            result, took = one_run(options, out)
             seconds.append(took)
             loads.append(os.getloadavg()[0])
-            print(sentence(number, told, took, loads[-1]), flush=True)
-            for words in told.checks[:SHOWN]:
+            print(sentence(number, result, took, loads[-1]), flush=True)
+            for words in result.checks[:SHOWN]:
                 print(f"    {words[:LONGEST]}", flush=True)
-            if len(told.checks) > SHOWN:
-                print(f"    and {len(told.checks) - SHOWN} more", flush=True)
+            if len(result.checks) > SHOWN:
+                print(f"    and {len(result.checks) - SHOWN} more", flush=True)
             if options.record:
-                record(options, told, took)
-            red += told.is_red
-            undecided += told.is_undecided
-            in_a_row = 0 if told.is_red else in_a_row + 1
-            if not told.is_red and not told.is_undecided:
+                record(options, result, took)
+            red += result.is_red
+            undecided += result.is_undecided
+            in_a_row = 0 if result.is_red else in_a_row + 1
+            if not result.is_red and not result.is_undecided:
                 shutil.rmtree(out)
                 (kept / f"{out.name}.said").unlink()
     print(f"{min(seconds):.0f} to {max(seconds):.0f} s a run, load average {min(loads):.0f} to {max(loads):.0f}")

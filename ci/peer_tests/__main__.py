@@ -27,7 +27,7 @@ from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 from esipp.checks.catalog import all_checks
 from esipp.ledger.file import read_ledger
-from tests.broken.breakage import Asked, hold
+from tests.broken.breakage import RunOptions, hold
 from tests.broken.nodes import Nodes, Result
 
 HEALTHY = "healthy"
@@ -57,7 +57,7 @@ class Peer:
         """Run both on the cluster as it is."""
         names = [spec.name for spec in SPECS if not spec.lasting]
         watch = Watch()
-        result = self._qualify(Asked(SUITES, moves=MOVES), HEALTHY)
+        result = self._qualify(RunOptions(SUITES, moves=MOVES), HEALTHY)
         effort = watch.effort()
         theirs = self._theirs(names, HEALTHY, limit)
         counts = dict(sorted(Counter(result.statuses.values()).items()))
@@ -104,14 +104,14 @@ class Peer:
             return self._theirs(chosen, TOGETHER.join(each.name for each in damages), limit)
 
     def _noticing(self, damage: Damage) -> Noticing:
-        asked = damage.ours.asked
-        green, watch = self._green(asked), Watch()
+        run = damage.ours.run
+        green, watch = self._green(run), Watch()
         with damage.ours.apply(self.nodes):
-            result = self._qualify(asked, damage.name)
+            result = self._qualify(run, damage.name)
         score = hold(damage.ours, all_checks(), green, result)
         wrong = {check: list(change) for check, change in score.wrong.items()}
         say(f"{damage.name}, ours: {score.right} of {score.must} checks, {len(wrong)} others, {score.seconds:.0f} s")
-        return Noticing(watch.effort(), list(asked.suites), score.must, score.right, wrong, score.said)
+        return Noticing(watch.effort(), list(run.suites), score.must, score.right, wrong, score.said)
 
     def after(self, limit: float) -> None:
         """After repair, run the specs again that changed their result with a break.
@@ -135,22 +135,26 @@ class Peer:
                 say(f"    {each.outcome.value:9} {each.seconds:6.1f} s  {each.name}: {each.why}")
         return theirs
 
-    def _green(self, asked: Asked) -> dict[str, str]:
+    def _green(self, run: RunOptions) -> dict[str, str]:
         """Verdicts of the checks on the healthy cluster, from this session or an earlier one with the same folder."""
-        for name in (HEALTHY, f"{HEALTHY}-{'-'.join(asked.suites)}"):
+        for name in (HEALTHY, f"{HEALTHY}-{'-'.join(run.suites)}"):
             ledger = self.folder / f"ours-{name}" / "ledger.jsonl"
             records = list(read_ledger(ledger)) if ledger.is_file() else []
             statuses = {each["id"]: each["status"] for each in records if each["record"] == "verdict"}
-            if statuses and (name != HEALTHY or set(asked.suites) <= set(SUITES)):
+            if statuses and (name != HEALTHY or set(run.suites) <= set(SUITES)):
                 return statuses
-        return self._qualify(asked, name).statuses
+        return self._qualify(run, name).statuses
 
-    def _qualify(self, asked: Asked, name: str) -> Result:
+    def _qualify(self, run: RunOptions, name: str) -> Result:
         out = self.folder / f"ours-{name}"
         shutil.rmtree(out, ignore_errors=True)  # of an earlier session
-        options: dict[str, Any] = {"suites": asked.suites, "checks": asked.checks, "moves": asked.moves}
+        options: dict[str, Any] = {
+            "suites": run.suites,
+            "checks": run.checks,
+            "moves": run.moves,
+        }
         try:
-            result = self.nodes.qualify(out, asked.samples, **options, disruptive=asked.disruptive)
+            result = self.nodes.qualify(out, run.samples, **options, disruptive=run.disruptive)
         except subprocess.TimeoutExpired as error:
             raise SetupError(
                 f"The suite's own run did not end within {error.timeout:.0f} s.", "check the load of the machine."

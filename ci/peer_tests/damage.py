@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ci.peer_tests.everywhere import (
-    Seen,
+    UpstreamServices,
     black_holed,
     dropped_once_terminating,
     forgotten,
@@ -71,9 +71,9 @@ def to_cluster_ips(nodes: Nodes) -> AbstractContextManager[Any]:
 
 
 # ------------------------------------------------------------------------------------- by the services that are there
-def following(make: Callable[[Nodes, Seen], list[Rule]]) -> Breaking:
+def following(make: Callable[[Nodes, UpstreamServices], list[Rule]]) -> Breaking:
     """Rules for the current Services of upstream's specs."""
-    return lambda nodes: rules_for(nodes, lambda seen: make(nodes, seen))
+    return lambda nodes: rules_for(nodes, lambda upstream: make(nodes, upstream))
 
 
 def lying(lie: str) -> Breaking:
@@ -81,7 +81,10 @@ def lying(lie: str) -> Breaking:
 
     @contextmanager
     def apply(nodes: Nodes) -> Iterator[None]:
-        with health_proxies(nodes, lie) as port, rules_for(nodes, lambda seen: redirected(health_ports(seen), port)):
+        with (
+            health_proxies(nodes, lie) as port,
+            rules_for(nodes, lambda here: redirected(health_ports(here), port)),
+        ):
             yield
 
     return apply
@@ -101,7 +104,7 @@ DAMAGES = (
     Damage("terminating-not-served", following(dropped_once_terminating)),
     Damage("interop-bare-node-drops-its-own", following(black_holed)),
     Damage("affinity-lost", following(forgotten)),
-    Damage("health-refused", following(lambda _, seen: redirected(health_ports(seen), CLOSED))),
+    Damage("health-refused", following(lambda _, upstream: redirected(health_ports(upstream), CLOSED))),
     Damage("source-rewritten-same-node", following(rewritten_at_home)),
 )
 

@@ -32,13 +32,13 @@ class Backend:
 
 
 @dataclass(frozen=True)
-class Seen:
+class UpstreamServices:
     """The services of upstream's namespaces, each with its backends."""
 
     pairs: list[tuple[Json, list[Backend]]] = field(default_factory=list)
 
 
-def look(cluster: Cluster) -> Seen:
+def look(cluster: Cluster) -> UpstreamServices:
     """Read them from the API."""
     selector = E2E_NAMESPACES
     named = {each["metadata"]["name"] for each in cluster.list("/api/v1/namespaces", labelSelector=selector)}
@@ -50,7 +50,9 @@ def look(cluster: Cluster) -> Seen:
             backends.setdefault((where, service), []).extend(_backends(piece))
     services = cluster.list("/api/v1/services") if named else []
     ours = [each for each in services if each["metadata"]["namespace"] in named]
-    return Seen([(each, backends.get((each["metadata"]["namespace"], each["metadata"]["name"]), [])) for each in ours])
+    return UpstreamServices(
+        [(each, backends.get((each["metadata"]["namespace"], each["metadata"]["name"]), [])) for each in ours]
+    )
 
 
 def _backends(piece: Json) -> Iterator[Backend]:
@@ -63,7 +65,7 @@ def _backends(piece: Json) -> Iterator[Backend]:
 
 
 @contextmanager
-def rules_for(nodes: Nodes, make: Callable[[Seen], list[Rule]]) -> Iterator[None]:
+def rules_for(nodes: Nodes, make: Callable[[UpstreamServices], list[Rule]]) -> Iterator[None]:
     """Keep the rules that ``make`` wants in place while the context lasts; whatever happens, none stays."""
     mark, ended = new_mark(), threading.Event()
     broken: list[BaseException] = []
@@ -103,15 +105,15 @@ def _change(nodes: Nodes, mark: str, new: set[Rule], gone: set[Rule]) -> None:
 
 
 # ------------------------------------------------------------------------------------------- what rules are made from
-def health_ports(seen: Seen) -> list[str]:
+def health_ports(upstream: UpstreamServices) -> list[str]:
     """The health check node ports."""
-    return [str(port) for service, _ in seen.pairs if (port := service["spec"].get("healthCheckNodePort"))]
+    return [str(port) for service, _ in upstream.pairs if (port := service["spec"].get("healthCheckNodePort"))]
 
 
-def handed_on(nodes: Nodes, seen: Seen) -> list[Rule]:
+def handed_on(nodes: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """Nodes without a local endpoint forward Local nodePort traffic to an endpoint node, masqueraded."""
     rules = []
-    for service, backends in seen.pairs:
+    for service, backends in upstream.pairs:
         if service["spec"].get("externalTrafficPolicy") != "Local":
             continue
         for port, backend in _chosen(service, backends):
@@ -125,10 +127,10 @@ def handed_on(nodes: Nodes, seen: Seen) -> list[Rule]:
     return [rule for rule in rules if rule.nodes]
 
 
-def leaked(nodes: Nodes, seen: Seen) -> list[Rule]:
+def leaked(nodes: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """Nodes without a local endpoint forward ClusterIP traffic under internalTrafficPolicy Local to another node."""
     rules = []
-    for service, backends in seen.pairs:
+    for service, backends in upstream.pairs:
         if service["spec"].get("internalTrafficPolicy") != "Local" or service["spec"].get("clusterIP") == "None":
             continue
         for port, backend in _chosen(service, backends):
@@ -142,10 +144,10 @@ def leaked(nodes: Nodes, seen: Seen) -> list[Rule]:
     return [rule for rule in rules if rule.nodes]
 
 
-def black_holed(nodes: Nodes, seen: Seen) -> list[Rule]:
+def black_holed(nodes: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """Nodes without a local endpoint drop their own clients' traffic to VIPs of Local Services."""
     rules = []
-    for service, backends in seen.pairs:
+    for service, backends in upstream.pairs:
         if service["spec"].get("externalTrafficPolicy") != "Local":
             continue
         for vip in vips(service):
@@ -158,24 +160,24 @@ def black_holed(nodes: Nodes, seen: Seen) -> list[Rule]:
     return [rule for rule in rules if rule.nodes]
 
 
-def rewritten_at_home(_: Nodes, seen: Seen) -> list[Rule]:
+def rewritten_at_home(_: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """Nodes masquerade traffic to their own endpoints."""
     words = ("--match", "conntrack", "--ctstate", "DNAT", *MASQUERADE)
-    found = {(each.address, each.node) for _, backends in seen.pairs for each in backends if each.node}
+    found = {(each.address, each.node) for _, backends in upstream.pairs for each in backends if each.node}
     return [Rule(family_of(ip), "POSTROUTING", ("--destination", ip, *words), (node,)) for ip, node in sorted(found)]
 
 
-def hairpins_left(_: Nodes, seen: Seen) -> list[Rule]:
+def hairpins_left(_: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """No node masquerades hairpin traffic."""
-    found = {each.address for _, backends in seen.pairs for each in backends}
+    found = {each.address for _, backends in upstream.pairs for each in backends}
     words = ("--jump", "ACCEPT")
     return [Rule(family_of(ip), "POSTROUTING", ("--source", ip, "--destination", ip, *words)) for ip in sorted(found)]
 
 
-def forgotten(_: Nodes, seen: Seen) -> list[Rule]:
+def forgotten(_: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """Nodes send connections to Services with session affinity to different backends."""
     rules = []
-    for service, backends in seen.pairs:
+    for service, backends in upstream.pairs:
         spec = service["spec"]
         ready = sorted({(each.address, each.port) for each in backends if each.ready})
         if spec.get("sessionAffinity") != "ClientIP" or len(ready) < 2:
@@ -196,9 +198,9 @@ def forgotten(_: Nodes, seen: Seen) -> list[Rule]:
     return rules
 
 
-def dropped_once_terminating(_: Nodes, seen: Seen) -> list[Rule]:
+def dropped_once_terminating(_: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """Nodes drop new connections to their own terminating pods."""
-    found = {(each.address, each.node) for _, backends in seen.pairs for each in backends if each.terminating}
+    found = {(each.address, each.node) for _, backends in upstream.pairs for each in backends if each.terminating}
     words = ("--match", "conntrack", "--ctstate", "NEW", *DROP)
     return [
         Rule(family_of(ip), "POSTROUTING", ("--destination", ip, *words), (node,), "mangle")

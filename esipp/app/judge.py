@@ -40,7 +40,7 @@ class Change(StrEnum):
 
 
 @dataclass
-class Again:
+class Rejudged:
     """A re-evaluated run.
 
     Args:
@@ -75,7 +75,7 @@ class Again:
         return said
 
 
-def judge_again(past: Past, checks: Sequence[Check], named: Collection[str] = ()) -> Again:
+def rejudge(past: Past, checks: Sequence[Check], named: Collection[str] = ()) -> Rejudged:
     """Re-evaluate a run with the current checks.
 
     Args:
@@ -85,7 +85,7 @@ def judge_again(past: Past, checks: Sequence[Check], named: Collection[str] = ()
             that it recorded enough evidence for. A check that the run had, or that is named, is always judged; without
             enough evidence it is inconclusive. A core check that is not judged counts as left out.
     """
-    bench, made = Bench(past, checks), Again(past)
+    bench, made = Bench(past, checks), Rejudged(past)
     then, suites = {check.id for check in past.run.checks}, {check.suite for check in past.run.checks}
     for check in checks:
         if check.id not in named if named else check.id not in then and check.suite not in suites:
@@ -118,30 +118,30 @@ def _compared(then: Verdict | None, now: Verdict) -> Change:
 
 
 # ---------------------------------------------------------------------------------------------------------- reported
-def report(again: Again) -> Iterator[str]:
+def report(rejudged: Rejudged) -> Iterator[str]:
     """The report, line by line: what changed for each check, the counts, and the conclusion."""
-    header = again.past.run.header
+    header = rejudged.past.run.header
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(header["at"]))
     yield f"run {header['run']} of {when}, by esipp {header['suite']}; re-evaluated by esipp {__version__}"
-    then = again.past.run.verdicts
-    for identity, change in again.changes.items():
+    then = rejudged.past.run.verdicts
+    for identity, change in rejudged.changes.items():
         if change is Change.OTHER:
-            yield f"{then[identity].status.value} is now {_words(again.verdicts[identity])}"
-        elif change in (Change.NEW, Change.FIRST) and again.verdicts[identity].status is not Status.UNSUPPORTED:
-            yield f"{change.value}: {_words(again.verdicts[identity])}"
+            yield f"{then[identity].status.value} is now {_words(rejudged.verdicts[identity])}"
+        elif change in (Change.NEW, Change.FIRST) and rejudged.verdicts[identity].status is not Status.UNSUPPORTED:
+            yield f"{change.value}: {_words(rejudged.verdicts[identity])}"
         elif change is Change.GONE:
             yield f"gone: {identity}, which was {then[identity].status.value if identity in then else 'not judged'}"
         elif change is Change.WORDS:
-            yield f"{then[identity].status.value} as before, other text: {_differing(then[identity], again)}"
+            yield f"{then[identity].status.value} as before, other text: {_differing(then[identity], rejudged)}"
     for change in (Change.NEW, Change.FIRST):
-        added = [again.verdicts[name] for name, found in again.changes.items() if found is change]
+        added = [rejudged.verdicts[name] for name, found in rejudged.changes.items() if found is change]
         unsupported = {each.check_id: each.reason for each in added if each.status is Status.UNSUPPORTED}
         yield from _by_reason(f"{change.value} and unsupported,", unsupported)
-    yield from _by_reason("not judged, because", again.lacking)
-    counted = Counter(again.changes.values())
+    yield from _by_reason("not judged, because", rejudged.lacking)
+    counted = Counter(rejudged.changes.values())
     parts = ", ".join(f"{counted[each]} {each.value}" for each in Change if counted[each] or each is Change.SAME)
     yield f"{many(sum(counted.values()), 'check')}: {parts}"
-    yield again.conclusion.sentence
+    yield rejudged.conclusion.sentence
 
 
 def _words(verdict: Verdict) -> str:
@@ -150,9 +150,9 @@ def _words(verdict: Verdict) -> str:
     return f"{verdict.status.value}: ({verdict.level.value}) {verdict.check_id}: {said}"
 
 
-def _differing(then: Verdict, again: Again) -> str:
+def _differing(then: Verdict, rejudged: Rejudged) -> str:
     """The fields of a verdict that changed."""
-    now = again.verdicts[then.check_id].as_json()
+    now = rejudged.verdicts[then.check_id].as_json()
     changed = [f"{name} {now[name]!r}, was {was!r}" for name, was in then.as_json().items() if now[name] != was]
     return f"{then.check_id}: {'; '.join(changed)}"
 
@@ -179,20 +179,20 @@ WRITTEN_ANEW = ("header", "verdict", "end")
 """Records that are written anew. All others are evidence and are copied."""
 
 
-def write_again(again: Again, folder: Path) -> Path:
+def write_rejudged(rejudged: Rejudged, folder: Path) -> Path:
     """Write a ledger of the run with the new verdicts.
 
     Raises:
         PreflightError: there is a ledger already, or the folder is not writable.
         HarnessError: the disk is full.
     """
-    past = again.past
+    past = rejudged.past
     ledger = Ledger(folder / LEDGER)
     header = {name: value for name, value in past.run.header.items() if name != "record"}
     header |= {
         "suite": __version__,
-        "rows": [check_record(check) for check in again.checks],
-        "left_out_core_rows": again.left_out,
+        "rows": [check_record(check) for check in rejudged.checks],
+        "left_out_core_rows": rejudged.left_out,
         "judged_again": {"at": round(time.time(), 6), "run": header["run"], "suite": header["suite"]},
     }
     ledger.write("header", **header)
@@ -200,9 +200,9 @@ def write_again(again: Again, folder: Path) -> Path:
         kind = record.pop("record")
         if kind not in WRITTEN_ANEW:
             ledger.write(kind, **record)
-    for verdict in again.verdicts.values():
+    for verdict in rejudged.verdicts.values():
         ledger.write("verdict", **verdict.as_json())
-    said, end = again.conclusion, past.run.end or {}
+    said, end = rejudged.conclusion, past.run.end or {}
     ledger.seal(
         result=said.result,
         why=said.why,
@@ -220,9 +220,9 @@ def command(path: Path, checks: Sequence[Check], named: Collection[str], out: Pa
     Raises:
         PreflightError: the ledger cannot be read, or ``out`` is not writable.
     """
-    again = judge_again(read_past(path), checks, named)
-    for line in report(again):
+    rejudged = rejudge(read_past(path), checks, named)
+    for line in report(rejudged):
         print(line)
     if out is not None:
-        print(f"ledger: {write_again(again, out)}")
-    return int(again.conclusion.exit_code)
+        print(f"ledger: {write_rejudged(rejudged, out)}")
+    return int(rejudged.conclusion.exit_code)

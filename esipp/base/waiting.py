@@ -69,7 +69,7 @@ _observers: list[Observer] = []
 
 
 @contextlib.contextmanager
-def told_to(observer: Observer) -> Iterator[None]:
+def report_to(observer: Observer) -> Iterator[None]:
     """Notify the observer of every wait that begins in the body, in all threads."""
     _observers.append(observer)
     try:

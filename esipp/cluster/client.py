@@ -31,7 +31,7 @@ from esipp.cluster.errors import UnreachableError as UnreachableError
 from esipp.cluster.errors import refusal, too_old
 from esipp.cluster.paging import listed
 from esipp.cluster.proxy import account_at, proxy_for, proxy_hint
-from esipp.cluster.wire import lines_of, plain_words
+from esipp.cluster.wire import lines_of, plain_reason
 
 Json = dict[str, Any]
 
@@ -210,7 +210,7 @@ class Cluster:
             if not stream:
                 response.read(cache_content=True)
         except (urllib3.exceptions.HTTPError, OSError) as broken:
-            raise UnreachableError(plain_words(broken)) from None
+            raise UnreachableError(plain_reason(broken)) from None
         return response
 
     def create(self, collection: str, manifest: Json) -> Json:

@@ -13,11 +13,11 @@ def lines_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
         yield from whole
 
 
-def plain_words(broken: BaseException) -> str:
+def plain_reason(broken: BaseException) -> str:
     """The innermost message in a chain of wrapped network errors."""
     reason = getattr(broken, "reason", None)
     if isinstance(reason, BaseException):
-        return plain_words(reason)
+        return plain_reason(reason)
     text = str(broken).rpartition("): ")[2] or str(broken) or type(broken).__name__
     while text[-1:] in ("'", '"') or (text.endswith(")") and text.count(")") > text.count("(")):
         text = text[:-1]  # rest of the removed wrapping

@@ -14,7 +14,7 @@ from esipp.disruption.rollback import Undo
 from esipp.disruption.services import wait_for_control_plane, wait_for_node
 from esipp.loadbalancers.detection import find, platform_of
 from esipp.loadbalancers.profiles.loading import all_profiles
-from esipp.loadbalancers.timeouts import patience_of
+from esipp.loadbalancers.timeouts import timeouts_of
 from esipp.probing import outside
 from esipp.probing.node_containers import node_containers
 from esipp.testbed import leftovers
@@ -193,7 +193,7 @@ def removal_budget(cluster: Cluster) -> Budget:
     except (ApiError, UnreachableError):
         return REMOVED
     profiles, _ = find(all_profiles(), platform, ())
-    return replace(REMOVED, seconds=max(REMOVED.seconds, patience_of(profiles).removed))
+    return replace(REMOVED, seconds=max(REMOVED.seconds, timeouts_of(profiles).removed))
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class DiscoveredAddress:
     """The address by which the nodes see a client in one family.
 
     Args:
@@ -85,7 +85,7 @@ def answers_of(node: str, made: Iterable[Observation]) -> list[Answer]:
 
 def find(
     client: str, family: Family, asked: Sequence[str], answers: Sequence[Answer], owner: Callable[[IPAddress], str]
-) -> Whereabouts:
+) -> DiscoveredAddress:
     """Decide what the answers prove.
 
     Args:
@@ -96,8 +96,8 @@ def find(
         owner: returns the owner of an address ("node worker"), or an empty string for an unknown one.
     """
 
-    def unproven(said: str) -> Whereabouts:
-        return Whereabouts(client, family, Finding.UNPROVEN, said)
+    def unproven(said: str) -> DiscoveredAddress:
+        return DiscoveredAddress(client, family, Finding.UNPROVEN, said)
 
     if not asked:
         return unproven(f"no node has a control listener that {client} could dial over {family}")
@@ -121,7 +121,7 @@ def find(
     nodes = list(seen)
     if shown == {own}:
         said = f"{client} reaches {_nodes(nodes)} with its own address {own}: nothing rewrites it on the way"
-        return Whereabouts(client, family, Finding.DIRECT, said, own, own)
+        return DiscoveredAddress(client, family, Finding.DIRECT, said, own, own)
     for address in sorted(shown - {own}, key=str):
         if whose := owner(address):
             return unproven(f"{client} appears as {address}, the address of {whose}: something on the way rewrites it")
@@ -137,10 +137,10 @@ def find(
             f"{address}: one witness is no proof"
         )
     said = f"{client} is behind NAT: its own address is {own}, and {_nodes(nodes)} see {address}"
-    return Whereabouts(client, family, Finding.NAT, said, own, address)
+    return DiscoveredAddress(client, family, Finding.NAT, said, own, address)
 
 
-def told_apart(found: Iterable[Whereabouts]) -> list[Whereabouts]:
+def told_apart(found: Iterable[DiscoveredAddress]) -> list[DiscoveredAddress]:
     """If several clients share one address, only the first counts: the nodes cannot tell the others apart from it."""
     holders: dict[IPAddress, str] = {}
     kept = []
@@ -148,13 +148,13 @@ def told_apart(found: Iterable[Whereabouts]) -> list[Whereabouts]:
         first = holders.setdefault(each.seen, each.client) if each.seen else each.client
         if first != each.client:
             said = f"{each.client} and {first} both appear as {each.seen}: the nodes cannot tell them apart"
-            kept.append(Whereabouts(each.client, each.family, Finding.UNPROVEN, said))
+            kept.append(DiscoveredAddress(each.client, each.family, Finding.UNPROVEN, said))
         else:
             kept.append(each)
     return kept
 
 
-def features(found: Iterable[Whereabouts]) -> dict[str, Feature]:
+def features(found: Iterable[DiscoveredAddress]) -> dict[str, Feature]:
     """The features of clients outside, by family: the first client, and a second one with another address."""
     told: dict[str, Feature] = {}
     for each in found:
@@ -166,13 +166,13 @@ def features(found: Iterable[Whereabouts]) -> dict[str, Feature]:
     return told
 
 
-def checked(found: Iterable[Whereabouts], owner: Callable[[IPAddress], str]) -> list[Whereabouts]:
+def checked(found: Iterable[DiscoveredAddress], owner: Callable[[IPAddress], str]) -> list[DiscoveredAddress]:
     """The findings without addresses that turn out to belong to a node or a VIP; those are known only later."""
     kept = []
     for each in found:
         whose = owner(each.seen) if each.seen is not None else ""
         said = f"{each.client} appears as {each.seen}, which is also the address of {whose}"
-        kept.append(Whereabouts(each.client, each.family, Finding.UNPROVEN, said) if whose else each)
+        kept.append(DiscoveredAddress(each.client, each.family, Finding.UNPROVEN, said) if whose else each)
     return kept
 
 
@@ -198,7 +198,7 @@ class Owners:
         return ""
 
 
-def addresses(found: Iterable[Whereabouts]) -> dict[str, list[str]]:
+def addresses(found: Iterable[DiscoveredAddress]) -> dict[str, list[str]]:
     """The proven addresses by client, as the cluster sees them."""
     told: dict[str, list[str]] = {}
     for each in found:
@@ -206,7 +206,7 @@ def addresses(found: Iterable[Whereabouts]) -> dict[str, list[str]]:
     return told
 
 
-def at_vips(found: Iterable[Whereabouts], vips: Iterable[Mapping[Family, str]]) -> dict[str, str]:
+def at_vips(found: Iterable[DiscoveredAddress], vips: Iterable[Mapping[Family, str]]) -> dict[str, str]:
     """The facts for families in which the address seen by nodes proves nothing about VIPs: NAT may be on that route.
 
     No node is on the route to a VIP before the load balancer, and what pods see behind it is under test. So the two
@@ -236,7 +236,7 @@ def at_vips(found: Iterable[Whereabouts], vips: Iterable[Mapping[Family, str]]) 
     return told
 
 
-def behind_nat(found: Iterable[Whereabouts], client: str) -> Mapping[IPAddress, IPAddress]:
+def behind_nat(found: Iterable[DiscoveredAddress], client: str) -> Mapping[IPAddress, IPAddress]:
     """The translated address of each of a client's own addresses behind NAT."""
     return {
         each.own: each.seen

@@ -7,8 +7,8 @@ suppress a check that can run: it is only a prediction. Such a check runs, and i
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from esipp.checks.check import ANYTHING, CARRIES, Feature
-from esipp.checks.model import Family, Protocol
+from esipp.checks.check import CARRIES, Feature
+from esipp.checks.model import ANYTHING, Family, Protocol
 from esipp.checks.profile import Limit, LoadBalancer, Outcome
 
 NAMES = frozenset(f"{CARRIES}{each.value.lower()}" for each in (*Protocol, *Family))
@@ -28,7 +28,7 @@ def uncarried(profile: LoadBalancer) -> Iterator[Limit]:
     yield from (limit for limit in profile.limits if limit.outcome is Outcome.UNSUPPORTED)
 
 
-def words_of(limit: Limit) -> Iterator[tuple[str, ...]]:
+def names_of(limit: Limit) -> Iterator[tuple[str, ...]]:
     """The words of checks that a limit hits (``Check.balanced``): all words of any of these."""
     fields = (limit.protocols, limit.families, limit.policies, limit.clients, limit.what)
     for each in product(*(sorted(field) or [""] for field in fields)):
@@ -38,7 +38,7 @@ def words_of(limit: Limit) -> Iterator[tuple[str, ...]]:
 def features_of(told: LoadBalancer | None) -> dict[str, Feature]:
     """The missing features of a load balancer that the user named: what it does not support."""
     limits: Iterable[Limit] = uncarried(told) if told else ()
-    return {f"{CARRIES}{'.'.join(words)}": Feature(False, limit.why) for limit in limits for words in words_of(limit)}
+    return {f"{CARRIES}{'.'.join(words)}": Feature(False, limit.why) for limit in limits for words in names_of(limit)}
 
 
 def guess(found: Iterable[LoadBalancer], protocols: Iterable[str], family: Family) -> str:

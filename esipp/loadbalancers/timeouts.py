@@ -19,7 +19,7 @@ slowly, too. The slowest of the profiles with both figures (a Classic ELB, 70 s)
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """The limits in seconds.
 
     Args:
@@ -40,7 +40,7 @@ class Patience:
     families: frozenset[str] = frozenset()
     protocols: frozenset[str] = frozenset()
 
-    def after(self, arranged: float) -> "Patience":
+    def after(self, arranged: float) -> "Timeouts":
         """The same, after all Services got their VIPs in this time: first answers get at least as long.
 
         A load balancer that nobody knows, and that took minutes to give VIPs, is not done within half of one.
@@ -66,10 +66,10 @@ class Patience:
         return {family for family in asked if not self.families or family.value in self.families}
 
 
-USUAL = Patience()
+USUAL = Timeouts()
 
 
-def patience_of(profiles: Sequence[LoadBalancer], *, sure: bool = True, bound: float | None = None) -> Patience:
+def timeouts_of(profiles: Sequence[LoadBalancer], *, sure: bool = True, bound: float | None = None) -> Timeouts:
     """The timeouts for these profiles: the most that any of them needs.
 
     Args:
@@ -93,7 +93,7 @@ def slowest(profiles: Iterable[LoadBalancer]) -> float:
     return max((each for profile in profiles for each in (profile.bound, profile.rise) if each), default=0.0)
 
 
-def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Patience:
+def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Timeouts:
     """See ``patience_of``, without what the user says."""
     if not profiles:
         return USUAL
@@ -110,7 +110,7 @@ def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Patience:
     ]
     families = frozenset(family.value for profile in profiles for family in profile.families.value)
     protocols = frozenset(protocol.value for profile in profiles for protocol in profile.protocols.value)
-    return Patience(
+    return Timeouts(
         most("created", ASSIGNED),
         most("answering", ANSWERING),
         most("removed", REMOVED),
@@ -131,7 +131,7 @@ def steering_of(
         settings: the reference load balancer's, if there is one.
         bound: what the user says of the cluster's own.
     """
-    bounds = [patience_of(profiles, bound=bound).steering]
+    bounds = [timeouts_of(profiles, bound=bound).steering]
     if {"period", "unhealthy"} <= settings.keys():
         bounds.append((settings["unhealthy"] + 1) * settings["period"])
     return max((each for each in bounds if each is not None), default=None)

@@ -167,18 +167,18 @@ class _Seen:
 
 def images_of(pods: Iterable[Json], kind: str, added: str = "") -> list[Component]:
     """One component for each image and digest of a workload's containers."""
-    seen: dict[str, list[_Seen]] = defaultdict(list)
+    earlier: dict[str, list[_Seen]] = defaultdict(list)
     for pod in pods:
         for name, container in _containers(pod):
-            seen[name].append(container)
+            earlier[name].append(container)
     found = []
-    for name in sorted(seen):
+    for name in sorted(earlier):
         groups: dict[tuple[str, str], list[_Seen]] = defaultdict(list)
-        for each in seen[name]:
+        for each in earlier[name]:
             groups[each.image, each.digest].append(each)
         for (image, digest), those in sorted(groups.items()):
             version = version_of(image) or those[0].label
-            found.append(Component(name, kind, image, digest, version, _how(those, seen[name]) + added))
+            found.append(Component(name, kind, image, digest, version, _how(those, earlier[name]) + added))
     return found
 
 
@@ -195,11 +195,11 @@ def _containers(pod: Json) -> Iterable[tuple[str, _Seen]]:
         its = statuses.get(each.get("name")) or {}
         image_id = str(its.get("imageID") or "")
         image = str(each.get("image") or its.get("image") or "")
-        seen = _Seen(
+        earlier = _Seen(
             str(about.get("name") or ""), str(spec.get("nodeName") or ""), image, digest_of(image_id),
             "@" in image_id, label,
         )  # fmt: skip
-        yield name, seen
+        yield name, earlier
 
 
 def _how(those: Sequence[_Seen], of: Sequence[_Seen]) -> str:
@@ -331,11 +331,11 @@ def echo_components(cluster: Cluster, namespace: str) -> list[Component]:
 
 def echo_of(pods: Iterable[Json]) -> list[Component]:
     """The images of esipp's pods that have started."""
-    seen = [each for pod in pods for _, each in _containers(pod) if each.digest]
+    earlier = [each for pod in pods for _, each in _containers(pod) if each.digest]
     groups: dict[tuple[str, str], list[_Seen]] = defaultdict(list)
-    for each in seen:
+    for each in earlier:
         groups[each.image, each.digest].append(each)
     return [
-        Component("echo server", ECHO, image, digest, version_of(image), _how(those, seen))
+        Component("echo server", ECHO, image, digest, version_of(image), _how(those, earlier))
         for (image, digest), those in sorted(groups.items())
     ]

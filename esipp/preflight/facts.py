@@ -194,7 +194,7 @@ def listener_facts(
     observations: Mapping[str, Sequence[Observation]], paths: Iterable[Path], topology: Topology
 ) -> dict[str, Fact]:
     """Facts from the control listeners: whether pods reach other nodes with their own address."""
-    seen: dict[str, set[str]] = defaultdict(set)
+    earlier: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         to_another_node = path.client.vantage is Vantage.POD and path.client.role is not path.entry.role
         if path.entry.kind is not EntryKind.NODE_LISTENER or not to_another_node:
@@ -202,6 +202,6 @@ def listener_facts(
         for each in observations.get(path.key, ()):
             if each.seen and each.source:
                 own = AddressClass.CLIENT in topology.origin(path, each.seen[0], each.source[0]).classes
-                seen[f"pod-to-node.{path.family.value.lower()}"].add("unchanged" if own else "masqueraded")
+                earlier[f"pod-to-node.{path.family.value.lower()}"].add("unchanged" if own else "masqueraded")
     how = "the control listeners in the judged window"
-    return {name: Fact(values.pop() if len(values) == 1 else "mixed", how) for name, values in seen.items()}
+    return {name: Fact(values.pop() if len(values) == 1 else "mixed", how) for name, values in earlier.items()}

@@ -8,10 +8,10 @@ from esipp.base.errors import PreflightError
 from esipp.checks.check import OUTSIDE, RAW_SOCKETS, TWO_ADDRESSES, Feature
 from esipp.checks.model import Family
 from esipp.judging.topology import Node
-from esipp.probing.hosts import Landed, look
+from esipp.probing.hosts import HostDescription, look
 from esipp.probing.outside import check_network, find_network
 
-NOBODY = Feature(False, "there is no client outside the cluster", ours=True)
+NO_OUTSIDE_CLIENT = Feature(False, "there is no client outside the cluster", ours=True)
 
 
 def resolve(text: str, nodes: list[Node]) -> tuple[tuple[Place, ...], str | None]:
@@ -30,7 +30,7 @@ def resolve(text: str, nodes: list[Node]) -> tuple[tuple[Place, ...], str | None
     return places, named or (find_network(nodes) if places else None)
 
 
-def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, Landed]:
+def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, HostDescription]:
     """Examine this machine and the hosts over ssh, in parallel.
 
     Raises:
@@ -54,11 +54,13 @@ def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, Landed
     return {each.place: each for each in found}
 
 
-def features(places: tuple[Place, ...], landed: Iterable[Landed], families: Iterable[Family]) -> dict[str, Feature]:
+def features(
+    places: tuple[Place, ...], landed: Iterable[HostDescription], families: Iterable[Family]
+) -> dict[str, Feature]:
     """The features of outside clients that are known before anything is created."""
     # missing outside clients are a lack of esipp's environment, not of the cluster
     if not places:
-        return {OUTSIDE: NOBODY, TWO_ADDRESSES: NOBODY}
+        return {OUTSIDE: NO_OUTSIDE_CLIENT, TWO_ADDRESSES: NO_OUTSIDE_CLIENT}
     words, most = ", ".join(map(str, places)), most_clients(places)
     only = f"only one outside client: {words}; add more with --outside, separated by commas"
     several = most is None or most > 1

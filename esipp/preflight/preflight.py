@@ -37,7 +37,7 @@ from esipp.preflight.disruptions import disruption_features
 from esipp.preflight.facts import VERSION, proxy_facts
 from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
 from esipp.preflight.steps import Outside, answered, check_nodes, check_outside, check_rights, check_server, list_nodes
-from esipp.probing.hosts import Landed
+from esipp.probing.hosts import HostDescription
 from esipp.probing.node_containers import proven
 from esipp.testbed import network_policies
 from esipp.testbed.pod_security import host_network_feature
@@ -65,7 +65,7 @@ class Findings:
     components: tuple[Component, ...] = ()
     notes: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
-    landed: Mapping[Place, Landed] = field(default_factory=dict)
+    landed: Mapping[Place, HostDescription] = field(default_factory=dict)
     balancer: Detected = NOTHING_FOUND
     sample: Sample = NO_SAMPLE
     steering: float | None = None
@@ -91,13 +91,13 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     nodes, roles = check_nodes(raw, settings)
     outside = check_outside(settings, nodes)
     reference = find_reference(outside.network, cluster.server) if outside.network else None
-    found = look_around(cluster, settings, Seen(version, raw, nodes, roles, outside, reference))
+    found = look_around(cluster, settings, EarlierSteps(version, raw, nodes, roles, outside, reference))
     check_required(settings.require, found.features)
     return found
 
 
 @dataclass(frozen=True)
-class Seen:
+class EarlierSteps:
     """The results of the steps before ``look_around``: version, raw and parsed nodes, roles, and the outside."""
 
     version: str
@@ -108,7 +108,7 @@ class Seen:
     reference: Reference | None
 
 
-def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
+def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> Findings:
     """Determine facts and features, which decide which checks can run.
 
     Raises:
@@ -116,7 +116,13 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     """
     with answered(cluster):
         granted = rights_features(cluster)
-    version, raw, nodes, roles, reference = seen.version, seen.raw, seen.nodes, seen.roles, seen.reference
+    version, raw, nodes, roles, reference = (
+        earlier.version,
+        earlier.raw,
+        earlier.nodes,
+        earlier.roles,
+        earlier.reference,
+    )
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
     given = settings.customisation.facts()
@@ -127,7 +133,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     if facts["service-proxy"] in ("kube-proxy", "unknown") and facts.get(VERSION, "unknown") == "unknown":
         facts[VERSION] = facts["kubelet"] if len(facts["kubelet"].split(", ")) == 1 else "unknown"
         decided[VERSION] = "the kubelets' version, because no DaemonSet shows kube-proxy's"
-    places, network, landed = seen.outside.places, seen.outside.network, seen.outside.landed
+    places, network, landed = earlier.outside.places, earlier.outside.network, earlier.outside.landed
     features = _features(nodes, roles, services)
     features |= outside_clients.features(places, landed.values(), [f for f in Family if _has(features, f)])
     features |= _of_a_pod(settings, features)
@@ -138,7 +144,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     told: Mapping[str, Any] = {}
     if reference:
         components.append(reference_component(reference))
-        told, facts["load-balancer.reference"], decided["load-balancer.reference"] = ask_reference(reference)
+        told, facts["load-balancer.reference"], decided["load-balancer.reference"] = read_reference(reference)
         facts[OWN_REFERENCE], decided[OWN_REFERENCE] = role_of(told), decided["load-balancer.reference"]
     balancer = detect(all_profiles(), raw, workloads, _told(settings), objects)
     balancer = as_it_runs(balancer, all_profiles(), told)
@@ -293,7 +299,7 @@ def health_view_feature(
     return Feature(True, f"'{program}' is on PATH")
 
 
-def ask_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
+def read_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
     """The health check settings that the reference load balancer reports, also as a fact.
 
     Raises:

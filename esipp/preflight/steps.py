@@ -21,7 +21,7 @@ from esipp.disruption.marks import CORDONED_BY
 from esipp.judging.topology import Node, cast_roles, read_node
 from esipp.ledger.run import Settings
 from esipp.preflight import outside_clients
-from esipp.probing.hosts import Landed
+from esipp.probing.hosts import HostDescription
 
 LEAST_DISK = 100 * 1024 * 1024
 HINT_RIGHTS = f"kubectl apply -f {PAGE} creates an account with all rights that a run needs; see docs/rights.md."
@@ -185,7 +185,7 @@ class Outside:
 
     places: tuple[Place, ...] = ()
     network: str | None = None
-    landed: Mapping[Place, Landed] = field(default_factory=dict)
+    landed: Mapping[Place, HostDescription] = field(default_factory=dict)
 
 
 def check_outside(settings: Settings, nodes: Mapping[str, Node]) -> Outside:

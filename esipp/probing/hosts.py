@@ -31,7 +31,7 @@ quote or exclamation mark that a shell would interpret."""
 
 
 @dataclass(frozen=True)
-class Landed:
+class HostDescription:
     """The description of a place: its addresses, its Python, and whether it may open raw sockets."""
 
     place: Place
@@ -68,7 +68,7 @@ def start(place: Place, name: str) -> Prober:
     return Prober(name, command(place), prelude())
 
 
-def look(place: Place) -> Landed:
+def look(place: Place) -> HostDescription:
     """Examine a place.
 
     Raises:
@@ -107,7 +107,7 @@ def look(place: Place) -> Landed:
             f"The prober does not start on {place}: {last[0][:200]}", "check the installation of Python there."
         )
     addresses = frozenset(parse_address(each) for each in ready["addresses"])
-    return Landed(place, addresses, str(landed["python"]), bool(landed["raw"]), str(ready.get("hostname", "")))
+    return HostDescription(place, addresses, str(landed["python"]), bool(landed["raw"]), str(ready.get("hostname", "")))
 
 
 def _read(line: str) -> dict[str, Any]:

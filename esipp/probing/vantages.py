@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from esipp.base.client_places import Kind, Place, keep_private, place_of
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Family
-from esipp.judging.client_addresses import Answer, Whereabouts, answers_of, checked, find, told_apart
+from esipp.judging.client_addresses import Answer, DiscoveredAddress, answers_of, checked, find, told_apart
 from esipp.judging.topology import IPAddress
 from esipp.probing import hosts, transports
-from esipp.probing.hosts import Landed
+from esipp.probing.hosts import HostDescription
 from esipp.probing.jobs import Job
 from esipp.probing.outside import OutsideContainers
 from esipp.probing.prober import Prober
@@ -20,7 +20,7 @@ ASKS = 2
 ASK_SECONDS = 8.0
 """Timeout of a connection to a listener: a lost SYN is sent again after one, three and seven seconds."""
 
-LISTENERS_ASKED = 3
+LISTENERS_DIALLED = 3
 
 Listeners = Mapping[str, tuple[str, int]]
 """Address and port of control listeners, by node."""
@@ -36,10 +36,10 @@ class Outside:
     """
 
     def __init__(
-        self, places: tuple[Place, ...], containers: OutsideContainers, landed: Mapping[Place, Landed]
+        self, places: tuple[Place, ...], containers: OutsideContainers, landed: Mapping[Place, HostDescription]
     ) -> None:
         self._places, self._containers, self._landed = places, containers, landed
-        self.whereabouts: list[Whereabouts] = []
+        self.whereabouts: list[DiscoveredAddress] = []
 
     def place(self, client: str) -> Place:
         """The place of a client."""
@@ -73,7 +73,7 @@ class Outside:
 
     def learn(
         self, clients: Iterable[str], listeners: Mapping[Family, Listeners], owner: Callable[[IPAddress], str]
-    ) -> list[Whereabouts]:
+    ) -> list[DiscoveredAddress]:
         """Discover the addresses that nodes see for the clients that are not containers, in parallel.
 
         Args:
@@ -86,7 +86,7 @@ class Outside:
         """
         wanted = self.hosts(clients)
 
-        def ask(client: str) -> list[Whereabouts]:
+        def ask(client: str) -> list[DiscoveredAddress]:
             prober = self.prober(client)
             try:
                 prober.hello()
@@ -94,7 +94,7 @@ class Outside:
             finally:
                 prober.close()
             return [
-                find(client, family, list(nodes)[:LISTENERS_ASKED], answers[family], owner)
+                find(client, family, list(nodes)[:LISTENERS_DIALLED], answers[family], owner)
                 for family, nodes in listeners.items()
             ]
 
@@ -105,7 +105,7 @@ class Outside:
             keep_private([self.place(each.client)], [each.seen] if each.seen is not None else [])
         return self.whereabouts
 
-    def check(self, owner: Callable[[IPAddress], str]) -> list[Whereabouts]:
+    def check(self, owner: Callable[[IPAddress], str]) -> list[DiscoveredAddress]:
         """Check the discovered addresses again, now that more owners of addresses are known."""
         self.whereabouts = checked(self.whereabouts, owner)
         return self.whereabouts
@@ -123,7 +123,7 @@ def _ask(prober: Prober, listeners: Mapping[Family, Listeners]) -> dict[Family, 
     """The answers of the control listeners to a prober."""
     flying = []
     for family, nodes in listeners.items():
-        for node, (host, port) in list(nodes.items())[:LISTENERS_ASKED]:
+        for node, (host, port) in list(nodes.items())[:LISTENERS_DIALLED]:
             job = Job(f"whereabouts {node} {family}", "tcp", host, port, ASKS, ASK_SECONDS)
             flying.append((family, node, prober.submit(job)))
     answers: dict[Family, list[Answer]] = {family: [] for family in listeners}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from esipp.checks.check import Feature
 from esipp.checks.model import Family, Protocol, Role
-from esipp.judging.client_addresses import Owners, Whereabouts, addresses, features
+from esipp.judging.client_addresses import DiscoveredAddress, Owners, addresses, features
 from esipp.judging.topology import Node
 from esipp.ledger.run import Run
 from esipp.probing.vantages import Listeners, Outside
@@ -34,7 +34,7 @@ def learner(run: Run, outside: Outside, own: Mapping[str, Sequence[str]], into: 
     return learn
 
 
-def tell(run: Run, found: Sequence[Whereabouts], into: dict[str, Feature]) -> None:
+def tell(run: Run, found: Sequence[DiscoveredAddress], into: dict[str, Feature]) -> None:
     """Record the addresses of outside clients, and the features that are missing."""
     for each in found:
         name = f"vantage.{each.client}.{each.family.value.lower()}"

@@ -21,7 +21,7 @@ from esipp.cluster.pods import identity, is_ready, say_pod
 from esipp.judging.topology import Node, Pod, by_family
 from esipp.loadbalancers.capabilities import guess
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
-from esipp.loadbalancers.timeouts import USUAL, Patience
+from esipp.loadbalancers.timeouts import USUAL, Timeouts
 from esipp.testbed import agents, manifests, network_policies, pull_secret
 from esipp.testbed.agents import key_of, node_of, waited_for
 from esipp.testbed.announced import announced, carried, families_of, in_order, ingress_of, is_announced, protocols_of
@@ -120,7 +120,7 @@ class Testbed:
     ranges: SourceRanges = EVERYBODY
     hosted: bool = True
     learn: "Callable[[Testbed], Mapping[str, Sequence[str]]] | None" = None
-    patience: Patience = USUAL
+    patience: Timeouts = USUAL
     steering: float | None = None
     balancer: Detected = NOTHING_FOUND
     sampled: Sequence[str] = ()

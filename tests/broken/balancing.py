@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 
-from ci import dressing, loadbalancer, metallb, returning, router
+from ci import emulation, loadbalancer, metallb, returning, router
 from ci.containers import docker
 from ci.places import places
 from ci.surroundings import Surroundings
@@ -14,7 +14,7 @@ from esipp.checks.check import Check, Level
 from esipp.checks.endpoint_change import EndpointChangeCheck, What
 from esipp.checks.model import Balancer, Claim
 from esipp.cluster.client import ApiError
-from tests.broken.breakage import Asked, path_checks
+from tests.broken.breakage import RunOptions, path_checks
 from tests.broken.nodes import Nodes, Placed
 
 FEW = 3
@@ -23,8 +23,8 @@ FEW = 3
 OWN = ("--default", Balancer.ECMP.value)
 """Options that make the reference load balancer the cluster's default: as the forwarder to all healthy nodes."""
 
-HOSTNAME_FORWARDER = ("--default", dressing.TRANSLATING, "--announce", dressing.HOSTNAME)
-HOSTNAME_PROXY = ("--default", dressing.PROXY, "--announce", dressing.HOSTNAME)
+HOSTNAME_FORWARDER = ("--default", emulation.TRANSLATING, "--announce", emulation.HOSTNAME)
+HOSTNAME_PROXY = ("--default", emulation.PROXY, "--announce", emulation.HOSTNAME)
 """The same with a hostname in the status, like AWS's load balancers."""
 
 ONLY_POOL = "--only-pool"
@@ -39,12 +39,12 @@ WITH_PROXY = (
     *(f"--without=load-balancer.carries.{each}" for each in ("sctp", "udp")),
 )
 
-MOVING = Asked(
+MOVING = RunOptions(
     ("convergence",), ("convergence.reference-ecmp", "convergence.default"), moves=FEW, own=OWN, options=PROFILE
 )
 """Checks of a forwarder's use of health checks, as the cluster's default load balancer and in addition to it."""
 
-HEADERS = Asked(("source_ip",), own=OWN, options=PROFILE)
+HEADERS = RunOptions(("source_ip",), own=OWN, options=PROFILE)
 """All paths, including those of proxies with and without the client's address."""
 
 CONTROLLER = f"/apis/apps/v1/namespaces/{metallb.NAMESPACE}/deployments/controller"
@@ -90,7 +90,7 @@ def own_balancer(nodes: Nodes, given: tuple[str, ...]) -> Iterator[None]:
 
 def forget(there: Surroundings, given: Sequence[str]) -> None:
     """Remove what such options added outside the container: nodes' return routes, and the route to another pool."""
-    if dressing.TRANSLATING in given:
+    if emulation.TRANSLATING in given:
         returning.take_away(there)
     if ONLY_POOL in given:
         taking = router.on_this_machine(loadbalancer.image_of(there), "route", "del", given[given.index(ONLY_POOL) + 1])

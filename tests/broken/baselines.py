@@ -9,7 +9,7 @@ from pathlib import Path
 from esipp.base.errors import ExitCode
 from esipp.ledger.file import read_ledger
 from tests.broken.balancing import own_balancer
-from tests.broken.breakage import Asked
+from tests.broken.breakage import RunOptions
 from tests.broken.nodes import Nodes, Result
 from tests.broken.turns import once, turn
 
@@ -17,10 +17,10 @@ HEALTHY = "ESIPP_HEALTHY"
 """The folder of a run of all suites on the healthy cluster."""
 
 
-def union(asked: list[Asked]) -> list[Asked]:
+def union(run: list[RunOptions]) -> list[RunOptions]:
     """The smallest set of runs that covers all of these."""
-    found: dict[object, Asked] = {}
-    for each in asked:
+    found: dict[object, RunOptions] = {}
+    for each in run:
         seen = found.get(each.kind, each)
         checks = {*seen.checks, *each.checks} if seen.checks and each.checks else set()
         found[each.kind] = replace(
@@ -42,18 +42,18 @@ class Baselines:
 
     nodes: Nodes
     scores: Path
-    wanted: list[Asked]
+    wanted: list[RunOptions]
 
-    def of(self, asked: Asked) -> dict[str, str]:
+    def of(self, run: RunOptions) -> dict[str, str]:
         """The statuses of a break's checks. A failed run affects only the breaks that need it.
 
         Raises:
             AssertionError: the run on the healthy cluster failed.
         """
-        known = {} if asked.own else recorded()
+        known = {} if run.own else recorded()
         if known:
             return known
-        whole = next(each for each in self.wanted if each.kind == asked.kind)
+        whole = next(each for each in self.wanted if each.kind == run.kind)
         name = f"healthy-{hashlib.sha256(repr(whole).encode()).hexdigest()[:8]}"
         with once(self.scores, f"{name}.json") as missing:
             if missing is not None:
@@ -62,12 +62,12 @@ class Baselines:
         assert not told["amiss"], f"the healthy cluster is not as it must be: {told['amiss']}"
         return dict(told["statuses"])
 
-    def _ask(self, asked: Asked, out: Path) -> dict[str, object]:
+    def _ask(self, run: RunOptions, out: Path) -> dict[str, object]:
         """Run it; cache errors too, so that it does not run again for each break."""
         try:
             # Alone: a break beside it would take of the time that it measures.
-            with turn(self.nodes.lock, alone=True), own_balancer(self.nodes, asked.own):
-                result = qualify(self.nodes, asked, out)
+            with turn(self.nodes.lock, alone=True), own_balancer(self.nodes, run.own):
+                result = qualify(self.nodes, run, out)
         except Exception as error:
             return {"statuses": {}, "amiss": f"{type(error).__name__}: {error}"}
         # What it leaves undecided is held against no break.
@@ -84,15 +84,15 @@ def recorded() -> dict[str, str]:
     return {record["id"]: record["status"] for record in records if record["record"] == "verdict"}
 
 
-def qualify(nodes: Nodes, asked: Asked, out: Path) -> Result:
+def qualify(nodes: Nodes, run: RunOptions, out: Path) -> Result:
     return nodes.qualify(
         out,
-        asked.samples,
-        suites=asked.suites,
-        checks=asked.checks,
-        moves=asked.moves,
-        disruptive=asked.disruptive,
-        options=asked.options,
+        run.samples,
+        suites=run.suites,
+        checks=run.checks,
+        moves=run.moves,
+        disruptive=run.disruptive,
+        options=run.options,
     )
 
 

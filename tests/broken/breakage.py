@@ -32,7 +32,7 @@ KNOWN = frozenset({"known"})
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunOptions:
     """The run on the broken cluster: suites, limited to checks with ids that contain one of ``checks``.
 
     Args:
@@ -78,7 +78,7 @@ class Break:
         name: the name, also for ``ci/test --broken NAME``.
         group: the broken part.
         what: the break in one sentence, for docs/broken.md.
-        asked: the run on the broken cluster.
+        run: the run on the broken cluster.
         apply: a context manager that breaks the cluster, and always repairs it.
         notices: whether a check must notice, with one of the statuses in ``says``.
         names: a regular expression that the diagnosis of the noticing checks must match.
@@ -98,7 +98,7 @@ class Break:
     name: str
     group: Group
     what: str
-    asked: Asked
+    run: RunOptions
     apply: Callable[[Nodes], AbstractContextManager[Placed]]
     notices: Callable[[Check], bool]
     names: str = ""
@@ -163,7 +163,7 @@ def hold(broken: Break, checks: Iterable[Check], healthy: Mapping[str, str], res
     score = Score(broken.name, asked=judged, exit_code=result.exit_code, seconds=result.seconds)
     diagnoses: dict[str, int] = {}
     for name, said in result.statuses.items():
-        if name in known and DISRUPTIVE in known[name].features and not broken.asked.disruptive:
+        if name in known and DISRUPTIVE in known[name].features and not broken.run.disruptive:
             continue  # the run of the healthy cluster was allowed more
         check, before = asked.get(name), healthy[name]
         if check is not None and broken.notices(check):

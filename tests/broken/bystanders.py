@@ -45,7 +45,7 @@ MARK = "@@@"
 BY_ITSELF = re.compile(r"^#.*| \[\d+:\d+\]| expires \d+sec|\s+$")
 """Volatile parts: comments with dates, counters, lifetimes of routes."""
 
-Seen = dict[str, Any]
+Snapshot = dict[str, Any]
 
 
 def run(*command: str, given: str | None = None) -> str:
@@ -122,13 +122,13 @@ class Bystanders:
         subprocess.run(["docker", "rm", "--force", NAME], capture_output=True, timeout=100, check=False)
         self.kubectl("delete", "namespace", NAME, "--ignore-not-found")
 
-    def take(self) -> Seen:
+    def take(self) -> Snapshot:
         """A snapshot of everything, the suite's and others'."""
         labelled = self.kubectl("get", self.kinds, "--all-namespaces", "--selector", RUN_LABEL, "--output=name")
         objects = snapshot.take(self.context)
         for each in objects.values():
             each.get("status", {}).pop("resources", None)  # a kubelet reads a new pod's cgroup up to a minute later
-        seen: Seen = {
+        seen: Snapshot = {
             "objects": objects,
             "namespaces": lines(self.kubectl("get", "namespaces", "--output=name")),
             "config maps": lines(self.kubectl("get", "configmaps", "--all-namespaces", "--output=name")),

@@ -11,8 +11,8 @@ from typing import Any
 from esipp.base.labels import MANAGED_BY, UNSERVED_CLASS
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.cluster.client import ApiError, UnreachableError
-from tests.broken.flipping import beside
 from tests.broken.nodes import OURS, Nodes, Placed
+from tests.broken.policy_changes import in_background
 
 Json = dict[str, Any]
 Act = Callable[[str, Json], bool]
@@ -38,7 +38,7 @@ def controller(nodes: Nodes, act: Act) -> Iterator[Placed]:
                             if act(f"{services}/{item['metadata']['name']}", item):
                                 placed.at = placed.at or time.time()
 
-    with beside(work):
+    with in_background(work):
         yield placed
 
 

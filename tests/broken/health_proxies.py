@@ -13,7 +13,7 @@ from esipp.checks.check import Check, Level
 from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck, Question
 from esipp.checks.model import Family
 from tests.broken import lying_proxy
-from tests.broken.breakage import Asked
+from tests.broken.breakage import RunOptions
 from tests.broken.matching import AT_THE_NODE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -30,12 +30,12 @@ SITUATIONS = (
 """Parts of ids of checks without endpoint changes."""
 
 
-def at_rest(*trials: str) -> Asked:
+def at_rest(*trials: str) -> RunOptions:
     """All checks without endpoint changes, and these scenarios.
 
     With a wrong status, each of the other scenarios would take its full timeout: minutes.
     """
-    return Asked(("health_checks",), (*SITUATIONS, *trials))
+    return RunOptions(("health_checks",), (*SITUATIONS, *trials))
 
 
 ALL_NODE_PORTS = "30000:32767"

@@ -151,7 +151,7 @@ def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], records: Itera
 def _where(broken: Break, kept: Json) -> str:
     """The lane of the last run, or of a future one; and whether the reference load balancer was the default."""
     told = kept.get(broken.name, {}).get("cluster") or f"with {' or '.join(broken.data_planes)}"
-    return f"{told}, as own" if broken.asked.own else str(told)
+    return f"{told}, as own" if broken.run.own else str(told)
 
 
 def _line(broken: Break, score: Score | None, where: str) -> str:

@@ -28,18 +28,18 @@ TABLE = [_param(each) for each in sorted(BREAKS, key=lambda each: not each.scope
 def healthy(request: pytest.FixtureRequest, nodes: Nodes, scores: Path) -> Baselines:
     """The cluster as it is, wherever any of the breaks that are tried now will look."""
     params = [item.callspec.params.get("broken") for item in request.session.items if hasattr(item, "callspec")]
-    return Baselines(nodes, scores, union([each.asked for each in params if isinstance(each, Break)]))
+    return Baselines(nodes, scores, union([each.run for each in params if isinstance(each, Break)]))
 
 
 @pytest.mark.parametrize("broken", TABLE)
 def test_the_right_checks_notice(broken: Break, healthy: Baselines, nodes: Nodes, scores: Path) -> None:
-    before = healthy.of(broken.asked)
+    before = healthy.of(broken.run)
     unjudged = ""
-    alone = not broken.scoped or bool(broken.asked.own)
-    with turn(nodes.lock, alone=alone), own_balancer(nodes, broken.asked.own):
+    alone = not broken.scoped or bool(broken.run.own)
+    with turn(nodes.lock, alone=alone), own_balancer(nodes, broken.run.own):
         for name in (broken.name, f"{broken.name}-again"):
             with broken.apply(nodes) as placed:
-                result = qualify(nodes, broken.asked, scores / name)
+                result = qualify(nodes, broken.run, scores / name)
             if result.statuses or unjudged:
                 break
             # It judged no check, for something befell the run itself, and says to run again: once, and told.

@@ -23,7 +23,7 @@ from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.catalog import HOUSE
 from esipp.ledger.file import read_ledger
 from tests.broken import snapshot
-from tests.broken.bystanders import Bystanders, Seen
+from tests.broken.bystanders import Bystanders, Snapshot
 from tests.broken.test_killed import clean
 
 pytestmark = [pytest.mark.by_hand, pytest.mark.timeout(3600)]
@@ -111,7 +111,7 @@ class Run:
         return found
 
 
-def restored(bystanders: Bystanders, before: Seen, run: Run) -> tuple[str, list[str]]:
+def restored(bystanders: Bystanders, before: Snapshot, run: Run) -> tuple[str, list[str]]:
     """How long it took until everything is as before, and what differs if it is not."""
     left: list[str] = []
 

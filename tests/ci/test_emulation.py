@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci import dressing, lane, lane_file, loadbalancer
+from ci import emulation, lane, lane_file, loadbalancer
 from ci.step import SetupError
 from esipp.loadbalancers.profiles.loading import provider
 from images.loadbalancer.balancer import settings
@@ -31,9 +31,9 @@ def test_the_reference_has_the_class_and_the_bound_of_a_cloud(name: str) -> None
 def test_the_reference_takes_over_the_bound_of_the_profile(name: str) -> None:
     worn = lane_file.load(name)
     given = settings.parse(["--server", "https://x", *worn.balancer_options])
-    assert (given.unhealthy + 1) * given.period == provider(worn.dressed_as).local.bound
+    assert (given.unhealthy + 1) * given.period == provider(worn.emulates).local.bound
     command = lane.suite_command(worn, "echo:1")
-    assert command[command.index("--provider") + 1] == worn.dressed_as
+    assert command[command.index("--provider") + 1] == worn.emulates
     assert command[command.index("--moves") + 1] == str(worn.moves)
 
 
@@ -41,16 +41,16 @@ def test_the_reference_takes_over_the_bound_of_the_profile(name: str) -> None:
 def test_what_a_cloud_announces_by_a_hostname_is_announced_by_one(name: str) -> None:
     worn = lane_file.load(name)
     given = settings.parse(["--server", "https://x", *worn.balancer_options])
-    assert given.hostnames is (provider(worn.dressed_as).status.form.value == "hostname")
+    assert given.hostnames is (provider(worn.emulates).status.form.value == "hostname")
 
 
 def test_what_a_proxy_of_ours_cannot_carry_is_left_out() -> None:
-    assert dressing.left_out("gke-legacy") == dressing.left_out("aws-clb") == []
+    assert emulation.left_out("gke-legacy") == emulation.left_out("aws-clb") == []
     left = [f"--without=load-balancer.carries.{each}" for each in ("sctp", "udp")]
-    assert dressing.left_out("octavia-amphora-monitor") == left
+    assert emulation.left_out("octavia-amphora-monitor") == left
     assert lane.suite_command(lane_file.load("as-octavia"), "echo:1").count(left[0]) == 1
     with pytest.raises(SetupError, match="nobody"):
-        dressing.left_out("nobody")
+        emulation.left_out("nobody")
 
 
 def test_one_that_is_not_dressed_is_patient_with_a_busy_machine() -> None:
@@ -59,8 +59,8 @@ def test_one_that_is_not_dressed_is_patient_with_a_busy_machine() -> None:
 
 
 def test_a_profile_that_sends_a_proxy_header_is_worn_with_it() -> None:
-    assert dressing.class_of(provider("aws-clb-proxy")) == "reference-proxy-v1"
-    assert dressing.class_of(provider("haproxy-proxy-v2")) == "reference-proxy-v1"
+    assert emulation.class_of(provider("aws-clb-proxy")) == "reference-proxy-v1"
+    assert emulation.class_of(provider("haproxy-proxy-v2")) == "reference-proxy-v1"
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_a_profile_that_sends_a_proxy_header_is_worn_with_it() -> None:
 )
 def test_what_cannot_be_worn_is_told(profile: str, told: str) -> None:
     with pytest.raises(SetupError, match=told):
-        dressing.options(profile)
+        emulation.options(profile)
 
 
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("dressed_as: gke-legacy\n", "has another load balancer than the reference one"),
-        ("dressed_as: [gke-legacy]\n", "'dressed_as' is not the name of a profile"),
+        ("emulates: gke-legacy\n", "has another load balancer than the reference one"),
+        ("emulates: [gke-legacy]\n", "'emulates' is not the name of a profile"),
         ("moves: many\n", "'moves' is not a number of endpoint changes"),
         ("moves: 0\n", "'moves' is not a number of endpoint changes"),
     ],

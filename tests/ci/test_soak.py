@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci.soaking import Told, read, sentence
+from ci.soaking import Result, read, sentence
 
 END = {"record": "end", "result": "conformant", "seconds": {"judge": 0.1}}
 
@@ -15,14 +15,14 @@ def verdict(status: str, level: str = "core", name: str = "a") -> dict[str, Any]
     return {"record": "verdict", "id": name, "status": status, "level": level, "observed": "seen", "reason": "why"}
 
 
-def ledger(*records: Mapping[str, Any]) -> Told:
+def ledger(*records: Mapping[str, Any]) -> Result:
     return read(json.dumps(record) for record in records)
 
 
 def test_a_run_that_holds_is_neither_red_nor_undecided() -> None:
-    told = ledger(verdict("pass"), verdict("pass", "extended"), verdict("known", "extended"), END)
-    assert (told.is_red, told.is_undecided, told.core, told.checks) == (False, False, 1, ())
-    assert sentence(3, told, 61.2, 9.7) == (
+    result = ledger(verdict("pass"), verdict("pass", "extended"), verdict("known", "extended"), END)
+    assert (result.is_red, result.is_undecided, result.core, result.checks) == (False, False, 1, ())
+    assert sentence(3, result, 61.2, 9.7) == (
         "run 3: 61 s, conformant, 1 core pass, 0 fail, 0 flaky, 0 inconclusive, 0 error, load 10"
     )
 
@@ -30,19 +30,19 @@ def test_a_run_that_holds_is_neither_red_nor_undecided() -> None:
 @pytest.mark.parametrize("level", ["core", "extended"])
 @pytest.mark.parametrize("status", ["fail", "flaky"])
 def test_a_check_of_any_level_makes_it_red(status: str, level: str) -> None:
-    told = ledger(verdict("inconclusive", name="b"), verdict(status, level), END)
-    assert (told.is_red, told.is_undecided) == (True, False)
-    assert told.checks == (f"{status} a ({level}): seen; why", "inconclusive b (core): seen; why")
+    result = ledger(verdict("inconclusive", name="b"), verdict(status, level), END)
+    assert (result.is_red, result.is_undecided) == (True, False)
+    assert result.checks == (f"{status} a ({level}): seen; why", "inconclusive b (core): seen; why")
 
 
 @pytest.mark.parametrize("status", ["inconclusive", "error"])
 def test_a_check_that_was_not_decided_makes_it_undecided(status: str) -> None:
-    told = ledger(verdict("pass"), verdict(status), END)
-    assert (told.is_red, told.is_undecided) == (False, True)
+    result = ledger(verdict("pass"), verdict(status), END)
+    assert (result.is_red, result.is_undecided) == (False, True)
 
 
 def test_a_run_that_says_nothing_is_red() -> None:
-    assert Told().is_red
+    assert Result().is_red
     assert ledger(verdict("pass")).is_red
     assert ledger({**END, "seconds": {"arrange": 1.0}}).is_red
 

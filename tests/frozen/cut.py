@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from esipp.app.judge import Change, judge_again
+from esipp.app.judge import Change, rejudge
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Level
 from esipp.checks.continuity import ContinuityCheck
@@ -210,7 +210,7 @@ def _judged_again(text: str, kept: Collection[str]) -> Mapping[str, Record]:
     """
     with _run_of(text) as run:
         past = read_past(run)
-        again = judge_again(past, all_checks(), kept)
+        again = rejudge(past, all_checks(), kept)
     other = [each for each, change in again.changes.items() if change not in (Change.SAME, Change.WORDS)]
     if past.run.trouble or other or again.verdicts.keys() != set(kept):
         raise CannotCutError(f"the cut ledger is not as the run was: {past.run.trouble} {other[:5]} ({len(other)})")

@@ -11,20 +11,20 @@ import pytest
 from esipp.cluster.client import ApiError
 from tests.broken import baselines, controllers, proxies
 from tests.broken.baselines import Baselines, forget_the_cluster
-from tests.broken.breakage import Asked
+from tests.broken.breakage import RunOptions
 from tests.broken.nodes import OURS, Nodes, Result
 
-HALE, ILL = Asked(("source_ip",)), Asked(("compatibility",))
+HALE, ILL = RunOptions(("source_ip",)), RunOptions(("compatibility",))
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Asked]:
+def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunOptions]:
     """What was asked of the healthy cluster; of one suite it fails."""
-    done: list[Asked] = []
+    done: list[RunOptions] = []
 
-    def qualify(_: object, asked: Asked, __: Path) -> Result:
-        done.append(asked)
-        well = asked.suites == HALE.suites
+    def qualify(_: object, run: RunOptions, __: Path) -> Result:
+        done.append(run)
+        well = run.suites == HALE.suites
         return Result(0 if well else 1, {"a": "pass" if well else "fail"}, 0.0, "a check fails")
 
     monkeypatch.setattr(baselines, "qualify", qualify)
@@ -49,7 +49,7 @@ def _nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "turn", lambda *_, **__: nullcontext())
 
 
-def test_a_healthy_run_that_fails_costs_only_the_breaks_that_need_it(ran: list[Asked], tmp_path: Path) -> None:
+def test_a_healthy_run_that_fails_costs_only_the_breaks_that_need_it(ran: list[RunOptions], tmp_path: Path) -> None:
     healthy = asked_of(tmp_path)
     for _ in range(2):
         with pytest.raises(AssertionError, match="a check fails"):
@@ -59,7 +59,7 @@ def test_a_healthy_run_that_fails_costs_only_the_breaks_that_need_it(ran: list[A
 
 
 def test_a_healthy_run_that_breaks_off_is_told_to_each_break(
-    ran: list[Asked], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ran: list[RunOptions], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(baselines, "own_balancer", lambda *_: 1 / 0)
     for _ in range(2):
@@ -68,7 +68,7 @@ def test_a_healthy_run_that_breaks_off_is_told_to_each_break(
     assert ran == []
 
 
-def test_a_session_takes_no_word_of_an_earlier_one(ran: list[Asked], tmp_path: Path) -> None:
+def test_a_session_takes_no_word_of_an_earlier_one(ran: list[RunOptions], tmp_path: Path) -> None:
     asked_of(tmp_path).of(HALE)
     (tmp_path / "healed").touch()
     (tmp_path / "sample.score.json").touch()

@@ -17,7 +17,7 @@ from ci import records
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Level
 from tests.broken import lying_proxy, score
-from tests.broken.breakage import CILIUM, DISRUPTIVE, KUBE_PROXY, Asked, Break, Group, Score, hold, no_check
+from tests.broken.breakage import CILIUM, DISRUPTIVE, KUBE_PROXY, Break, Group, RunOptions, Score, hold, no_check
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.broken.conftest import write_page
 from tests.broken.nodes import Nodes, Placed, Result
@@ -28,7 +28,7 @@ SAMPLE = Break(
     "sample",
     Group.SOURCE,
     "a sample",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     lambda nodes: nullcontext(Placed(1.0)),
     lambda check: check.id in (CHECKS[0].id, CHECKS[1].id),
     names="veth",
@@ -102,7 +102,7 @@ def test_how_many_checks_the_run_judged_is_told() -> None:
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
 def test_nothing_that_binds_is_chosen_for_a_break(broken: Break) -> None:
-    assert not any(option.startswith(("--fail-on", "--accept")) for option in broken.asked.options)
+    assert not any(option.startswith(("--fail-on", "--accept")) for option in broken.run.options)
 
 
 def test_a_break_is_judged_by_the_default_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -126,12 +126,12 @@ def test_a_break_is_judged_by_the_default_command(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
 def test_what_must_notice_moves_the_default_exit_code(broken: Break) -> None:
-    notice = [check for check in CHECKS_OF_ALL if check.suite in broken.asked.suites and _asked(check, broken.asked)]
+    notice = [check for check in CHECKS_OF_ALL if check.suite in broken.run.suites and _asked(check, broken.run)]
     notice = [check for check in notice if broken.notices(check)]
     if broken.group is Group.HARMLESS:
         return
     assert all(check.level is not Level.RECORD for check in notice), "what is recorded fails nothing"
-    assert broken.asked.own or any(not check.instrument for check in notice), "an instrument is outside of the verdict"
+    assert broken.run.own or any(not check.instrument for check in notice), "an instrument is outside of the verdict"
 
 
 def test_those_for_another_data_plane_are_told_apart() -> None:
@@ -155,7 +155,7 @@ def test_names_are_names_of_one() -> None:
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
 def test_a_break_asks_checks_that_notice_and_checks_that_do_not(broken: Break) -> None:
-    asked = [check for check in CHECKS_OF_ALL if check.suite in broken.asked.suites and _asked(check, broken.asked)]
+    asked = [check for check in CHECKS_OF_ALL if check.suite in broken.run.suites and _asked(check, broken.run)]
     notice = [check for check in asked if broken.notices(check)]
     assert notice or broken.group is Group.HARMLESS
     assert len(notice) < len(asked), "no neighbour is asked"
@@ -163,13 +163,13 @@ def test_a_break_asks_checks_that_notice_and_checks_that_do_not(broken: Break) -
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
 def test_every_predicate_of_a_break_is_about_a_check_that_is_asked(broken: Break) -> None:
-    asked = [check for check in CHECKS_OF_ALL if check.suite in broken.asked.suites and _asked(check, broken.asked)]
-    asked = [check for check in asked if DISRUPTIVE not in check.features or broken.asked.disruptive]
+    asked = [check for check in CHECKS_OF_ALL if check.suite in broken.run.suites and _asked(check, broken.run)]
+    asked = [check for check in asked if DISRUPTIVE not in check.features or broken.run.disruptive]
     if broken.group is not Group.HARMLESS:
         assert any(broken.notices(check) for check in asked), "nothing can notice it"
     for about in (broken.opens, broken.may, broken.unsure):
         assert about is no_check or any(about(check) for check in asked), "it names no check that is there"
-    for part in broken.asked.checks:
+    for part in broken.run.checks:
         assert any(part in check.id for check in asked), f"{part} is in no id"
     torn = [check.id for check in asked if broken.notices(check) and broken.opens(check)]
     assert torn == [], "a check cannot both notice and be undecided"
@@ -215,7 +215,7 @@ def test_what_a_check_does_under_a_break(name: str, check: str, role: str) -> No
 CHECKS_OF_ALL = all_checks()
 
 
-def _asked(check: Check, asked: Asked) -> bool:
+def _asked(check: Check, asked: RunOptions) -> bool:
     return not asked.checks or any(part in check.id for part in asked.checks)
 
 

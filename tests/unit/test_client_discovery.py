@@ -12,9 +12,9 @@ from esipp.checks.model import AddressClass, Client, Family, Protocol, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.judging.client_addresses import (
     Answer,
+    DiscoveredAddress,
     Finding,
     Owners,
-    Whereabouts,
     addresses,
     answers_of,
     at_vips,
@@ -38,7 +38,7 @@ def answer(node: str, seen: str, own: str = OWN, claimed: str = "") -> Answer:
     return Answer(node, parse_address(own), parse_address(seen), claimed)
 
 
-def find(*answers: Answer, owner: Callable[[IPAddress], str] = lambda address: "") -> Whereabouts:
+def find(*answers: Answer, owner: Callable[[IPAddress], str] = lambda address: "") -> DiscoveredAddress:
     return decide("outside-1", Family.IPV4, ["a", "b"], answers, owner)
 
 
@@ -156,10 +156,13 @@ def test_listeners_of_nodes_with_a_role_are_asked_first() -> None:
 
 def test_clients_know_by_which_addresses_they_are_seen() -> None:
     world = topology()
-    found = [find(answer("a", NAT), answer("b", NAT)), Whereabouts("outside-2", Family.IPV4, Finding.UNPROVEN, "no")]
+    found = [
+        find(answer("a", NAT), answer("b", NAT)),
+        DiscoveredAddress("outside-2", Family.IPV4, Finding.UNPROVEN, "no"),
+    ]
     owners: list[str] = []
 
-    def check(owner: Callable[[IPAddress], str]) -> list[Whereabouts]:
+    def check(owner: Callable[[IPAddress], str]) -> list[DiscoveredAddress]:
         owners.append(owner(parse_address("172.18.255.77")))
         return found
 
@@ -180,9 +183,9 @@ VIP_CHECK = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"
 SAID = "vantage.outside.vips.ipv4"
 
 
-def seen_by(address: str) -> list[Whereabouts]:
+def seen_by(address: str) -> list[DiscoveredAddress]:
     own = parse_address(address)
-    return [Whereabouts("outside-1", Family.IPV4, Finding.DIRECT, "made up", own, own)]
+    return [DiscoveredAddress("outside-1", Family.IPV4, Finding.DIRECT, "made up", own, own)]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from esipp.checks.model import Family
 from esipp.judging.topology import parse_address
 from esipp.preflight import outside_clients as standing
 from esipp.probing import hosts, landing, ssh
-from esipp.probing.hosts import Landed
+from esipp.probing.hosts import HostDescription
 from esipp.probing.prober import Prober
 from tests.unit.world import by_id, topology
 
@@ -175,8 +175,8 @@ def test_old_pythons_can_read_what_tells_them_that_they_are_too_old() -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- preflight
-def landed(place: Place, *addresses: str, raw: bool = True) -> Landed:
-    return Landed(place, frozenset(map(parse_address, addresses)), "3.11.2", raw)
+def landed(place: Place, *addresses: str, raw: bool = True) -> HostDescription:
+    return HostDescription(place, frozenset(map(parse_address, addresses)), "3.11.2", raw)
 
 
 def test_a_node_is_not_outside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_one_host_is_one_client() -> None:
     assert found[TWO_ADDRESSES].ours
     assert found[RAW_SOCKETS].present
     assert standing.features((MACHINE, FAR), [], Family)[TWO_ADDRESSES].present
-    assert standing.features((), [], Family)[OUTSIDE] == standing.NOBODY
+    assert standing.features((), [], Family)[OUTSIDE] == standing.NO_OUTSIDE_CLIENT
     assert RAW_SOCKETS not in standing.features((Place(Kind.DOCKER, "kind"),), [], Family)
 
 

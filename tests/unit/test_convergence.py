@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from esipp.base.waiting import Budget, Reading, converge, told_to
+from esipp.base.waiting import Budget, Reading, converge, report_to
 
 
 def looks(readings: Iterable[bool]) -> Callable[[], Reading]:
@@ -66,7 +66,7 @@ class Listener:
 
 def test_who_listens_is_told_of_waits_in_every_thread() -> None:
     listener = Listener()
-    with told_to(listener), ThreadPoolExecutor() as pool:
+    with report_to(listener), ThreadPoolExecutor() as pool:
         pool.submit(converge, looks([False, True]), Budget("pods", 5, need=1, spacing=0)).result()
     assert listener.heard == [
         ("begins", "pods", 5),
@@ -84,6 +84,6 @@ def test_a_look_that_fails_ends_the_wait_for_who_listens() -> None:
     def broken() -> Reading:
         raise RuntimeError("the API server is gone")
 
-    with told_to(listener), pytest.raises(RuntimeError, match="gone"):
+    with report_to(listener), pytest.raises(RuntimeError, match="gone"):
         converge(broken, Budget("pods", 5))
     assert listener.heard[-1] == ("ends", 1)

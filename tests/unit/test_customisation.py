@@ -34,18 +34,18 @@ WISHES = Customisation(
 )
 EVERYTHING = world.everything()
 NAMES = [f"{number}-{path.rpartition('/')[2]}" for number, (path, _) in enumerate(EVERYTHING)]
-DRESSED = [(path, item, cast(Json, WISHES.on("POST", path, item))) for path, item in EVERYTHING]
+EMULATES = [(path, item, cast(Json, WISHES.on("POST", path, item))) for path, item in EVERYTHING]
 
 
 def pods() -> list[Json]:
     """All pods, the Deployment's and the agents' too."""
-    found = [item for path, _, item in DRESSED if path.endswith("/pods")]
+    found = [item for path, _, item in EMULATES if path.endswith("/pods")]
     of_others = ("/deployments", "/daemonsets")
-    return found + [item["spec"]["template"] for path, _, item in DRESSED if path.endswith(of_others)]
+    return found + [item["spec"]["template"] for path, _, item in EMULATES if path.endswith(of_others)]
 
 
 def of(kind: str) -> list[tuple[Json, Json]]:
-    return [(before, after) for path, before, after in DRESSED if path.endswith(f"/{kind}")]
+    return [(before, after) for path, before, after in EMULATES if path.endswith(f"/{kind}")]
 
 
 def test_all_kinds_are_among_what_is_looked_at() -> None:
@@ -54,7 +54,7 @@ def test_all_kinds_are_among_what_is_looked_at() -> None:
     assert len(of("services")) > 200, "those of chains of requests, too"
 
 
-@pytest.mark.parametrize("made", DRESSED, ids=NAMES)
+@pytest.mark.parametrize("made", EMULATES, ids=NAMES)
 def test_every_object_carries_the_runs_labels_and_the_users(made: tuple[str, Json, Json]) -> None:
     _, before, after = made
     labels = after["metadata"]["labels"]
@@ -116,7 +116,7 @@ def test_the_namespace_has_labels_and_annotations_of_its_own() -> None:
         **before["metadata"]["annotations"],
         "scheduler.example.com/selector": "",
     }
-    others = [item for path, _, item in DRESSED if not path.endswith("/namespaces")]
+    others = [item for path, _, item in EMULATES if not path.endswith("/namespaces")]
     assert not any("istio-injection" in item["metadata"]["labels"] for item in others)
 
 

@@ -96,7 +96,7 @@ def test_fetch_looks_for_that_job(the_job: Json) -> None:
 def test_it_is_ready_when_its_report_is_and_may_clean_up_when_it_is_ended(the_job: Json) -> None:
     pod = pod_of(the_job)
     (container,) = pod["containers"]
-    assert container["readinessProbe"]["exec"]["command"] == ["test", "-f", str(job.FOLDER / job.PARCEL)]
+    assert container["readinessProbe"]["exec"]["command"] == ["test", "-f", str(job.FOLDER / job.DESCRIPTION)]
     assert the_job["spec"]["backoffLimit"] == 0
     assert pod["restartPolicy"] == "Never"
     assert pod["terminationGracePeriodSeconds"] >= 120

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import PROXIED, REHASHED, SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.endpoint_change import SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.judging.frame import Decision
 from esipp.judging.promise import AS_STARTED, BY_USER, Checking, Promise
@@ -202,8 +203,8 @@ def test_our_own_gap_is_no_part_of_the_bound(case: str) -> None:
     bound, gap, status = GAPS[case]
     result = replace(World().result(), promise=Promise(bound, BY_USER, True, True, True))
     if gap:
-        for each in Judge(result).holes(FAMILY):
-            began = each.line.health[FAMILY]
+        for line, _ in Judge(result).holes(FAMILY):
+            began = line.health[FAMILY]
             assert began is not None
             result = paused(result, began + 0.2, gap)
     decision = Judge(result).decide(check(What.BLACK_HOLE))
@@ -215,8 +216,8 @@ def test_our_own_gap_is_no_part_of_the_bound(case: str) -> None:
 
 def test_one_gap_costs_one_move_and_not_the_check() -> None:
     result = World().result()
-    hole = Judge(result).holes(FAMILY)[0]
-    began = hole.line.health[FAMILY]
+    line, _ = Judge(result).holes(FAMILY)[0]
+    began = line.health[FAMILY]
     assert began is not None
     decision = Judge(paused(result, began + 0.2, 1.4)).decide(check(What.BLACK_HOLE))
     assert decision.status is Status.PASS
@@ -461,7 +462,7 @@ def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
         assert (told.status, told.seen) == (Status.FAIL, "")
     path_checks = [path_check for path_check in CHECKS if path_check.what is What.SOURCE and path_check.family]
     assert all(bool(path_check.differences) is (path_check.balancer is Balancer.DEFAULT) for path_check in path_checks)
-    assert {each.seen for path_check in path_checks for each in path_check.differences} == {PROXIED}
+    assert {each.covers for path_check in path_checks for each in path_check.differences} == {PROXIED}
     assert {path_check.own_service for path_check in path_checks} == {"moves-default", ""}
 
 
@@ -484,8 +485,8 @@ def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> Non
     lost = sum(not sample.answered for sample in result.seen.vip[FAMILY].samples if sample.started > EVERY)
     text = "\n".join(section([Judge(result)], 7, 30, 0.001))
     assert f": {lost} lost, 0 refused" in text
-    hole = next(each for each in Judge(result).holes(FAMILY) if each.line.change.kind is Kind.ELSEWHERE)
-    assert hole.line.traffic[FAMILY].losses.count > 0
+    line = next(line for line, _ in Judge(result).holes(FAMILY) if line.change.kind is Kind.ELSEWHERE)
+    assert line.traffic[FAMILY].losses.count > 0
     for change in result.changes:  # of the two halves alone
         if change.kind is Kind.ELSEWHERE:
             continue

@@ -10,10 +10,10 @@ import pytest
 
 from esipp.app.cli import main
 from esipp.app.in_cluster import fetch
-from esipp.app.in_cluster.archive import Parcel, pack, read, unpack
-from esipp.app.in_cluster.job import ARCHIVE, PARCEL
+from esipp.app.in_cluster.archive import Archive, pack, read, unpack
+from esipp.app.in_cluster.job import ARCHIVE, DESCRIPTION
 from esipp.app.in_cluster.keep import FETCHED
-from esipp.app.in_cluster.state import JobStage, state_of
+from esipp.app.in_cluster.state import JobState, state_of
 from esipp.base.errors import EsippError, ExitCode, HarnessError, PreflightError
 from esipp.cluster.client import ApiError, UnreachableError
 from tests.unit.report_world import failing, made, some_checks
@@ -54,49 +54,49 @@ FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "Job wa
 @pytest.mark.parametrize(
     ("job", "pods", "stage", "said"),
     [
-        (None, [], JobStage.OVER, "There is no Job 'esipp'."),
-        (JOB, [], JobStage.WAITING, "has no pod yet"),
-        ({**JOB, "spec": {"suspend": True}}, [], JobStage.WAITING, "is suspended"),
-        ({**JOB, "status": FAILED}, [], JobStage.OVER, "has failed and no longer has a pod: Job was active longer"),
-        (JOB, [pod(RUNNING)], JobStage.WAITING, "still running, since 2026-01-01T00:00:05Z."),
-        (JOB, [READY], JobStage.READY, "is ready"),
+        (None, [], JobState.OVER, "There is no Job 'esipp'."),
+        (JOB, [], JobState.WAITING, "has no pod yet"),
+        ({**JOB, "spec": {"suspend": True}}, [], JobState.WAITING, "is suspended"),
+        ({**JOB, "status": FAILED}, [], JobState.OVER, "has failed and no longer has a pod: Job was active longer"),
+        (JOB, [pod(RUNNING)], JobState.WAITING, "still running, since 2026-01-01T00:00:05Z."),
+        (JOB, [READY], JobState.READY, "is ready"),
         (
             JOB,
             [pod(RAN, RUNNING)],
-            JobStage.WAITING,
+            JobState.WAITING,
             "The run of the Job 'esipp' has ended, but its report is not ready yet",
         ),
-        (JOB, [pod(RAN, WAITS)], JobStage.WAITING, "has ended, but its report is not ready yet: PodInitializing."),
-        (JOB, [FETCHED_FROM], JobStage.OVER, "ended with exit code 1, and its report is gone."),
+        (JOB, [pod(RAN, WAITS)], JobState.WAITING, "has ended, but its report is not ready yet: PodInitializing."),
+        (JOB, [FETCHED_FROM], JobState.OVER, "ended with exit code 1, and its report is gone."),
         (
             JOB,
             [pod({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, phase="Failed")],
-            JobStage.OVER,
+            JobState.OVER,
             "ended with exit code 137 (OOMKilled), and there is no report.",
         ),
         (
             JOB,
             [pod({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image."}}, phase="Pending")],
-            JobStage.WAITING,
+            JobState.WAITING,
             "The pod esipp-x has not started: ImagePullBackOff: Back-off pulling image.",
         ),
         (
             JOB,
             [pod(phase="Pending", conditions=UNSCHEDULABLE)],
-            JobStage.WAITING,
+            JobState.WAITING,
             "has not started: 0/3 nodes are available: too little memory.",
         ),
         (
             JOB,
             [pod(phase="Failed", reason="Evicted", message="The node was low on memory.")],
-            JobStage.OVER,
+            JobState.OVER,
             "ended without a report: The node was low on memory.",
         ),
     ],
 )
-def test_how_a_job_stands_is_one_sentence(job: Json | None, pods: list[Json], stage: JobStage, said: str) -> None:
+def test_how_a_job_stands_is_one_sentence(job: Json | None, pods: list[Json], stage: JobState, said: str) -> None:
     found = state_of("esipp", job, pods)
-    assert found.stage is stage
+    assert found.state is stage
     assert said in found.sentence
     assert found.sentence.endswith(".")
     assert not found.sentence.endswith("..")
@@ -109,7 +109,7 @@ def test_of_several_pods_the_newest_counts() -> None:
 def test_a_pod_that_goes_away_is_not_fetched_from() -> None:
     leaving = pod(RAN, RUNNING, ready=True)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
-    assert state_of("esipp", JOB, [leaving]).stage is JobStage.OVER
+    assert state_of("esipp", JOB, [leaving]).state is JobState.OVER
 
 
 class There:
@@ -193,7 +193,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "rows" / "one").mkdir(parents=True)
     (folder / "ledger.jsonl").write_text("{}\n")
     (folder / "rows" / "one" / "slice.pcap").write_bytes(bytes(range(256)) * 40)
-    pack(folder, inside / ARCHIVE, 1).write(inside / PARCEL)
+    pack(folder, inside / ARCHIVE, 1).write(inside / DESCRIPTION)
     monkeypatch.setattr(fetch, "FOLDER", inside)
     return folder
 
@@ -302,9 +302,9 @@ def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../up", "/etc", "..", "a/b", ""])
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
-    Parcel(name, 0, 1, "0").write(tmp_path / "parcel.json")
+    Archive(name, 0, 1, "0").write(tmp_path / "archive.json")
     with pytest.raises(HarnessError, match="is not the name of a run folder"):
-        read((tmp_path / "parcel.json").read_text())
+        read((tmp_path / "archive.json").read_text())
 
 
 def test_fetching_ends_as_the_run_did(

@@ -14,7 +14,7 @@ import pytest
 
 from esipp.app.in_cluster import sonobuoy
 from esipp.app.in_cluster.archive import read
-from esipp.app.in_cluster.job import ARCHIVE, PARCEL
+from esipp.app.in_cluster.job import ARCHIVE, DESCRIPTION
 from esipp.app.in_cluster.keep import FETCHED
 from esipp.checks.catalog import HOUSE
 
@@ -70,9 +70,9 @@ def ran(folder: Path, script: str, *options: str) -> int:
 
 def test_the_report_waits_and_its_pod_ends_as_the_run_did(tmp_path: Path) -> None:
     assert ran(tmp_path, FAILS, "--", "--samples", "20") == 0, "else the pod would end before anybody fetches"
-    parcel = read((tmp_path / PARCEL).read_text())
-    assert (parcel.name, parcel.exit_code) == ("20260101T000000Z-in", 1)
-    assert parcel.size == (tmp_path / ARCHIVE).stat().st_size
+    description = read((tmp_path / DESCRIPTION).read_text())
+    assert (description.name, description.exit_code) == ("20260101T000000Z-in", 1)
+    assert description.size == (tmp_path / ARCHIVE).stat().st_size
     assert (tmp_path / "asked").read_text() == "run --in-cluster --samples 20"
     with container("keep", tmp_path, "--linger", "100") as process:
         assert said(process, "The report is ready")
@@ -109,17 +109,17 @@ def test_a_run_that_is_ended_may_remove_what_it_made(tmp_path: Path) -> None:
         assert said(process, "asking")
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 2
-    assert read((tmp_path / PARCEL).read_text()).exit_code == 2
+    assert read((tmp_path / DESCRIPTION).read_text()).exit_code == 2
 
 
 def test_a_run_that_was_refused_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
     assert ran(tmp_path, REFUSED) == 4
-    assert not (tmp_path / PARCEL).exists()
+    assert not (tmp_path / DESCRIPTION).exists()
 
 
 def test_a_run_that_was_killed_is_a_fault_of_the_harness(tmp_path: Path) -> None:
     assert ran(tmp_path, KILLED) == 0
-    assert read((tmp_path / PARCEL).read_text()).exit_code == 3
+    assert read((tmp_path / DESCRIPTION).read_text()).exit_code == 3
 
 
 def test_what_a_run_leaves_to_the_first_process_is_waited_for_in_bounds() -> None:

@@ -231,14 +231,14 @@ def test_what_the_encoding_lacks_is_replaced() -> None:
 SCRIPT = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell put into the background
-from esipp.base.waiting import Budget, Reading, converge, told_to
+from esipp.base.waiting import Budget, Reading, converge, report_to
 from esipp.ledger.progress import Progress
 from esipp.report.live import Display, Outlet
 
 progress = Progress()
 shown = Display.on(Outlet(1), progress)
 try:
-    with told_to(progress):
+    with report_to(progress):
         shown.start()
         progress.phase_begins("arrange", "namespace esipp-1, four services and all of their pods")
         converge(lambda: Reading(False, "3 of 12 are left"), Budget("VIPs", float(sys.argv[1]), spacing=0.1))

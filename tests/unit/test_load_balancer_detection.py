@@ -31,12 +31,12 @@ from esipp.loadbalancers.profile_findings import (
 )
 from esipp.loadbalancers.profiles.loading import all_profiles, named
 from esipp.loadbalancers.settings import as_it_runs
-from esipp.loadbalancers.timeouts import USUAL, patience_of, steering_of
+from esipp.loadbalancers.timeouts import USUAL, steering_of, timeouts_of
 from esipp.report.markdown import render as markdown
 from esipp.report.terminal import summary
 from esipp.scenarios.paths.excuses import Steer
 from esipp.testbed.testbed import Testbed
-from fixtures.balancer import seen_behaviour, settle_balancer, steers_of
+from fixtures.balancer import observed_behaviour, settle_balancer, steers_of
 from images.loadbalancer.balancer.settings import parse
 from tests.unit.report_world import made
 from tests.unit.test_testbed import announced
@@ -371,20 +371,20 @@ def test_behaviour_counts_clients_outside_at_vips_of_the_clusters_own() -> None:
 
 # -------------------------------------------------------------------------------------------------------- patience
 def test_what_nobody_knows_of_is_waited_for_as_ever() -> None:
-    assert patience_of(()) == USUAL == patience_of([])
+    assert timeouts_of(()) == USUAL == timeouts_of([])
     assert (USUAL.assigned, USUAL.answering, USUAL.removed, USUAL.steering) == (60, 30, 90, None)
-    kind = patience_of(detect(KNOWN, KIND, ["metallb-system/speaker"]).profiles)
+    kind = timeouts_of(detect(KNOWN, KIND, ["metallb-system/speaker"]).profiles)
     assert (kind.assigned, kind.answering, kind.removed, kind.steering, kind.remark) == (60, 30, 90, None, "")
     assert kind.named("load balancers to get their VIPs") == "load balancers to get their VIPs"
 
 
 def test_a_cloud_is_waited_for_as_long_as_it_may_take() -> None:
-    nlb = patience_of([named("eks-nlb-instance")])
+    nlb = timeouts_of([named("eks-nlb-instance")])
     assert (nlb.assigned, nlb.answering, nlb.removed, nlb.steering) == (900, 600, 900, 30)
     assert nlb.named("load balancers to get their VIPs") == (
         "load balancers to get their VIPs (an NLB takes 3 to 5 minutes)"
     )
-    both = patience_of([named("gke-legacy"), named("gke-subsetting")])
+    both = timeouts_of([named("gke-legacy"), named("gke-subsetting")])
     assert both.steering == 63, "the most that any of them needs"
 
 
@@ -393,7 +393,7 @@ def asked(*families: str, protocol: str = "TCP", **spec: Any) -> Json:
 
 
 def test_a_vip_that_is_not_carried_is_not_waited_for() -> None:
-    gce = patience_of([named("gce")])
+    gce = timeouts_of([named("gce")])
     assert gce.expected(asked("IPv4", "IPv6")) == {Family.IPV4}
     assert gce.expected(asked("IPv6")) == set()
     assert gce.expected(asked("IPv4", protocol="SCTP")) == set()
@@ -402,7 +402,7 @@ def test_a_vip_that_is_not_carried_is_not_waited_for() -> None:
 
 
 def test_what_is_only_found_may_carry_more_than_is_known_of_it() -> None:
-    found = patience_of([named("aws-clb")], sure=False)
+    found = timeouts_of([named("aws-clb")], sure=False)
     assert found.expected(asked("IPv4", "IPv6", protocol="UDP")) == {Family.IPV4, Family.IPV6}
     assert found.assigned == 900
 
@@ -412,7 +412,7 @@ QUIET: Any = SimpleNamespace(list=lambda _path, **_query: [])
 
 
 def test_the_testbed_goes_by_it() -> None:
-    gce = Testbed(QUIET, "run", "image", {}, {}, patience=patience_of([named("gce")]))
+    gce = Testbed(QUIET, "run", "image", {}, {}, patience=timeouts_of([named("gce")]))
     single = announced({"ip": "192.0.2.1"})
     assert gce._is_announced(single)
     assert gce._is_announced(announced(families=("IPv6",))), "nothing is to come"
@@ -510,7 +510,7 @@ def test_whose_address_pods_saw_has_the_last_word(tmp_path: Path) -> None:
     seen = {path.key: [observed(path, other)]}
     findings: Any = SimpleNamespace(facts={})
     testbed: Any = SimpleNamespace(balancer=told("gke-rbs", GKE), ingress="VIP")
-    run = made(tmp_path / "run", more=lambda run: seen_behaviour(run, findings, testbed, seen, [path], topology()))
+    run = made(tmp_path / "run", more=lambda run: observed_behaviour(run, findings, testbed, seen, [path], topology()))
     assert run.facts["load-balancer.class"].value == findings.facts["load-balancer.class"] == "proxy"
     assert [note.partition(";")[0] for _, note in run.notes] == ["gke-rbs is a forwarder"]
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from esipp.base.waiting import Budget, Reading, converge, told_to
+from esipp.base.waiting import Budget, Reading, converge, report_to
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Status
 from esipp.checks.durations import PHASES, expected, pace, part_of
@@ -155,7 +155,7 @@ def test_a_converging_wait_tells_its_state(progress: Progress, clock: Clock) -> 
         seen.extend(wait.sentence for wait in progress.standing().waits)
         return Reading(len(seen) >= 2, "1 of 3 paths is silent")
 
-    with told_to(progress):
+    with report_to(progress):
         converge(look, Budget("every path", 30, need=1, spacing=0))
     assert seen == ["2 s of 30 s for every path", "4 s of 30 s for every path: 1 of 3 paths is silent"]
     assert not progress.standing().waits

@@ -13,7 +13,7 @@ from esipp.ledger.run import Settings
 from esipp.loadbalancers.bound import bound_of
 from esipp.loadbalancers.detection import detect
 from esipp.loadbalancers.profiles.loading import all_profiles, named, read_file
-from esipp.loadbalancers.timeouts import USUAL, patience_of, slowest, steering_of
+from esipp.loadbalancers.timeouts import USUAL, slowest, steering_of, timeouts_of
 
 
 def reported(profile: LoadBalancer) -> LoadBalancer:
@@ -88,15 +88,15 @@ def test_a_profile_of_the_users_own_may_state_a_bound(tmp_path: Path) -> None:
 
 
 def test_waits_grow_with_the_bound_and_never_shrink_by_it() -> None:
-    assert patience_of([], bound=None) == USUAL
-    slow = patience_of([], bound=60.0)
+    assert timeouts_of([], bound=None) == USUAL
+    slow = timeouts_of([], bound=60.0)
     assert (slow.assigned, slow.answering, slow.steering) == (660.0, 270.0, 60.0)
-    nlb, small = patience_of([named("eks-nlb-instance")]), patience_of([named("eks-nlb-instance")], bound=0.5)
+    nlb, small = timeouts_of([named("eks-nlb-instance")]), timeouts_of([named("eks-nlb-instance")], bound=0.5)
     assert (small.assigned, small.answering, small.steering) == (nlb.assigned, nlb.answering, nlb.steering)
     assert steering_of([], {}, 12.0) == 12.0
     assert slowest(all_profiles()) >= 70.0
-    assert patience_of([]).after(100.0).answering == 100.0, "it took as long to give VIPs"
-    assert patience_of([]).after(1.0) == USUAL
+    assert timeouts_of([]).after(100.0).answering == 100.0, "it took as long to give VIPs"
+    assert timeouts_of([]).after(1.0) == USUAL
 
 
 def test_the_bound_is_part_of_the_command_that_repeats_a_run() -> None:

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from esipp.app.cli import main
-from esipp.app.judge import Again, Change, judge_again, report, write_again
+from esipp.app.judge import Change, Rejudged, rejudge, report, write_rejudged
 from esipp.base.errors import ExitCode, HarnessError, PreflightError
 from esipp.checks.api import ApiCheck, Taken
 from esipp.checks.catalog import all_checks
@@ -88,7 +88,7 @@ def instead(check: Check, **changes: Any) -> list[Check]:
 
 # ------------------------------------------------------------------------------------------------------ nothing changed
 def test_the_checks_of_then_say_the_same_as_then(past: Past) -> None:
-    again = judge_again(past, CHECKS)
+    again = rejudge(past, CHECKS)
     assert set(again.changes.values()) == {Change.SAME}
     assert len(again.verdicts) == len(CHECKS)
     assert again.verdicts == past.run.verdicts
@@ -133,7 +133,7 @@ def test_a_check_is_judged_with_what_was_known_when_it_was_judged(tmp_path: Path
 
 # ------------------------------------------------------------------------------------------------------- changed checks
 def test_a_changed_expectation_changes_the_verdict(past: Past) -> None:
-    again = judge_again(past, instead(CORE_CELL, accept=frozenset({AddressClass.LOAD_BALANCER})))
+    again = rejudge(past, instead(CORE_CELL, accept=frozenset({AddressClass.LOAD_BALANCER})))
     assert {name for name, change in again.changes.items() if change is not Change.SAME} == {CORE_CELL.id}
     assert again.changes[CORE_CELL.id] is Change.OTHER
     assert again.verdicts[CORE_CELL.id].status is Status.FAIL
@@ -147,19 +147,19 @@ def test_a_changed_expectation_changes_the_verdict(past: Past) -> None:
 def test_what_must_come_of_the_same_requests_may_change(past: Past) -> None:
     check = next(each for each in CHECKS if isinstance(each, ApiCheck) and isinstance(each.wants[0], Taken))
     want = Taken(check.wants[0].step, (("spec.type", "Nonesuch"),))
-    again = judge_again(past, instead(check, wants=(want,)))
+    again = rejudge(past, instead(check, wants=(want,)))
     assert again.verdicts[check.id].status is Status.FAIL
     assert again.changes[check.id] is Change.OTHER
 
 
 def test_another_level_is_told_as_such(past: Past) -> None:
-    again = judge_again(past, instead(CORE_CELL, level=Level.EXTENDED))
+    again = rejudge(past, instead(CORE_CELL, level=Level.EXTENDED))
     assert again.changes[CORE_CELL.id] is Change.WORDS
     assert f"{CORE_CELL.id}: level 'extended', was 'core'" in "\n".join(report(again))
 
 
 def test_a_check_that_is_gone_is_told_and_not_judged(past: Past) -> None:
-    again = judge_again(past, CHECKS[1:])
+    again = rejudge(past, CHECKS[1:])
     assert again.changes[CHECKS[0].id] is Change.GONE
     assert CHECKS[0].id not in again.verdicts
     assert f"gone: {CHECKS[0].id}, which was pass" in list(report(again))
@@ -167,7 +167,7 @@ def test_a_check_that_is_gone_is_told_and_not_judged(past: Past) -> None:
 
 def test_a_new_check_is_judged_if_all_that_it_needs_was_seen(past: Past) -> None:
     new = replace(CORE_CELL, id="new.row")
-    again = judge_again(past, [*CHECKS, new])
+    again = rejudge(past, [*CHECKS, new])
     assert again.changes["new.row"] is Change.NEW
     assert again.verdicts["new.row"].status is Status.PASS
     assert again.left_out == 0
@@ -178,7 +178,7 @@ UNSEEN = replace(CORE_CELL, path=replace(CORE_CELL.path, client=STRANGER))
 
 
 def test_a_new_check_that_needs_more_is_left_out(past: Past) -> None:
-    again = judge_again(past, [*PATH_CHECKS, replace(UNSEEN, id="new.row")])
+    again = rejudge(past, [*PATH_CHECKS, replace(UNSEEN, id="new.row")])
     assert again.changes["new.row"] is Change.NOT_JUDGED
     assert "new.row" not in again.verdicts
     assert (again.left_out, again.conclusion.result) == (1, "partial")
@@ -186,14 +186,14 @@ def test_a_new_check_that_needs_more_is_left_out(past: Past) -> None:
 
 
 def test_a_check_that_is_named_is_inconclusive_if_it_needs_more(past: Past) -> None:
-    again = judge_again(past, [*CHECKS, replace(UNSEEN, id="new.row")], {"new.row"})
+    again = rejudge(past, [*CHECKS, replace(UNSEEN, id="new.row")], {"new.row"})
     assert list(again.verdicts) == ["new.row"]
     assert again.verdicts["new.row"].status is Status.INCONCLUSIVE
     assert again.conclusion.exit_code is ExitCode.HARNESS
 
 
 def test_only_what_is_named_is_judged_and_the_rest_left_out(past: Past) -> None:
-    again = judge_again(past, CHECKS, {CORE_CELL.id})
+    again = rejudge(past, CHECKS, {CORE_CELL.id})
     assert again.changes == {CORE_CELL.id: Change.SAME}
     assert again.conclusion.result == "partial"
 
@@ -210,7 +210,7 @@ def test_a_check_that_asks_something_else_than_then_is_inconclusive(past: Past) 
     for check, change in changed:
         if "question" in change:  # its key names only URLs that are asked
             change = {"question": replace(question.question, client=STRANGER)}
-        again = judge_again(past, instead(check, **change))
+        again = rejudge(past, instead(check, **change))
         assert again.verdicts[check.id].status is Status.INCONCLUSIVE, check
         assert again.changes[check.id] is Change.NOT_JUDGED
 
@@ -221,14 +221,14 @@ def test_a_judge_that_fails_is_our_error_or_what_was_not_seen(past: Past, monkey
 
     monkeypatch.setattr("esipp.ledger.rejudging.scenario_of", lambda check: replace(scenario_of(check), judge=fail))
     check = next(check for check in CHECKS if judge_of(check) == FLIPS)
-    again = judge_again(past, [check, replace(check, id="new.row")])
+    again = rejudge(past, [check, replace(check, id="new.row")])
     assert again.verdicts[check.id].status is Status.ERROR
     assert again.verdicts["new.row"].status is Status.INCONCLUSIVE
 
 
 # -------------------------------------------------------------------------------------------------- what was not seen
 def test_a_feature_that_nobody_looked_for_leaves_its_checks_out(past: Past) -> None:
-    again = judge_again(past, [PATH_CHECKS[0], replace(CORE_CELL, features=frozenset({"warp-drive"}))])
+    again = rejudge(past, [PATH_CHECKS[0], replace(CORE_CELL, features=frozenset({"warp-drive"}))])
     verdict = again.verdicts[CORE_CELL.id]
     assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, True)
     assert again.conclusion.result == "partial"
@@ -238,16 +238,14 @@ def test_a_feature_that_nobody_looked_for_leaves_its_checks_out(past: Past) -> N
 def test_versions_that_only_checks_of_today_need_are_held_against_the_server(
     past: Past, version: str, status: Status
 ) -> None:
-    verdict = judge_again(past, instead(CORE_CELL, features=frozenset({f"kubernetes.{version}"}))).verdicts[
-        CORE_CELL.id
-    ]
+    verdict = rejudge(past, instead(CORE_CELL, features=frozenset({f"kubernetes.{version}"}))).verdicts[CORE_CELL.id]
     assert (verdict.status, verdict.left_out) == (status, False)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_suite_without_evidence_is_not_judged(tmp_path: Path, name: str) -> None:
     few = [check for check in CHECKS if judge_of(check) == name and decide(check, seen()).status is Status.PASS][:3]
-    again = judge_again(read_past(made(tmp_path, few, without=[name])), few)
+    again = rejudge(read_past(made(tmp_path, few, without=[name])), few)
     assert {verdict.status for verdict in again.verdicts.values()} == {Status.INCONCLUSIVE}
     assert set(again.changes.values()) == {Change.NOT_JUDGED}
     assert again.conclusion.result != "conformant"
@@ -316,14 +314,14 @@ def test_a_killed_run_is_judged_and_stays_incomplete(ledger: Path, tmp_path: Pat
     until = {"all": "never", "no verdicts": "verdict", "no evidence": "observation"}[kept]
     end = next((at for at, line in enumerate(lines) if json.loads(line)["record"] == until), len(lines))
     (tmp_path / "ledger.jsonl").write_text("".join(lines[:end]))
-    again = judge_again(read_past(tmp_path), CHECKS)
+    again = rejudge(read_past(tmp_path), CHECKS)
     assert again.conclusion.result == "incomplete"
     assert again.conclusion.exit_code is ExitCode.HARNESS
     assert Change.NEW not in again.changes.values()
     if kept != "no evidence":
         assert (Change.FIRST in again.changes.values()) is (kept == "no verdicts")
         assert again.verdicts == read_past(ledger).run.verdicts
-    copy = read_run(write_again(again, tmp_path / "out"))
+    copy = read_run(write_rejudged(again, tmp_path / "out"))
     assert copy.conclusion.result == "incomplete"
     assert not copy.trouble
 
@@ -333,7 +331,7 @@ def test_evidence_that_cannot_be_read_is_told_and_decides_nothing(ledger: Path, 
     for record in lines:
         if record["record"] == "judged" and record["suite"] == HEALTH:
             record["seen"]["rounds"] = {"rows": 9, "columns": {}}
-    again = judge_again(read_past(resealed(lines, tmp_path / "run")), CHECKS)
+    again = rejudge(read_past(resealed(lines, tmp_path / "run")), CHECKS)
     health = [check for check in CHECKS if judge_of(check) == HEALTH]
     for check in health:
         told = again.verdicts[check.id]
@@ -349,16 +347,16 @@ def test_what_went_wrong_with_the_run_itself_stays_wrong(tmp_path: Path) -> None
     run.keep(decide(CORE_CELL, seen()))
     run.trouble = HarnessError("The namespace is still there.")
     run.end()
-    said = judge_again(read_past(tmp_path), [CORE_CELL]).conclusion
+    said = rejudge(read_past(tmp_path), [CORE_CELL]).conclusion
     assert (said.result, said.exit_code, said.why) == ("error", ExitCode.HARNESS, "The namespace is still there.")
     worse = replace(CORE_CELL, accept=frozenset({AddressClass.LOAD_BALANCER}))
-    assert judge_again(read_past(tmp_path), [worse]).conclusion.exit_code is ExitCode.NOT_CONFORMANT
+    assert rejudge(read_past(tmp_path), [worse]).conclusion.exit_code is ExitCode.NOT_CONFORMANT
 
 
 # ------------------------------------------------------------------------------------------------------ the new ledger
-def rewritten(past: Past, today: Sequence[Check], out: Path) -> Again:
-    again = judge_again(past, today)
-    write_again(again, out)
+def rewritten(past: Past, today: Sequence[Check], out: Path) -> Rejudged:
+    again = rejudge(past, today)
+    write_rejudged(again, out)
     return again
 
 
@@ -392,7 +390,7 @@ def test_what_was_seen_is_copied_and_can_be_judged_again(past: Past, tmp_path: P
         for file in (past.ledger, tmp_path / "ledger.jsonl")
     )
     assert now == then
-    twice = judge_again(read_past(tmp_path), CHECKS)
+    twice = rejudge(read_past(tmp_path), CHECKS)
     assert set(twice.changes.values()) == {Change.SAME}
 
 

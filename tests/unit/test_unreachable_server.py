@@ -3,7 +3,7 @@
 import pytest
 import urllib3
 
-from esipp.cluster.wire import plain_words
+from esipp.cluster.wire import plain_reason
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,9 @@ from esipp.cluster.wire import plain_words
     ],
 )  # fmt: skip
 def test_wrapping_is_taken_off(told: str, plain: str) -> None:
-    assert plain_words(Exception(told)) == plain
+    assert plain_reason(Exception(told)) == plain
 
 
 def test_the_reason_within_is_told() -> None:
     outer = urllib3.exceptions.MaxRetryError(None, "/", urllib3.exceptions.SSLError("bad certificate"))  # type: ignore[arg-type]
-    assert plain_words(outer) == "bad certificate"
+    assert plain_reason(outer) == "bad certificate"

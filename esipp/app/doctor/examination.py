@@ -18,7 +18,7 @@ from esipp.judging.topology import with_control_plane
 from esipp.ledger.run import Settings, know_cloud
 from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
-from esipp.preflight.preflight import Findings, Seen, ask_reference, look_around
+from esipp.preflight.preflight import EarlierSteps, Findings, look_around, read_reference
 from esipp.preflight.steps import (
     Outside,
     check_disk,
@@ -113,7 +113,7 @@ def examine_cluster(
         if settings.image:
             said_of.append(nodes.of_image(settings.image, raw, there, secret))
         roles = cast[1] if cast else {Role.ENDPOINT_NODE: nodes.first(there.values())}
-        found = _around(report, cluster, settings, Seen(version, raw, there, roles, Outside(), None))
+        found = _around(report, cluster, settings, EarlierSteps(version, raw, there, roles, Outside(), None))
         if found:
             _found(report, found, settings)
         if found and cast:
@@ -137,20 +137,20 @@ def _rights(report: Report, cluster: Cluster, settings: Settings, checks: Sequen
     )
 
 
-def _around(report: Report, cluster: Cluster, settings: Settings, seen: Seen) -> Findings | None:
+def _around(report: Report, cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> Findings | None:
     """Determine facts and features. A step that fails is left out and reported."""
-    outside = report.must("outside", lambda: check_outside(settings, seen.nodes)) or Outside()
+    outside = report.must("outside", lambda: check_outside(settings, earlier.nodes)) or Outside()
     reference: Reference | None = None
     if outside.network:
         network = outside.network
         standing = report.must("reference", lambda: find_reference(network, cluster.server))
-        if standing and report.must("reference", lambda: ask_reference(standing)):
+        if standing and report.must("reference", lambda: read_reference(standing)):
             reference = standing
-    seen = replace(seen, outside=outside, reference=reference)
-    found = report.must("features", lambda: look_around(cluster, settings, seen))
+    earlier = replace(earlier, outside=outside, reference=reference)
+    found = report.must("features", lambda: look_around(cluster, settings, earlier))
     if found is None and settings.without:  # the option is invalid; the other findings are still useful
         try:
-            found = look_around(cluster, replace(settings, without=()), seen)
+            found = look_around(cluster, replace(settings, without=()), earlier)
         except EsippError:
             return None
     return found

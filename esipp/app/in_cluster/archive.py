@@ -14,7 +14,7 @@ CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Archive:
     """The description of an archive that waits to be fetched.
 
     Args:
@@ -36,7 +36,7 @@ class Parcel:
         half.replace(path)
 
 
-def read(text: str) -> Parcel:
+def read(text: str) -> Archive:
     """Read a description that ``write`` wrote.
 
     Raises:
@@ -44,7 +44,7 @@ def read(text: str) -> Parcel:
     """
     try:
         data: dict[str, Any] = json.loads(text)
-        found = Parcel(str(data["name"]), int(data["exit_code"]), int(data["size"]), str(data["sha256"]))
+        found = Archive(str(data["name"]), int(data["exit_code"]), int(data["size"]), str(data["sha256"]))
     except (ValueError, KeyError, TypeError):
         raise HarnessError(
             "Cannot read the pod's description of its report.",
@@ -57,7 +57,7 @@ def read(text: str) -> Parcel:
     return found
 
 
-def pack(folder: Path, archive: Path, exit_code: int) -> Parcel:
+def pack(folder: Path, archive: Path, exit_code: int) -> Archive:
     """Write a run's folder into an archive, under the folder's name, and describe it; only files and folders go in."""
 
     def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -65,7 +65,7 @@ def pack(folder: Path, archive: Path, exit_code: int) -> Parcel:
 
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(folder, arcname=folder.name, filter=plain)
-    return Parcel(folder.name, exit_code, archive.stat().st_size, digest(archive))
+    return Archive(folder.name, exit_code, archive.stat().st_size, digest(archive))
 
 
 def digest(archive: Path) -> str:

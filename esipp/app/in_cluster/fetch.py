@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from esipp.app.in_cluster.archive import Parcel, digest, read, unpack
-from esipp.app.in_cluster.job import ARCHIVE, FOLDER, PARCEL
+from esipp.app.in_cluster.archive import Archive, digest, read, unpack
+from esipp.app.in_cluster.job import ARCHIVE, DESCRIPTION, FOLDER
 from esipp.app.in_cluster.keep import FETCHED
-from esipp.app.in_cluster.state import KEEPER, RUNNER, JobStage, State, state_of
+from esipp.app.in_cluster.state import KEEPER, RUNNER, JobState, State, state_of
 from esipp.base.errors import ExitCode, HarnessError, PreflightError
 from esipp.base.redaction import redact
 from esipp.cluster.client import ApiError, Cluster, UnreachableError, kubeconfig_arguments
@@ -43,13 +43,13 @@ def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str
     """
     try:
         found = _look(cluster, namespace, job)
-        if found.stage is JobStage.WAITING and seconds > 0:
+        if found.state is JobState.WAITING and seconds > 0:
             print(f"{found.sentence} Waiting up to {seconds:.0f} s.", file=sys.stderr, flush=True)
             selector = f"job-name={job}"
             pods = f"/api/v1/namespaces/{namespace}/pods"
             for _ in cluster.watch(pods, budget=seconds, labelSelector=selector):
                 found = _look(cluster, namespace, job)
-                if found.stage is not JobStage.WAITING:
+                if found.state is not JobState.WAITING:
                     break
     except ApiError as refused:
         raise PreflightError(
@@ -58,10 +58,10 @@ def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str
         ) from None
     except UnreachableError as silent:
         raise HarnessError(f"The API server stopped answering: {silent}.", "check that it is up.") from None
-    if found.stage is JobStage.READY:
+    if found.state is JobState.READY:
         return found.pod
     start = f"kubectl --context {cluster.context} -n {namespace}"
-    if found.stage is JobStage.WAITING:
+    if found.state is JobState.WAITING:
         raise PreflightError(
             found.sentence, f"--wait SECONDS waits for it; '{start} logs -f job/{job} -c {RUNNER}' follows it."
         )
@@ -94,16 +94,16 @@ def fetch(enter: list[str], out: Path | None) -> Path:
         PreflightError: the folder exists already.
         HarnessError: the report does not arrive completely.
     """
-    parcel = read(_output([*enter, "cat", str(FOLDER / PARCEL)]))
-    folder = out or Path("runs") / parcel.name
+    description = read(_output([*enter, "cat", str(FOLDER / DESCRIPTION)]))
+    folder = out or Path("runs") / description.name
     if folder.exists():
         raise PreflightError(f"{folder} already exists.", "name another folder with --out.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as place:
             archive = Path(place) / ARCHIVE
-            _bring(enter, parcel, archive)
-            unpack(archive, parcel.name, folder)
+            _bring(enter, description, archive)
+            unpack(archive, description.name, folder)
     except OSError as broken:
         raise PreflightError(
             f"Cannot write to {folder.parent}: {broken.strerror}.", "name another folder with --out."
@@ -114,7 +114,7 @@ def fetch(enter: list[str], out: Path | None) -> Path:
     return folder
 
 
-def _bring(enter: list[str], parcel: Parcel, archive: Path) -> None:
+def _bring(enter: list[str], description: Archive, archive: Path) -> None:
     """Stream the archive. After a broken connection, the transfer continues where it ended.
 
     Raises:
@@ -122,17 +122,17 @@ def _bring(enter: list[str], parcel: Parcel, archive: Path) -> None:
     """
     archive.touch()
     lost, why = 0, ""
-    while (have := archive.stat().st_size) < parcel.size:
+    while (have := archive.stat().st_size) < description.size:
         with archive.open("ab") as file:
             ended = _run([*enter, "tail", "-c", f"+{have + 1}", str(FOLDER / ARCHIVE)], stdout=file)
         why = ended or why
         lost = lost + 1 if archive.stat().st_size == have else 0
         if lost == TRIES:
             raise HarnessError(
-                f"The transfer of the report stopped after {have} of {parcel.size} bytes. {why}".rstrip(),
+                f"The transfer of the report stopped after {have} of {description.size} bytes. {why}".rstrip(),
                 "the pod keeps the report; fetch it again.",
             )
-    if archive.stat().st_size != parcel.size or digest(archive) != parcel.sha256:
+    if archive.stat().st_size != description.size or digest(archive) != description.sha256:
         raise HarnessError(
             "The report's size or checksum is not what the pod announced.", "the pod keeps the report; fetch it again."
         )

@@ -22,12 +22,12 @@ from esipp.app.in_cluster.archive import pack
 from esipp.base.errors import ExitCode
 
 FOLDER = Path("/report")
-ARCHIVE, PARCEL = "report.tar.gz", "parcel.json"
+ARCHIVE, DESCRIPTION = "report.tar.gz", "archive.json"
 ORPHANS_SECONDS, LOOK_SECONDS = 60.0, 0.2
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
-class Asking:
+class ChildRun:
     """``esipp run`` as a child process. It receives the signals that end this process, so that it can tear down.
 
     Within the context no signal is lost; ``ended`` says that one came. A signal without a handler does not end the
@@ -37,14 +37,14 @@ class Asking:
     def __init__(self) -> None:
         self.ended = False
         self._process: subprocess.Popen[bytes] | None = None
-        self._kept: dict[signal.Signals, Any] = {}
+        self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        self._kept = {number: signal.signal(number, self._end) for number in ENDING}
+        self._handlers = {number: signal.signal(number, self._end) for number in ENDING}
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._kept.items():
+        for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
     def run(self, options: Sequence[str], folder: Path) -> tuple[int, Path | None]:
@@ -74,15 +74,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run and pack; see the module."""
     own, options = _split(sys.argv[1:] if arguments is None else arguments)
     parsed = _parser().parse_args(own)
-    with Asking() as asking:
-        code, run = asking.run(options, parsed.folder)
+    with ChildRun() as child:
+        code, run = child.run(options, parsed.folder)
         await_orphans(ORPHANS_SECONDS)
         if run is None:
             return code or int(ExitCode.HARNESS)  # the run was refused, and the log says why
-        parcel = pack(run, parsed.folder / ARCHIVE, code)
+        description = pack(run, parsed.folder / ARCHIVE, code)
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    parcel.write(parsed.folder / PARCEL)
-    return code if asking.ended else 0
+    description.write(parsed.folder / DESCRIPTION)
+    return code if child.ended else 0
 
 
 def await_orphans(seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 ``python3 -m esipp.app.in_cluster.keep [--linger SECONDS] [--folder DIR]``.
 
-A pod's emptyDir disappears with its containers. This container therefore stays ready while ``parcel.json`` exists,
+A pod's emptyDir disappears with its containers. This container therefore stays ready while ``archive.json`` exists,
 until ``esipp fetch`` writes ``fetched`` or the time is over. It exits with the exit code of the run.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from esipp.app.in_cluster.archive import read
-from esipp.app.in_cluster.job import ENDING, FOLDER, PARCEL
+from esipp.app.in_cluster.job import DESCRIPTION, ENDING, FOLDER
 from esipp.base.errors import EsippError, ExitCode
 
 FETCHED = "fetched"
@@ -27,18 +27,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        parcel = read((parsed.folder / PARCEL).read_text(encoding="utf-8"))
+        description = read((parsed.folder / DESCRIPTION).read_text(encoding="utf-8"))
     except (OSError, EsippError) as broken:
         print(f"There is no report to keep: {broken}", flush=True)
         return int(ExitCode.HARNESS)
     print(
-        f"The report is ready ({parcel.size} bytes); fetch it with 'esipp fetch --context …'. "
+        f"The report is ready ({description.size} bytes); fetch it with 'esipp fetch --context …'. "
         f"This container then ends; without that, it ends after {parsed.linger} s.",
         flush=True,
     )
     fetched = wait_for(parsed.folder / FETCHED, parsed.linger)
     print("The report was fetched." if fetched else "The report was not fetched.", flush=True)
-    return parcel.exit_code
+    return description.exit_code
 
 
 def wait_for(path: Path, seconds: float) -> bool:

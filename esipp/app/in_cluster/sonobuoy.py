@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from esipp.app.in_cluster.archive import pack
-from esipp.app.in_cluster.job import Asking
+from esipp.app.in_cluster.job import ChildRun
 from esipp.base.errors import HarnessError
 from esipp.report.junit import refuse
 
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     promised.parent.mkdir()
     # This file exists and fails from the start: a refused run has no folder, and a killed one writes no report.
     refuse(str(promised), HarnessError("esipp run did not begin.", "see the plugin's log."))
-    with Asking() as asking:
-        code, run = asking.run([*options, "--junit", str(promised)], work)
+    with ChildRun() as child:
+        code, run = child.run([*options, "--junit", str(promised)], work)
         if run is not None and not (run / promised.name).exists():
             shutil.copy(promised, run)
         pack(run or promised.parent, results / ARCHIVE, code)

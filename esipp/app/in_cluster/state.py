@@ -11,7 +11,7 @@ RUNNER, KEEPER = "esipp", "report"
 """The Job's containers: the first runs esipp, the second keeps the report."""
 
 
-class JobStage(StrEnum):
+class JobState(StrEnum):
     """The stage of the report: ``waiting`` (it may come), ``ready`` (to fetch), ``over`` (there will be none)."""
 
     WAITING = "waiting"
@@ -23,7 +23,7 @@ class JobStage(StrEnum):
 class State:
     """A Job's stage, a sentence about it, its pod, and the exit code if the pod has ended."""
 
-    stage: JobStage
+    state: JobState
     sentence: str
     pod: str = ""
     exit_code: int | None = None
@@ -38,15 +38,15 @@ def state_of(name: str, job: Json | None, pods: Sequence[Json]) -> State:
         pods: pods of the Job.
     """
     if job is None:
-        return State(JobStage.OVER, f"There is no Job '{name}'.")
+        return State(JobState.OVER, f"There is no Job '{name}'.")
     if not pods:
         for condition in (job.get("status") or {}).get("conditions") or ():
             if condition.get("type") == "Failed" and condition.get("status") == "True":
                 why = str(condition.get("message") or condition.get("reason") or "without a reason").rstrip(".")
-                return State(JobStage.OVER, f"The Job '{name}' has failed and no longer has a pod: {why}.")
+                return State(JobState.OVER, f"The Job '{name}' has failed and no longer has a pod: {why}.")
         if (job.get("spec") or {}).get("suspend"):
-            return State(JobStage.WAITING, f"The Job '{name}' is suspended.")
-        return State(JobStage.WAITING, f"The Job '{name}' has no pod yet.")
+            return State(JobState.WAITING, f"The Job '{name}' is suspended.")
+        return State(JobState.WAITING, f"The Job '{name}' has no pod yet.")
     newest = max(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
     return _of_pod(name, newest)
 
@@ -59,28 +59,28 @@ def _of_pod(name: str, pod: Json) -> State:
         _container(status, "containerStatuses", KEEPER),
     )
     state = runner.get("state") or {}
-    ran, kept = state.get("terminated"), (keeper.get("state") or {}).get("terminated")
-    if kept:
-        return _ended(own, kept, "and its report is gone")
+    ran, ended = state.get("terminated"), (keeper.get("state") or {}).get("terminated")
+    if ended:
+        return _ended(own, ended, "and its report is gone")
     if ran and ran.get("exitCode") != 0:
         return _ended(own, ran, "and there is no report")
     if status.get("phase") in ("Failed", "Succeeded"):  # evicted, say
         why = str(status.get("message") or status.get("reason") or status["phase"]).rstrip(".")
-        return State(JobStage.OVER, f"The pod {own} has ended without a report: {why}.", own)
+        return State(JobState.OVER, f"The pod {own} has ended without a report: {why}.", own)
     if pod["metadata"].get("deletionTimestamp"):
-        return State(JobStage.OVER, f"The pod {own} is being deleted.", own)
+        return State(JobState.OVER, f"The pod {own} is being deleted.", own)
     if keeper.get("ready"):
-        return State(JobStage.READY, f"The report of the Job '{name}' is ready.", own)
+        return State(JobState.READY, f"The report of the Job '{name}' is ready.", own)
     if running := state.get("running"):
         return State(
-            JobStage.WAITING, f"The Job '{name}' is still running, since {running.get('startedAt', 'unknown')}.", own
+            JobState.WAITING, f"The Job '{name}' is still running, since {running.get('startedAt', 'unknown')}.", own
         )
     if ran:
         why = _why_not(status, keeper.get("state") or {})
         return State(
-            JobStage.WAITING, f"The run of the Job '{name}' has ended, but its report is not ready yet: {why}.", own
+            JobState.WAITING, f"The run of the Job '{name}' has ended, but its report is not ready yet: {why}.", own
         )
-    return State(JobStage.WAITING, f"The pod {own} has not started: {_why_not(status, state)}.", own)
+    return State(JobState.WAITING, f"The pod {own} has not started: {_why_not(status, state)}.", own)
 
 
 def _container(status: Json, kind: str, name: str) -> Json:
@@ -94,7 +94,7 @@ def _ended(pod: str, terminated: Json, left: str) -> State:
     code = int(terminated.get("exitCode", -1))
     reason = str(terminated.get("reason") or "")
     why = f" ({reason})" if reason not in ("", "Completed", "Error") else ""
-    return State(JobStage.OVER, f"The pod {pod} has ended with exit code {code}{why}, {left}.", pod, code)
+    return State(JobState.OVER, f"The pod {pod} has ended with exit code {code}{why}, {left}.", pod, code)
 
 
 def _why_not(status: Json, state: Json) -> str:

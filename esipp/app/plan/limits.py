@@ -8,7 +8,7 @@ from esipp.checks.endpoint_change import EndpointChangeCheck, What
 from esipp.checks.model import AddressClass, Balancer, Family, Vantage
 from esipp.checks.path import PathCheck
 from esipp.checks.profile import Class, Limit, LoadBalancer, Outcome
-from esipp.loadbalancers.capabilities import uncarried, words_of
+from esipp.loadbalancers.capabilities import names_of, uncarried
 
 Limited = tuple[Limit, tuple[Check, ...]]
 
@@ -45,7 +45,7 @@ def _proxied(profile: LoadBalancer) -> Iterator[Limit]:
 def hits(limit: Limit, check: Check) -> bool:
     """Whether a check is about the cluster's own load balancer, and a limit applies to it."""
     if limit.outcome is Outcome.UNSUPPORTED:
-        return any(check.balanced.issuperset(words) for words in words_of(limit))
+        return any(check.balanced.issuperset(words) for words in names_of(limit))
     if limit.outcome is Outcome.FAILS and check.level is Level.RECORD:
         return False
     if isinstance(check, EndpointChangeCheck):

@@ -16,7 +16,7 @@ from esipp.checks.path import paths_of
 from esipp.checks.profile import Annotation, LoadBalancer
 from esipp.cluster.client import Cluster
 from esipp.loadbalancers.provider_annotations import internal_of
-from esipp.loadbalancers.timeouts import Patience, patience_of
+from esipp.loadbalancers.timeouts import Timeouts, timeouts_of
 from esipp.scenarios.objects import props_by_suite, props_of
 from esipp.testbed.batches import balanced, batches
 from esipp.testbed.objects import Ground
@@ -96,7 +96,7 @@ class Work:
     limited: tuple[limits.Limited, ...]
     made: Made
     sample: Sample
-    patience: Patience
+    patience: Timeouts
     parts: tuple[Part, ...]
 
     @property
@@ -198,7 +198,7 @@ def work_of(
         limited=tuple(limits.limited(profile, able)) if profile else (),
         made=made,
         sample=chosen if made.agents else NO_SAMPLE,
-        patience=patience_of(profiles, sure=sure, bound=bound),
+        patience=timeouts_of(profiles, sure=sure, bound=bound),
         parts=tuple(_parts(able, made, profiles, samples, moves, bound)),
     )
 

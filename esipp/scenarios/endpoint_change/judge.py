@@ -5,16 +5,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import (
-    AFTER_503,
-    EXPECTED,
-    PROXIED,
-    REHASHED,
-    SPREADS,
-    WEIGHED,
-    EndpointChangeCheck,
-    What,
-)
+from esipp.checks.endpoint_change import AFTER_503, EXPECTED, SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import PROMPT, Blur, needed
 from esipp.judging.frame import Decision
@@ -415,7 +407,7 @@ class Judge:
         return _prompt(What.PATH_PROMPT, _path_lags(self.lines, self.result.seen, self.result.uncertainty))
 
     def _place_at_vip(self, family: Family) -> Decision:
-        decided = _places(self.wrong_at_vip[family], len(self.result.seen.vip[family].samples))
+        decided = say_places(self.wrong_at_vip[family], len(self.result.seen.vip[family].samples))
         return self._with_sight(decided, [(line, self.result.seen.vip[family]) for line in self.lines])
 
     def _with_sight(self, decided: Decision, looked: Sequence[tuple[Timeline, Stream]]) -> Decision:
@@ -441,7 +433,7 @@ class Judge:
         seen = self.result.seen
         asked = sum(len(each.samples) for each in (*seen.ports.values(), *seen.beside.values()))
         looked = [(line, seen.ports[line.change.node]) for line in self.lines]
-        return self._with_sight(_places(self.wrong_at_ports, asked), looked)
+        return self._with_sight(say_places(self.wrong_at_ports, asked), looked)
 
     def _source(self, family: Family) -> Decision:
         result = self.result
@@ -686,7 +678,7 @@ def _name_of(change: Change) -> str:
     return f"change {change.number} ({change.kind.value}{direction}, {change.node})"
 
 
-def _places(wrong: Sequence[Wrong], requests: int) -> Decision:
+def say_places(wrong: Sequence[Wrong], requests: int) -> Decision:
     """Whether only expected backends answered."""
     said = f"{len(wrong)} of {requests} requests were answered by a wrong backend"
     reason = f"{wrong[0].why} ({wrong[0].stream})" if wrong else ""

@@ -20,7 +20,7 @@ SPACING = 0.02
 PORT_SPACING = 0.04
 """Seconds between two requests at a nodePort; they do not measure the load balancer."""
 
-BESIDE_SPACING = 0.1
+CONTROL_SPACING = 0.1
 """Seconds between two requests at a nodePort in the second family: they show which family's rules a node still has."""
 
 WEIGHT = "x-load-balancing-endpoint-weight"
@@ -73,7 +73,7 @@ class Observing:
             )
             for family in others:
                 name = f"nodePort of {node} {family.value}"
-                self.beside[node] = self._stream(name, "tcp", addresses[family], told.node_port, BESIDE_SPACING)
+                self.beside[node] = self._stream(name, "tcp", addresses[family], told.node_port, CONTROL_SPACING)
 
     def stop(self) -> None:
         """End all probes, and put what came in order.

@@ -214,14 +214,14 @@ class Balancer:
                 wanted = [{"hostname": hostname(service.key)}]
             if ingress_of(document) != wanted:
                 self._writer.write(service.key, wanted)
-        elif self._was_told(document) and not self._faults.keeps_vips:
+        elif self._was_announced(document) and not self._faults.keeps_vips:
             self._writer.write(key_of(document), [])  # it asked once, and asks no more
 
     def _has_hostname(self, service: Service) -> bool:
         """Whether its VIPs are announced by a name: those of Services that name no class may be."""
         return self._settings.hostnames and not service.named
 
-    def _was_told(self, document: Json) -> bool:
+    def _was_announced(self, document: Json) -> bool:
         """Whether what a Service's status says is from here."""
         own = hostname(key_of(document))
         return any(map(self._pools.has, vips_of(document))) or {"hostname": own} in ingress_of(document)
@@ -277,7 +277,7 @@ class Balancer:
                 continue
             if before and self._faults.gap:
                 self._lead(service, vip, {})
-                self._loop.call_later(self._faults.gap, self._lead_again, service, family, vip)
+                self._loop.call_later(self._faults.gap, self._lead_anew, service, family, vip)
             else:
                 self._lead(service, vip, via)
             self._steered[(service.uid, family)] = after
@@ -290,7 +290,7 @@ class Balancer:
         else:
             self._routes.translate(vip, service.ports, via)
 
-    def _lead_again(self, service: Service, family: str, vip: str) -> None:
+    def _lead_anew(self, service: Service, family: str, vip: str) -> None:
         """After a gap: send a VIP's packets where they are to go by now, if there is one still."""
         if self._vips.get(service.uid, {}).get(family) == vip:
             steered = self._steered[(service.uid, family)]

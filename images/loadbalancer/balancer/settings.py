@@ -52,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: list[str]) -> Settings:
     """Read the command line; the environment has defaults for how to reach the API server."""
-    parser = _Parser(prog="balancer", description="The reference load balancer of esipp.", epilog=_faults_told())
+    parser = _Parser(prog="balancer", description="The reference load balancer of esipp.", epilog=_fault_texts())
     env = os.environ.get
     parser.add_argument("--server", default=env("ESIPP_SERVER"), help="URL of the API server (ESIPP_SERVER)")
     parser.add_argument("--ca", type=Path, default=_path(env("ESIPP_CA")), help="its CA's certificate (ESIPP_CA)")
@@ -109,7 +109,7 @@ def parse(arguments: list[str]) -> Settings:
     )
 
 
-def _faults_told() -> str:
+def _fault_texts() -> str:
     return "Faults, for tests that break it. " + " ".join(f"{name}: {what}." for name, what in FAULTS.items())
 
 

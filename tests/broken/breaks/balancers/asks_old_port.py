@@ -8,7 +8,7 @@ from esipp.checks.check import Check
 from esipp.checks.continuity import ContinuityCheck, Phase, What
 from esipp.checks.model import Balancer
 from tests.broken.balancing import OWN, PROFILE, fault
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 
 WAYS = tuple(f"continuity.{phase.value}.{Balancer.PROXY.value}." for phase in (Phase.QUIET, Phase.FLIPS))
 
@@ -26,7 +26,7 @@ BREAK = Break(
     "balancer-asks-the-old-health-port",
     Group.BALANCERS,
     "a proxy keeps checking a health check node port that a policy change has closed",
-    Asked(("continuity",), WAYS, own=OWN, options=PROFILE),
+    RunOptions(("continuity",), WAYS, own=OWN, options=PROFILE),
     fault("old-health-port"),
     notices,
     names="had no node left",

@@ -3,7 +3,7 @@
 from esipp.checks.model import EntryKind
 from esipp.checks.path import PathCheck
 from tests.broken.balancing import OWN, PROFILE, fault
-from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, path_checks
+from tests.broken.breakage import CILIUM, KUBE_PROXY, Break, Group, RunOptions, path_checks
 from tests.broken.ways import by_a_proxy
 
 
@@ -16,7 +16,7 @@ BREAK = Break(
     "balancer-hangs-one-in-twelve",
     Group.BALANCERS,
     "a proxy accepts one connection in twelve without ever answering it",
-    Asked(("source_ip",), samples=60, own=OWN, options=PROFILE),
+    RunOptions(("source_ip",), samples=60, own=OWN, options=PROFILE),
     fault("hang"),
     path_checks(proxied),
     names="a proxy on the way",

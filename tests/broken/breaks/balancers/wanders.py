@@ -4,7 +4,7 @@ from esipp.checks.check import Check
 from esipp.checks.continuity import ContinuityCheck, Phase, Way, What
 from esipp.checks.model import Balancer, TrafficPolicy
 from tests.broken.balancing import PROFILE, fault
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 
 FORWARDERS = (Balancer.DEFAULT.value, Balancer.ECMP.value)
 
@@ -24,7 +24,7 @@ BREAK = Break(
     "balancer-wanders-at-rest",
     Group.BALANCERS,
     "a load balancer sends all traffic to one healthy node at a time, and switches every three seconds without reason",
-    Asked(
+    RunOptions(
         ("continuity",),
         (f"continuity.{Phase.QUIET.value}.",),
         own=("--default", Balancer.FORWARD.value),

@@ -2,7 +2,7 @@
 
 from esipp.checks.api import AFFINITY
 from esipp.checks.check import Check
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import losing
 from tests.broken.edits import wants_after_an_update
 
@@ -18,7 +18,7 @@ BREAK = Break(
     "affinity-lost-on-update",
     Group.COMPATIBILITY,
     "an admission policy drops sessionAffinity from every update of a Service",
-    Asked(("compatibility",)),
+    RunOptions(("compatibility",)),
     lambda nodes: losing(nodes, "loses-affinity", ("sessionAffinity", "sessionAffinityConfig"), STICKY),
     notices,
     names="clients lose their session affinity",

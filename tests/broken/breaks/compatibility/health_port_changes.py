@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.check import Check
 from esipp.checks.health import HealthScenarioCheck
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import controller
 from tests.broken.health_proxies import claims
 from tests.broken.nodes import Json, Nodes, Placed
@@ -38,7 +38,7 @@ BREAK = Break(
     "health-port-changes-on-update",
     Group.COMPATIBILITY,
     "a Service's health-check node port changes with every update",
-    Asked(("health_checks",)),
+    RunOptions(("health_checks",)),
     moving_the_port,
     lambda check: claims(check, "lifecycle", "kept"),
     names="changes with an edit",

@@ -6,7 +6,7 @@ from esipp.checks.check import Check
 from esipp.checks.model import OldForm
 from esipp.checks.path import PathCheck
 from esipp.testbed.manifests import OLD_ANNOTATIONS
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import controller
 from tests.broken.nodes import Json, Nodes, Placed
 
@@ -39,7 +39,7 @@ BREAK = Break(
     Group.COMPATIBILITY,
     "an old controller sets the policy Local on Services with the beta annotation OnlyLocal",
     # Services that stand while they are looked at, and one that is read again a while after it was made.
-    Asked(("compatibility",)),
+    RunOptions(("compatibility",)),
     old_controller,
     notices,
     # The controller acts a moment after a request: an answer before that moment shows the policy that was asked for.

@@ -2,7 +2,7 @@
 
 from esipp.checks.api import HEALTH_PORT, POLICY, ApiCheck
 from esipp.checks.check import Check
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import losing
 from tests.broken.edits import wants_after_an_update
 
@@ -26,7 +26,7 @@ BREAK = Break(
     Group.COMPATIBILITY,
     "an admission policy drops externalTrafficPolicy Local from every update of a Service",
     # A load balancer's own controller updates Services, too, which lose their policy by that: paths are not asked.
-    Asked(("compatibility",), ("api.client.", "api.change.", "api.old.")),
+    RunOptions(("compatibility",), ("api.client.", "api.change.", "api.old.")),
     lambda nodes: losing(nodes, "loses-the-policy", ("externalTrafficPolicy",), LOCAL),
     notices,
     names="does not know the field resets it",

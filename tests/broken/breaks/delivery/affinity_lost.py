@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import Role
 from esipp.checks.path import Spread
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.matching import AT_THE_NODE, hands_to, to_port, vips
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
 
@@ -39,7 +39,7 @@ BREAK = Break(
     "affinity-lost",
     Group.DELIVERY,
     "the endpoint node ignores sessionAffinity ClientIP: a client's connections alternate between both backends",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     forgetting,
     path_checks(lambda path_check: path_check.spread is Spread.ONE),
     names="affinity ClientIP does not hold",

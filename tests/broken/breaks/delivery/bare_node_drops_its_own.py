@@ -10,7 +10,7 @@ from esipp.checks.check import Level
 from esipp.checks.model import Balancer, EntryKind, Family, Role, TrafficPolicy
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import DROP, to_port, vips
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
@@ -66,7 +66,7 @@ BREAK = Break(
     Group.DELIVERY,
     "the node without local endpoint drops its own pods' and processes' traffic to a Local Service by VIP, externalIP "
     "or its own nodePort, as kube-proxy's nftables mode did before 1.34",
-    Asked(("interoperability",), WITHOUT_MANY),
+    RunOptions(("interoperability",), WITHOUT_MANY),
     black_holing,
     path_checks(notices),
     names="no short circuit",

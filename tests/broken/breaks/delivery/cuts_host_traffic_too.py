@@ -9,10 +9,10 @@ from esipp.checks.check import Check
 from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way, What
 from esipp.checks.model import TrafficPolicy
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.delivery.one_connection_lost import rolling
-from tests.broken.flipping import beside
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import in_background
 
 SECONDS = 3.0
 CLIENT = "outside-1"
@@ -39,7 +39,7 @@ def while_rolling(nodes: Nodes) -> Iterator[Placed]:
                     ended.wait(SECONDS)
                 return
 
-    with beside(work):
+    with in_background(work):
         yield placed
 
 
@@ -62,7 +62,7 @@ BREAK = Break(
     Group.DELIVERY,
     "during three seconds of a rolling update, the node without local endpoint drops all traffic from outside, "
     "including that for its own processes",
-    Asked(("continuity",), (f"continuity.{Phase.QUIET.value}.", f"continuity.{Phase.ROLLING_UPDATE.value}.")),
+    RunOptions(("continuity",), (f"continuity.{Phase.QUIET.value}.", f"continuity.{Phase.ROLLING_UPDATE.value}.")),
     while_rolling,
     notices,
     names="dropped|lost",

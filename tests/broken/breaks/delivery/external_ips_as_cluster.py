@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import EntryKind, Role, TrafficPolicy, Vantage
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.forwarding import internal_addresses
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE
 from tests.broken.matching import MASQUERADE, came_by, hands_to, to_port
@@ -44,7 +44,7 @@ BREAK = Break(
     "external-ips-as-cluster",
     Group.DELIVERY,
     "every node serves externalIPs of a Local Service as under Cluster: without a local endpoint, and masqueraded",
-    Asked(("source_ip", "interoperability")),
+    RunOptions(("source_ip", "interoperability")),
     as_cluster,
     path_checks(notices),
     names=NAMES_THE_NODE,

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from esipp.checks.check import Level
 from esipp.checks.model import Family, Protocol, Vantage
 from esipp.checks.path import PathCheck
-from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, path_checks
+from tests.broken.breakage import CILIUM, KUBE_PROXY, Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import grouped
 from tests.broken.nodes import Live, Nodes, Placed, new_mark
 from tests.broken.ways import into_pods
@@ -59,7 +59,7 @@ BREAK = Break(
     "host-connections-lost-at-random",
     Group.DELIVERY,
     "nodes drop one in sixteen connections of their own processes to pods, depending only on the source port",
-    Asked(("source_ip",), samples=60),
+    RunOptions(("source_ip",), samples=60),
     losing,
     path_checks(notices),
     names="no answer|drops|dropped",

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import EntryKind, TrafficPolicy
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.matching import hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -38,7 +38,7 @@ BREAK = Break(
     Group.DELIVERY,
     "nodes without a local endpoint forward traffic to ClusterIPs with internalTrafficPolicy Local to the endpoint "
     "node",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     leaking,
     path_checks(notices),
     names="ClusterIP leaks",

@@ -8,11 +8,11 @@ from esipp.checks.model import Balancer, EntryKind, Protocol, Role, TrafficPolic
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
 from tests.broken.balancing import OWN, PROFILE
-from tests.broken.breakage import Asked, Break, Group, path_checks
-from tests.broken.flipping import beside
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.health_proxies import CLOSED, redirected
 from tests.broken.matching import vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import in_background
 
 RESET, STEERED = "loadbalancer-reference-ecmp-local-tcp", "loadbalancer-reference-forward-local-tcp"
 SOME = ("--match", "statistic", "--mode", "random", "--probability", "0.08")
@@ -48,7 +48,7 @@ def while_another_is_steered(nodes: Nodes, live: Live) -> Iterator[None]:
             with nodes.rules(*refused):
                 ended.wait(STEADY_SECONDS)
 
-    with nodes.rules(*resetting(nodes, live)), beside(toggle):
+    with nodes.rules(*resetting(nodes, live)), in_background(toggle):
         yield
 
 
@@ -72,7 +72,7 @@ BREAK = Break(
     "node-resets-while-another-service-is-steered",
     Group.DELIVERY,
     "the endpoint node resets one in twelve connections through a VIP while the load balancer reroutes another Service",
-    Asked(("source_ip",), samples=60, own=OWN, options=PROFILE),
+    RunOptions(("source_ip",), samples=60, own=OWN, options=PROFILE),
     beginning,
     path_checks(notices),
     names="reset",

@@ -9,10 +9,10 @@ from esipp.checks.check import Check
 from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way, What
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.scenarios.continuity.objects import DEPLOYMENT, ROLLED, service_name
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.flipping import beside
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.matching import AT_THE_NODE
 from tests.broken.nodes import Nodes, Placed, Rule
+from tests.broken.policy_changes import in_background
 
 WAY = Way(NODEPORT, TrafficPolicy.CLUSTER)
 """At the bare node's nodePort: what is sent again goes to the same node, and nothing of ours is on the way."""
@@ -46,7 +46,7 @@ def while_rolling(nodes: Nodes) -> Iterator[Placed]:
                 placed.at = time.time()
                 return
 
-    with stack, beside(work):
+    with stack, in_background(work):
         yield placed
 
 
@@ -82,7 +82,7 @@ BREAK = Break(
     "one-connection-lost",
     Group.DELIVERY,
     "the node without local endpoint drops a single connection during a rolling update",
-    Asked(("continuity",), (f"continuity.{Phase.QUIET.value}.", f"continuity.{Phase.ROLLING_UPDATE.value}.")),
+    RunOptions(("continuity",), (f"continuity.{Phase.QUIET.value}.", f"continuity.{Phase.ROLLING_UPDATE.value}.")),
     while_rolling,
     notices,
     names="a node drops a connection",

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from esipp.checks.check import Check
 from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, Flipping, IsolationCheck, IsolationHealthCheck
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.flipping import flips
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.nodes import GO_ON, LONGEST, SWITCH, Live, Nodes, Placed
+from tests.broken.policy_changes import is_change_check
 
 STOP, BY_ITSELF = "pkill -STOP -x kube-proxy", "pkill -CONT -x kube-proxy"
 
@@ -48,7 +48,7 @@ def notices(check: Check) -> bool:
 
 def opens(check: Check) -> bool:
     """No connection can be made there under Cluster, and the neighbours of steady Services never flip there."""
-    return flips(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT) or isinstance(
+    return is_change_check(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT) or isinstance(
         check, IsolationCheck | IsolationHealthCheck
     )
 
@@ -63,7 +63,7 @@ BREAK = Break(
     Group.DELIVERY,
     "the service proxy of the node without local endpoint is stopped, so its rules predate the policy changes",
     # Paths that no flip concerns are left out: the node may have stopped before it had their rules.
-    Asked(("compatibility",), ("flip.", "beside.")),
+    RunOptions(("compatibility",), ("flip.", "beside.")),
     freezing,
     notices,
     names="ignore policy changes",

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from esipp.checks.check import Check
 from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, IsolationCheck, IsolationHealthCheck
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_FLIPS
 from tests.broken.nodes import Nodes, Placed
+from tests.broken.policy_changes import OF_POLICY_CHANGES
 from tests.broken.proxies import syncing_every
 
 SECONDS = 8
@@ -41,7 +41,7 @@ BREAK = Break(
     "proxy-syncs-every-8-s",
     Group.DELIVERY,
     "the kube-proxy of the node without local endpoint has a minSyncPeriod of eight seconds, so each update is late",
-    OF_FLIPS,
+    OF_POLICY_CHANGES,
     late,
     notices,
     names="for seconds|late",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from esipp.checks.model import EntryKind, Family, Path, Role, Vantage
 from esipp.judging.topology import parse_address
 from suites.path_checks import NODE_PORT_LOCAL
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.forwarding import internal_addresses
 from tests.broken.nodes import Live, Nodes, Placed, new_mark
 from tests.broken.ways import rests_on
@@ -72,7 +72,7 @@ BREAK = Break(
     "replies-from-another-address",
     Group.DELIVERY,
     "the endpoint node answers nodePort traffic from another of its addresses than the one dialled",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     replying,
     path_checks(lambda path_check: spoiled(path_check.path)),
     names="from another address|another route",

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from esipp.checks.check import Check
 from esipp.checks.health import HealthScenarioCheck
 from esipp.checks.model import Family, Role
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.flipping import arranged, beside, seen
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.matching import AT_THE_NODE, DROP, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import in_background, set_up_run, states_of
 
 SERVICE, POD = "health-terminating", "leaving"
 
@@ -27,16 +27,16 @@ def dropping_once_it_leaves(nodes: Nodes) -> Iterator[Placed]:
         return [Rule(family, "PREROUTING", each, here, "mangle") for family in Family for each in words]
 
     def work(ended: threading.Event) -> None:
-        live = arranged(nodes, {SERVICE}, ended)
+        live = set_up_run(nodes, {SERVICE}, ended)
         if live is None:
             return
-        for pod in seen(nodes, f"/api/v1/namespaces/{live.namespace}/pods/{POD}", ended):
+        for pod in states_of(nodes, f"/api/v1/namespaces/{live.namespace}/pods/{POD}", ended):
             if pod["metadata"].get("deletionTimestamp"):
                 stack.enter_context(nodes.rules(*rules(live)))
                 placed.at = time.time()
                 return
 
-    with stack, beside(work):
+    with stack, in_background(work):
         yield placed
 
 
@@ -48,7 +48,7 @@ BREAK = Break(
     "terminating-not-served",
     Group.DELIVERY,
     "a node drops traffic to its last pod as soon as the pod terminates, although it still serves",
-    Asked(("health_checks",)),
+    RunOptions(("health_checks",)),
     dropping_once_it_leaves,
     lambda check: claims(check, "serves"),
     names="drops traffic to endpoints",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from esipp.checks.model import Balancer, EntryKind, Protocol, TrafficPolicy
 from esipp.checks.path import PathCheck
 from tests.broken.balancing import HOSTNAME_PROXY, WITH_PROXY
-from tests.broken.breakage import KNOWN, Asked, Break, Group, path_checks
+from tests.broken.breakage import KNOWN, Break, Group, RunOptions, path_checks
 from tests.broken.nodes import Nodes, Placed
 
 
@@ -29,7 +29,7 @@ BREAK = Break(
     "honest-hostname-proxy",
     Group.HARMLESS,
     "the load balancer is a proxy with a hostname in the status, and backends see the proxy's address",
-    Asked(("source_ip",), own=HOSTNAME_PROXY, options=WITH_PROXY),
+    RunOptions(("source_ip",), own=HOSTNAME_PROXY, options=WITH_PROXY),
     nothing,
     path_checks(knows),
     names="is a proxy",

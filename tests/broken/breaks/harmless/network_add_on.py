@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.model import Backends, Role, Vantage
 from esipp.checks.path import PathCheck
-from tests.broken.breakage import KNOWN, Asked, Break, Group, path_checks
+from tests.broken.breakage import KNOWN, Break, Group, RunOptions, path_checks
 from tests.broken.forwarding import refused_at_bare_node
 from tests.broken.masquerading import CLIENT, pod_addresses
 from tests.broken.matching import MASQUERADE
@@ -45,7 +45,7 @@ BREAK = Break(
     "network-add-on-masquerades-pods",
     Group.HARMLESS,
     "the network add-on masquerades pod traffic that leaves the pod network, as kindnet does",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     masquerading_on_the_way_out,
     path_checks(knows),
     names="network add-on masquerades pod traffic",

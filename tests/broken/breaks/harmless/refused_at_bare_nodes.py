@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Family, Role
-from tests.broken.breakage import Asked, Break, Group, no_check
+from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.matching import AT_THE_NODE, to_port
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
 
@@ -34,7 +34,7 @@ BREAK = Break(
     Group.HARMLESS,
     "nodes without a local endpoint refuse connections to nodePorts of Local Services (REJECT) instead of dropping "
     "them",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     refusing,
     no_check,
     scoped=True,

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import Role, TrafficPolicy, Vantage
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import KNOWN, Asked, Break, Group, path_checks
+from tests.broken.breakage import KNOWN, Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import NODE
 from tests.broken.matching import came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -44,7 +44,7 @@ BREAK = Break(
     "source-kept-under-cluster",
     Group.HARMLESS,
     "a node does not rewrite the source of traffic to its own pods, also under Cluster",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     keeping,
     path_checks(knows),
     names="the API allows",

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from esipp.checks.policy_change import FlipClaim, Flipping
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_FLIPS, flips
 from tests.broken.health_proxies import health_proxies, redirected
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import OF_POLICY_CHANGES, is_change_check
 
 
 @contextmanager
@@ -26,9 +26,9 @@ BREAK = Break(
     "flip-health-port-stays-open",
     Group.HEALTH,
     "every node still answers on a Service's health-check node port after its policy left Local",
-    OF_FLIPS,
+    OF_POLICY_CHANGES,
     staying_open,
-    lambda check: flips(check, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_PROMPT),
+    lambda check: is_change_check(check, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_PROMPT),
     names="keeps the listener",
     at_once=False,
     scoped=True,

@@ -6,7 +6,7 @@ from esipp.checks.check import Check
 from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.model import Family
 from esipp.scenarios.interoperability.objects import A, B
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.matching import AT_THE_NODE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -36,7 +36,7 @@ BREAK = Break(
     "interop-health-follows-neighbour",
     Group.HEALTH,
     "on every node, another Service's health check answers for a Service",
-    Asked(("interoperability",)),
+    RunOptions(("interoperability",)),
     following,
     notices,
     names="follows the endpoints of another|mixes up",

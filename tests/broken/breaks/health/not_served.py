@@ -6,7 +6,7 @@ from esipp.checks.check import Check
 from esipp.checks.health import About, Place, Situation
 from esipp.checks.model import Role
 from esipp.scenarios.health.objects import service_name
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.health_proxies import CLOSED, asked, redirected
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -30,7 +30,7 @@ BREAK = Break(
     "health-200-but-not-served",
     Group.HEALTH,
     "the endpoint node refuses a Service's connections while its health check still answers 200",
-    Asked(("health_checks",)),
+    RunOptions(("health_checks",)),
     not_serving,
     notices,
     names="says 200, but",

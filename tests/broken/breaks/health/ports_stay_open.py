@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.health_proxies import ALL_NODE_PORTS, claims, health_proxies, redirected
 from tests.broken.nodes import Nodes, Placed
 
@@ -22,7 +22,7 @@ BREAK = Break(
     Group.HEALTH,
     "health-check node ports keep answering with their last answer after the service proxy has closed them",
     # The proxy stands before all node ports, for this trial's ports come and go. So what they serve is not asked.
-    Asked(("health_checks",), (SETTLED, "healthcheck.lifecycle.")),
+    RunOptions(("health_checks",), (SETTLED, "healthcheck.lifecycle.")),
     staying_open,
     lambda check: claims(check, "lifecycle", "freed-by-policy", "freed-by-type", "freed-by-deletion"),
     names="keeps the port open",

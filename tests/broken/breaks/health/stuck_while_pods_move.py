@@ -1,7 +1,7 @@
 """A node's health check keeps answering 200 during endpoint changes."""
 
 from esipp.checks.check import Check
-from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.health_proxies import claims, lying
 
 
@@ -14,7 +14,7 @@ BREAK = Break(
     "health-stuck-while-pods-move",
     Group.HEALTH,
     "a health check that answered 200 once does so for ever, also after the node's pods moved to another node",
-    Asked(("health_checks",)),
+    RunOptions(("health_checks",)),
     lying("stuck"),
     notices,
     names="the health check is stuck",

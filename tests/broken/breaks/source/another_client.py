@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import Path, Role, TrafficPolicy
 from esipp.checks.path import PathCheck
 from suites.clients import OUTSIDE_1, OUTSIDE_2
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import CLIENT, grouped
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import into_pods, rests_on, sent_on_by
@@ -59,7 +59,7 @@ BREAK = Break(
     Group.SOURCE,
     "the endpoint node rewrites one client's address to that of another client outside where it should preserve "
     "the source",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     swapping,
     path_checks(notices),
     names="address of another client",

@@ -8,7 +8,7 @@ from esipp.checks.model import Balancer, EntryKind, Protocol, Role, TrafficPolic
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
 from tests.broken.balancing import HOSTNAME_PROXY, WITH_PROXY, balancer_addresses
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import grouped
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -68,7 +68,7 @@ BREAK = Break(
     "hostname-vip-masqueraded-by-a-node",
     Group.SOURCE,
     "the load balancer announces a hostname, and nodes masquerade its traffic to pods of Local Services",
-    Asked(("source_ip",), own=HOSTNAME_PROXY, options=WITH_PROXY),
+    RunOptions(("source_ip",), own=HOSTNAME_PROXY, options=WITH_PROXY),
     masquerading_the_proxy,
     path_checks(notices),
     names="that node masquerades|address of a node|a node's",

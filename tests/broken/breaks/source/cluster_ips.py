@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import Backends, EntryKind, Path, Role, Vantage
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -37,7 +37,7 @@ BREAK = Break(
     "clusterip-masqueraded",
     Group.SOURCE,
     "every node masquerades all connections to the run's ClusterIPs, as kube-proxy with masqueradeAll",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     masquerading_all,
     path_checks(notices),
     names="masqueradeAll",

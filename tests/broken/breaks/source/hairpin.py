@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.model import AddressClass, Role
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import pod_addresses
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -27,7 +27,7 @@ BREAK = Break(
     "hairpin-not-masqueraded",
     Group.SOURCE,
     "the endpoint node does not masquerade hairpin traffic, from a pod to itself through its Service",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     leaving_hairpins,
     path_checks(lambda path_check: path_check.accept == HAIRPIN),
     names="cannot reach itself|did not masquerade",

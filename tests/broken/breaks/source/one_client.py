@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 
 from suites.clients import OUTSIDE_1
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import (
     NAMES_THE_NODE,
     PROXY,
@@ -34,7 +34,7 @@ BREAK = Break(
     "source-rewritten-one-client",
     Group.SOURCE,
     "every node masquerades traffic of one of two clients outside to the pod network",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     masquerading_one,
     path_checks(
         lambda path_check: (

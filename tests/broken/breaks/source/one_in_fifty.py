@@ -1,6 +1,6 @@
 """One in fifty connections that enter the pod network is masqueraded."""
 
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import changed_into_pod_network, into_own_pods
 
 EVERY_FIFTIETH = ("--match", "statistic", "--mode", "nth", "--every", "50", "--packet", "0")
@@ -9,7 +9,7 @@ BREAK = Break(
     "source-rewritten-one-in-fifty",
     Group.SOURCE,
     "every node masquerades one in fifty connections that enter the pod network",
-    Asked(("source_ip",), samples=200),
+    RunOptions(("source_ip",), samples=200),
     into_own_pods(*EVERY_FIFTIETH),
     path_checks(lambda path_check: changed_into_pod_network(path_check) and not path_check.path.one_socket),
     names="that node masquerades",

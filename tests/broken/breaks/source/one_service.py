@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import Family, Role
 from esipp.checks.path import PathCheck
 from suites.path_checks import NODE_PORT_LOCAL
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE
 from tests.broken.matching import MASQUERADE, SENT_ON_HERE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -35,7 +35,7 @@ BREAK = Break(
     "source-rewritten-one-service",
     Group.SOURCE,
     "the endpoint node masquerades connections to the nodePorts of only one Service",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     masquerading_one,
     path_checks(notices),
     names=NAMES_THE_NODE,

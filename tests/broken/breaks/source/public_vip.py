@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import EntryKind, Family, TrafficPolicy, Vantage
 from esipp.checks.path import PathCheck
 from tests.broken.balancing import ONLY_POOL, PROFILE, PUBLIC
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -44,7 +44,7 @@ BREAK = Break(
     "private-client-masqueraded-at-a-public-vip",
     Group.SOURCE,
     "nodes masquerade traffic from clients with private addresses through public VIPs",
-    Asked(("source_ip",), own=("--default", "reference-ecmp", ONLY_POOL, PUBLIC), options=PROFILE),
+    RunOptions(("source_ip",), own=("--default", "reference-ecmp", ONLY_POOL, PUBLIC), options=PROFILE),
     masquerading_by_vip,
     path_checks(notices),
     names="that node masquerades|a node's",

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.model import Role
 from esipp.checks.path import PathCheck
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE, PROXY, pod_addresses
 from tests.broken.matching import MASQUERADE, SENT_ON_HERE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -33,7 +33,7 @@ BREAK = Break(
     "source-rewritten-same-node",
     Group.SOURCE,
     "a node masquerades traffic to its own endpoints, and no traffic to another node",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     masquerading_on_the_same_node,
     path_checks(notices),
     names=NAMES_THE_NODE,

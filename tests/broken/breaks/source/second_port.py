@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Family, Port
-from tests.broken.breakage import Asked, Break, Group, path_checks
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import NAMES_THE_NODE
 from tests.broken.matching import MASQUERADE, came_by, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -31,7 +31,7 @@ BREAK = Break(
     "source-rewritten-second-port",
     Group.SOURCE,
     "every node masquerades connections to a Service's second port, but not to its other ports",
-    Asked(("source_ip",)),
+    RunOptions(("source_ip",)),
     masquerading_second_ports,
     path_checks(lambda path_check: path_check.path.port is SECOND),
     names=NAMES_THE_NODE,

@@ -6,9 +6,9 @@ from esipp.checks.check import Check
 from esipp.checks.model import Family, Role, TrafficPolicy
 from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, Flipping
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_FLIPS, after_each_flip, flips
 from tests.broken.matching import MASQUERADE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import OF_POLICY_CHANGES, after_each_change, is_change_check
 
 SERVICE = Flipping.NODE_PORT
 SECONDS = 9.0
@@ -21,7 +21,7 @@ def rewriting_for_a_while(nodes: Nodes) -> AbstractContextManager[Placed]:
         words = (*came_by(port, port["nodePort"]), *MASQUERADE)
         return [Rule(family, "POSTROUTING", words, here) for family in Family]
 
-    return after_each_flip(nodes, (SERVICE.object_name,), (), make, SECONDS, TrafficPolicy.LOCAL)
+    return after_each_change(nodes, (SERVICE.object_name,), (), make, SECONDS, TrafficPolicy.LOCAL)
 
 
 def at_the_node(check: Check) -> bool:
@@ -33,9 +33,9 @@ BREAK = Break(
     "source-rewritten-for-9-s-after-each-flip",
     Group.SOURCE,
     "the endpoint node keeps masquerading a Service's traffic for nine seconds after each policy change back to Local",
-    OF_FLIPS,
+    OF_POLICY_CHANGES,
     rewriting_for_a_while,
-    lambda check: flips(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.PROMPT),
+    lambda check: is_change_check(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.PROMPT),
     names="rewrit",
     may=at_the_node,
     at_once=False,

@@ -1,6 +1,6 @@
 """Emulation of a cloud's load balancer: the reference load balancer with the class, period and thresholds of a profile.
 
-A lane's ``dressed_as`` names the profile. Three things are not emulated: the cloud's own health check under policy
+A lane's ``emulates`` names the profile. Three things are not emulated: the cloud's own health check under policy
 Cluster (the reference has one period for both policies, and checks kube-proxy over HTTP), its addresses, and its API's
 times.
 """

@@ -4,9 +4,9 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.policy_change import At, FlipClaim, Flipping
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_FLIPS, flips
 from tests.broken.forwarding import handed_on
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import OF_POLICY_CHANGES, is_change_check
 
 
 def serving(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -26,9 +26,9 @@ BREAK = Break(
     Group.DELIVERY,
     "the node without local endpoint keeps serving a Service after its policy returned to Local, masqueraded as "
     "under Cluster",
-    OF_FLIPS,
+    OF_POLICY_CHANGES,
     serving,
-    lambda check: flips(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
+    lambda check: is_change_check(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
     names="a node without local endpoints still serves",
     at_once=False,
     scoped=True,

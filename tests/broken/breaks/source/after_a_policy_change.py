@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import Family, Role, TrafficPolicy
 from esipp.checks.policy_change import At, FlipClaim, Flipping
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_FLIPS, after_the_first_flip, flips
 from tests.broken.matching import MASQUERADE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import OF_POLICY_CHANGES, after_the_first_change, is_change_check
 
 SERVICE = Flipping.NODE_PORT
 
@@ -19,16 +19,16 @@ def rewriting_from_then_on(nodes: Nodes) -> AbstractContextManager[Placed]:
         words = (*came_by(port, port["nodePort"]), *MASQUERADE)
         return [Rule(family, "POSTROUTING", words, here) for family in Family]
 
-    return after_the_first_flip(nodes, SERVICE.object_name, make, TrafficPolicy.CLUSTER)
+    return after_the_first_change(nodes, SERVICE.object_name, make, TrafficPolicy.CLUSTER)
 
 
 BREAK = Break(
     "source-rewritten-after-a-flip",
     Group.SOURCE,
     "the endpoint node keeps masquerading a Service's traffic under Local once the policy has been Cluster",
-    OF_FLIPS,
+    OF_POLICY_CHANGES,
     rewriting_from_then_on,
-    lambda check: flips(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
+    lambda check: is_change_check(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
     names="rewritten by the node that took it",
     at_once=False,
     scoped=True,

@@ -15,10 +15,10 @@ from esipp.checks.model import EntryKind, Role, ServiceType, TrafficPolicy
 from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, Flipping, IsolationCheck
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.policy_change.objects import NEIGHBOURS
-from tests.broken.breakage import Asked
+from tests.broken.breakage import RunOptions
 from tests.broken.nodes import LONGEST, Json, Live, Nodes, Placed, Rule, new_mark, script
 
-OF_FLIPS = Asked(("compatibility",))
+OF_POLICY_CHANGES = RunOptions(("compatibility",))
 """All checks of the suite, including policy changes of one Service and isolation of others."""
 
 STEADY = "nodeport-local"
@@ -29,7 +29,7 @@ LOOKS, QUICK_LOOKS = 0.2, 0.03
 
 # ---------------------------------------------------------------------------------------------- seeing a run's deeds
 @contextmanager
-def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
     """Work in a thread until the test ends; its errors fail the test."""
     ended, broken = threading.Event(), list[BaseException]()
 
@@ -49,7 +49,7 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
     assert not broken, broken
 
 
-def arranged(nodes: Nodes, names: set[str], ended: threading.Event) -> Live | None:
+def set_up_run(nodes: Nodes, names: set[str], ended: threading.Event) -> Live | None:
     """The test's own run, once its pods and these Services exist; None if the test ends before."""
     until = time.monotonic() + LONGEST
     while not ended.wait(LOOKS) and time.monotonic() < until:
@@ -59,7 +59,7 @@ def arranged(nodes: Nodes, names: set[str], ended: threading.Event) -> Live | No
     return None
 
 
-def seen(nodes: Nodes, path: str, ended: threading.Event) -> Iterator[Json]:
+def states_of(nodes: Nodes, path: str, ended: threading.Event) -> Iterator[Json]:
     """Poll one object until the test ends or the object is deleted."""
     until = time.monotonic() + LONGEST
     while not ended.wait(QUICK_LOOKS) and time.monotonic() < until:
@@ -71,10 +71,10 @@ def seen(nodes: Nodes, path: str, ended: threading.Event) -> Iterator[Json]:
             return
 
 
-def flips_of(nodes: Nodes, live: Live, name: str, ended: threading.Event) -> Iterator[str]:
+def policies_of(nodes: Nodes, live: Live, name: str, ended: threading.Event) -> Iterator[str]:
     """The policy of a Service after each change."""
     known = policy_of(live.service(name))
-    for now in map(policy_of, seen(nodes, f"/api/v1/namespaces/{live.namespace}/services/{name}", ended)):
+    for now in map(policy_of, states_of(nodes, f"/api/v1/namespaces/{live.namespace}/services/{name}", ended)):
         if now != known:
             known = now
             yield now
@@ -87,23 +87,23 @@ def policy_of(service: Json) -> str:
 
 # ------------------------------------------------------------------------------------------------- rules in time
 @contextmanager
-def after_the_first_flip(
+def after_the_first_change(
     nodes: Nodes, name: str, make: Callable[[Live], list[Rule]], to: TrafficPolicy
 ) -> Iterator[Placed]:
     """Rules on the nodes from the first change of a Service to a policy on."""
     placed, stack = Placed(), ExitStack()
 
     def work(ended: threading.Event) -> None:
-        live = arranged(nodes, {name}, ended)
-        if live is not None and any(policy == to for policy in flips_of(nodes, live, name, ended)):
+        live = set_up_run(nodes, {name}, ended)
+        if live is not None and any(policy == to for policy in policies_of(nodes, live, name, ended)):
             stack.enter_context(nodes.rules(*make(live)))
             placed.at = time.time()
 
-    with stack, beside(work):
+    with stack, in_background(work):
         yield placed
 
 
-def after_each_flip(
+def after_each_change(
     nodes: Nodes,
     names: tuple[str, ...],
     steady: tuple[str, ...],
@@ -119,24 +119,24 @@ def after_each_flip(
         placed = Placed()
 
         def work(ended: threading.Event) -> None:
-            live = arranged(nodes, {*names, *steady}, ended)
+            live = set_up_run(nodes, {*names, *steady}, ended)
             if live is None:
                 return
             rules = make(live)
 
             def follow(name: str) -> None:
-                for policy in flips_of(nodes, live, name, ended):
+                for policy in policies_of(nodes, live, name, ended):
                     if to in (None, policy):
                         for_a_moment(rules, seconds, mark)
                         placed.at = placed.at or time.time()
 
             with ExitStack() as stack:
                 for name in names:
-                    stack.enter_context(beside(lambda _, name=name: follow(name)))
+                    stack.enter_context(in_background(lambda _, name=name: follow(name)))
                 ended.wait(LONGEST)
 
         try:
-            with beside(work):
+            with in_background(work):
                 yield placed
         finally:
             nodes.take_away(mark)
@@ -158,11 +158,11 @@ def for_a_moment(rules: list[Rule], seconds: float, mark: str) -> None:
 
 def disturbed_by_neighbours(nodes: Nodes, make: Callable[[Live], list[Rule]]) -> AbstractContextManager[Placed]:
     """Rules on the nodes for half a second after each policy change next to the unchanged Service."""
-    return after_each_flip(nodes, tuple(sorted(NEIGHBOURS)), (STEADY,), make, 0.5)
+    return after_each_change(nodes, tuple(sorted(NEIGHBOURS)), (STEADY,), make, 0.5)
 
 
 # ------------------------------------------------------------------------------------------------- who must notice
-def flips(check: Check, service: Flipping, at: At | None, *claims: FlipClaim) -> bool:
+def is_change_check(check: Check, service: Flipping, at: At | None, *claims: FlipClaim) -> bool:
     """Whether a check claims this of a Service with policy changes, at an entry; None is all nodes."""
     return isinstance(check, FlippedCheck) and (check.service, check.at) == (service, at) and check.claim in claims
 

@@ -4,9 +4,9 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.model import Family, Role
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_FLIPS, STEADY, disturbed_by_neighbours, steady_at
 from tests.broken.matching import AT_THE_NODE, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import OF_POLICY_CHANGES, STEADY, disturbed_by_neighbours, steady_at
 
 CLOSED = "19997"
 """A port without a listener."""
@@ -27,7 +27,7 @@ BREAK = Break(
     "flip-cuts-off-a-neighbour",
     Group.DELIVERY,
     "at each policy change of one Service, another Service's nodePort is refused for half a second",
-    OF_FLIPS,
+    OF_POLICY_CHANGES,
     refusing_for_a_moment,
     lambda check: steady_at(check, Role.ENDPOINT_NODE),
     names=r"after neighbour-\S+ changed",

@@ -6,10 +6,10 @@ from esipp.checks.check import Check
 from esipp.checks.model import Family, Role
 from esipp.checks.policy_change import IsolationCheck
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_FLIPS, STEADY, disturbed_by_neighbours, steady_at
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import OF_POLICY_CHANGES, STEADY, disturbed_by_neighbours, steady_at
 
 
 def masquerading_for_a_moment(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -32,7 +32,7 @@ BREAK = Break(
     "flip-masquerades-a-neighbour",
     Group.DELIVERY,
     "at each policy change of one Service, another Service's nodePort is masqueraded for half a second",
-    OF_FLIPS,
+    OF_POLICY_CHANGES,
     masquerading_for_a_moment,
     notices,
     names=r"after neighbour-\S+ changed",

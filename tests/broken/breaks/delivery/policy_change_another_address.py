@@ -9,9 +9,9 @@ from esipp.checks.model import TrafficPolicy
 from esipp.checks.policy_change import At, FlipClaim, Flipping
 from esipp.judging.topology import family_of, parse_address
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_FLIPS, after_each_flip, flips
 from tests.broken.matching import came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import OF_POLICY_CHANGES, after_each_change, is_change_check
 
 SERVICE = Flipping.NODE_PORT
 
@@ -26,7 +26,7 @@ def another_address(nodes: Nodes) -> AbstractContextManager[Placed]:
             rules.append(Rule(family_of(first), "POSTROUTING", words, (nodes.bare,)))
         return rules
 
-    return after_each_flip(nodes, (SERVICE.object_name,), (), make, 2.0, TrafficPolicy.CLUSTER)
+    return after_each_change(nodes, (SERVICE.object_name,), (), make, 2.0, TrafficPolicy.CLUSTER)
 
 
 BREAK = Break(
@@ -34,9 +34,9 @@ BREAK = Break(
     Group.DELIVERY,
     "for two seconds after each policy change to Cluster, the node without local endpoint masquerades with an "
     "unused address",
-    OF_FLIPS,
+    OF_POLICY_CHANGES,
     another_address,
-    lambda check: flips(check, SERVICE, At.BARE_NODE, FlipClaim.OTHERWISE),
+    lambda check: is_change_check(check, SERVICE, At.BARE_NODE, FlipClaim.OTHERWISE),
     names="masquerades them with another address",
     at_once=False,
     scoped=True,
