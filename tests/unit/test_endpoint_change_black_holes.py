@@ -98,10 +98,10 @@ def test_a_gap_counts_only_in_the_hole_itself() -> None:
     assert end is not None
     stream.samples[:] = [sample for sample in stream.samples if not end + 0.5 < sample.started < end + 1.5]
     stream.freeze()
-    assert Judge(result).blur(line, FAMILY) == RESOLUTION
+    assert Judge(result).resolution(line, FAMILY) == RESOLUTION
     stream.samples[:] = [sample for sample in stream.samples if not told + 0.2 < sample.started < told + 0.6]
     stream.freeze()
-    assert Judge(result).blur(line, FAMILY) == pytest.approx(0.4, abs=0.05)
+    assert Judge(result).resolution(line, FAMILY) == pytest.approx(0.4, abs=0.05)
 
 
 def test_a_hole_begins_when_there_is_somebody_to_steer_to() -> None:
