@@ -18,22 +18,22 @@ LONGEST = 86_400.0
 """Upper limit for seconds in a profile."""
 
 
-def one_of(words: Callable[[Any], T]) -> Callable[[Any], T]:
+def one_of(kind: Callable[[Any], T]) -> Callable[[Any], T]:
     """A reader of one value of an enumeration."""
 
     def read(value: Any) -> T:
         try:
-            return words(value)
+            return kind(value)
         except ValueError:
-            known = ", ".join(str(each.value) for each in words)  # type: ignore[attr-defined]
+            known = ", ".join(str(each.value) for each in kind)  # type: ignore[attr-defined]
             raise ValueError(f"expected one of {known}, not '{value}'") from None
 
     return read
 
 
-def among(words: Iterable[str]) -> Callable[[Any], str]:
+def among(values: Iterable[str]) -> Callable[[Any], str]:
     """A reader of one of these words."""
-    known = tuple(words)
+    known = tuple(values)
 
     def read(value: Any) -> str:
         if value not in known:
@@ -58,10 +58,10 @@ def several(read: Callable[[Any], T]) -> Callable[[Any], tuple[T, ...]]:
 
 def classes(value: Any) -> frozenset[AddressClass]:
     """Owners of addresses: some of ``SEES``."""
-    seen = frozenset(several(one_of(AddressClass))(value))
-    if not seen or not seen <= SEES:
+    found = frozenset(several(one_of(AddressClass))(value))
+    if not found or not found <= SEES:
         raise ValueError(f"expected some of {', '.join(sorted(SEES))}")
-    return seen
+    return found
 
 
 def seconds(value: Any) -> float:
