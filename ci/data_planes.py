@@ -21,7 +21,7 @@ from ci.data_planes_page import render
 from ci.expiry import Record, expired_records, facts_of, sight_text, sights_of
 from ci.places import ROOT
 from esipp.base.errors import EsippError, PreflightError
-from esipp.checks.known_differences import all_claims
+from esipp.checks.expiry import all_claims
 from esipp.checks.reference import titles
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.comparing.data_planes import Differing, Plane, differing, plane_of, reference_for

@@ -7,7 +7,8 @@ from typing import Any
 
 from ci import lane_file
 from ci.expiry import Record, expired_records
-from esipp.checks.known_differences import Claim, all_claims
+from esipp.checks.expiry import all_claims, binds
+from esipp.checks.known_differences import KnownDifference
 from esipp.report.comparing.data_planes import What, plane_of
 from esipp.report.escaping import code, links, prose
 
@@ -123,17 +124,17 @@ def _claims(records: Sequence[Record]) -> Iterable[str]:
         yield "\n**Expired: no longer observed on their data planes:**\n\n"
         yield from (f"* {prose(line, 400)}\n" for line in gone)
     yield "\n| known difference | nature | applies to | observed | references |\n|" + "---|" * 5 + "\n"
-    for claim in sorted(all_claims(), key=lambda each: (not each.binds, each.where, each.reason)):
+    for claim in sorted(all_claims(), key=lambda each: (not binds(each), each.where, each.reason)):
         cells = (claim.reason, claim.nature.value, claim.where, _observed_where(claim, records))
         yield f"| {' | '.join([*map(prose, cells), links(claim.references)])} |\n"
 
 
-def _observed_where(claim: Claim, records: Sequence[Record]) -> str:
+def _observed_where(claim: KnownDifference, records: Sequence[Record]) -> str:
     when = [list(pair) for pair in claim.when]
     lines = []
     for number, record in enumerate(records, 1):
         for each in record["claims"]:
             same = (each["when"], each["before"], each["reason"]) == (when, claim.before, claim.reason)
-            if same and (each["seen"] or claim.binds):
+            if same and (each["seen"] or binds(claim)):
                 lines.append(f"run {number}: {each['seen']} of {each['asked']} checks")
     return "; ".join(lines) or "no run yet"

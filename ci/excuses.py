@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Level, Nature
-from esipp.checks.known_differences import Claim, all_claims
+from esipp.checks.check import Level
+from esipp.checks.expiry import all_claims
+from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.report.escaping import links
 
 HEAD = """# Known differences
@@ -47,7 +48,7 @@ def _table(nature: Nature) -> str:
     )
 
 
-def _lines(claims: Mapping[Claim, frozenset[str]], core: set[str]) -> Iterator[str]:
+def _lines(claims: Mapping[KnownDifference, frozenset[str]], core: set[str]) -> Iterator[str]:
     for claim, ids in sorted(claims.items(), key=lambda each: (-len(each[1] & core), -len(each[1]), each[0].where)):
         what = f"{_escaped(claim.reason)}; {_escaped(links(claim.references))}"
         cells = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from esipp.checks.known_differences import Claim, Sight, all_claims, sights
+from esipp.checks.expiry import Sight, all_claims, sights
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.reference import titles
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.data_planes import plane_of
@@ -19,7 +20,7 @@ def facts_of(run: RecordedRun) -> dict[str, str]:
     return {name: fact.value for name, fact in run.facts.items()}
 
 
-def expired(runs: Iterable[RecordedRun], claims: Mapping[Claim, frozenset[str]] | None = None) -> list[str]:
+def expired(runs: Iterable[RecordedRun], claims: Mapping[KnownDifference, frozenset[str]] | None = None) -> list[str]:
     """Known differences that apply to the data plane of a run but were not observed there, one line each."""
     lines = []
     for run in runs:
@@ -30,7 +31,7 @@ def expired(runs: Iterable[RecordedRun], claims: Mapping[Claim, frozenset[str]] 
     return lines
 
 
-def expired_records(records: Sequence[Record], claims: Iterable[Claim] | None = None) -> list[str]:
+def expired_records(records: Sequence[Record], claims: Iterable[KnownDifference] | None = None) -> list[str]:
     """The same for recorded runs: differences that are still known and apply to the recorded facts."""
     known = {_identity(sight_text(Sight(each, 0, 0))): each for each in (all_claims() if claims is None else claims)}
     lines = []
@@ -42,7 +43,7 @@ def expired_records(records: Sequence[Record], claims: Iterable[Claim] | None = 
     return lines
 
 
-def sights_of(run: RecordedRun, claims: Mapping[Claim, frozenset[str]]) -> list[Sight]:
+def sights_of(run: RecordedRun, claims: Mapping[KnownDifference, frozenset[str]]) -> list[Sight]:
     """The observations of a run for the known differences that apply to its cluster."""
     packets = run.features.get("packets")
     return sights(claims, facts_of(run), run.verdicts, packets=packets is not None and packets.present)

@@ -30,9 +30,10 @@ from ci.places import CI, ROOT
 from ci.step import SetupError, guarded
 from esipp.base.errors import EsippError, ExitCode
 from esipp.ledger.reading import RecordedRun, read_run
-from esipp.report.comparing.document import as_markdown, as_text
+from esipp.report.comparing import merge_report
 from esipp.report.comparing.merge import WORST_CODE_FIRST, Merged, merge
-from esipp.report.comparing.merge_report import paper
+from esipp.report.rendering.markdown import as_markdown
+from esipp.report.rendering.terminal import as_text
 
 STATE = ROOT / "runs" / "matrix"
 REPORT = "merged.md"
@@ -213,7 +214,7 @@ def _runs(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended], state: State
 
 
 def _tell(merged: Merged, path: Path) -> None:
-    document = paper(merged)
+    document = merge_report.report(merged)
     path.write_text(as_markdown(document), encoding="utf-8")
     print("\n" + as_text(document), end="")
     print(f"\nThe same as a page: {path}")

@@ -17,9 +17,9 @@ from esipp.ledger.recorded_checks import check_record, read_check
 from esipp.ledger.recorded_run import read_past
 from esipp.report.comparing import diff_report, merge_report
 from esipp.report.comparing.diff import compare
-from esipp.report.comparing.document import as_markdown
 from esipp.report.comparing.merge import merge
 from esipp.report.formats import FORMATS
+from esipp.report.rendering.markdown import as_markdown
 
 FOLDER = records.FOLDER / "samples"
 HEALTHY, BROKEN = "healthy", "broken"
@@ -54,7 +54,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "healthy.md": _report(HEALTHY, "markdown"),
     "conformance.yaml": _report(HEALTHY, "conformance"),
     "broken.md": _report(BROKEN, "markdown"),
-    "diff.md": lambda: as_markdown(diff_report.paper(compare(run(HEALTHY), run(BROKEN)))),
-    "merge.md": lambda: as_markdown(merge_report.paper(merge([run(HEALTHY), run(BROKEN)]))),
+    "diff.md": lambda: as_markdown(diff_report.report(compare(run(HEALTHY), run(BROKEN)))),
+    "merge.md": lambda: as_markdown(merge_report.report(merge([run(HEALTHY), run(BROKEN)]))),
 }
 """Each sample's file name, and what renders it."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from esipp.checks.check import Level
+from esipp.checks.known_differences import Connections, KnownDifference
 from esipp.checks.model import (
     NO_ANSWER,
     AddressClass,
@@ -22,9 +23,9 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.path import Control, Override, PathCheck, Spread
+from esipp.checks.path import Control, PathCheck, Spread
 from suites.clients import *
-from suites.known_differences.paths import differences
+from suites.known_differences.paths import known_on
 from suites.path_requirements import requirement
 from suites.references import *
 
@@ -148,7 +149,7 @@ def path_check(
     *references: Reference,
     suffix: str = "",
     controls: tuple[Control, ...] = (),
-    overrides: tuple[Override, ...] = (),
+    differences: tuple[KnownDifference, ...] = (),
     told: Claim = Claim.NOTHING,
     spread: Spread = Spread.ANY,
     needs: frozenset[str] = frozenset(),
@@ -163,7 +164,7 @@ def path_check(
         references: the documents that it rests on.
         suffix: what its id adds to the path's key.
         controls: controls beyond those that follow from the path.
-        overrides: known differences beyond those that follow from the path.
+        differences: known differences beyond those that follow from the path.
         told: the header in which the backend must learn the client's address.
         spread: which backends may answer.
         needs: features beyond those that follow from the path.
@@ -183,7 +184,7 @@ def path_check(
         controls=preconditions(path)
         + (shows_masquerading(path) if accept in (CLIENT_IP, NO_ANSWER) else ())
         + controls,
-        overrides=overrides + differences(path, accept),
+        differences=differences + known_on(path, accept),
         told=told,
         spread=spread,
     )

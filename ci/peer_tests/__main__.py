@@ -213,7 +213,7 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
     nodes = Nodes.of(CONTEXT, None)
     nodes.heal()
     remove_leftovers()
-    peer = Peer(built, nodes, folder, options.kept)
+    peer = Peer(built, nodes, folder, options.records)
     peer.data.versions |= {
         "kubernetes": cluster_version(),
         "e2e.test": built.kubernetes,
@@ -229,7 +229,7 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
         except SetupError as error:
             error.show()
             code = 4
-    if options.kept == KEPT:
+    if options.records == KEPT:
         page.write(Comparison.load())
     return code
 

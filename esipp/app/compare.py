@@ -1,13 +1,15 @@
 """``esipp diff`` and ``esipp merge``: compare recorded runs, and combine them in one matrix."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from esipp.base.document import Document
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Binding
 from esipp.ledger.reading import read_run
-from esipp.report.comparing.document import Paper, as_markdown, as_text
+from esipp.report.rendering import render
 
 FORMATS = ("text", "markdown", "json", "html")
 
@@ -66,10 +68,10 @@ def add_diff(commands: Any) -> None:
 
 def _diff(options: argparse.Namespace) -> int:
     from esipp.report.comparing.diff import compare
-    from esipp.report.comparing.diff_report import document, paper
+    from esipp.report.comparing.diff_report import as_json, report
 
     found = compare(read_run(options.old), read_run(options.new), Binding(options.fail_on))
-    _write(options, lambda: paper(found), lambda: document(found))
+    _write(options, lambda: report(found), lambda: as_json(found))
     return int(found.exit_code)
 
 
@@ -95,14 +97,14 @@ def add_merge(commands: Any) -> None:
 
 def _merge(options: argparse.Namespace) -> int:
     from esipp.report.comparing.merge import merge, merge_shards
-    from esipp.report.comparing.merge_report import document, paper
+    from esipp.report.comparing.merge_report import as_json, report
 
     runs = [read_run(each) for each in options.runs]
     merged = merge_shards(runs) if options.shards else merge(runs)
     short = options.only_differences
     if short is None and options.format == "html":
         short = False  # a page has room for all
-    _write(options, lambda: paper(merged, short), lambda: document(merged))
+    _write(options, lambda: report(merged, short), lambda: as_json(merged))
     return int(merged.exit_code)
 
 
@@ -113,16 +115,8 @@ def _add_output(command: Any) -> None:
     )
 
 
-def _write(options: argparse.Namespace, paper: Any, document: Any) -> None:
-    if options.format == "json":
-        text = document()
-    elif options.format == "html":
-        from esipp.report.comparing.page import as_html
-
-        text = as_html(paper())
-    else:
-        page: Paper = paper()
-        text = as_markdown(page) if options.format == "markdown" else as_text(page)
+def _write(options: argparse.Namespace, report: Callable[[], Document], as_json: Callable[[], str]) -> None:
+    text = as_json() if options.format == "json" else render(report(), options.format)
     if options.out is None:
         print(text, end="")
         return

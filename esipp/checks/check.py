@@ -3,7 +3,6 @@
 A check is one behaviour with one requirement and one verdict. The modules of this package add a type for each suite.
 """
 
-import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -55,45 +54,6 @@ class Status(StrEnum):
     ERROR = "error"
 
 
-class Nature(StrEnum):
-    """The nature of a known difference: ``allowed`` by the API's text; a known ``defect``; or a ``finding`` of this
-    suite without a known issue.
-    """
-
-    ALLOWED = "allowed"
-    DEFECT = "known defect"
-    FINDING = "finding"
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A known difference of a check other than a path check.
-
-    If all facts in ``when`` hold and the judge reports ``seen``, the verdict is ``known``, with reason and references.
-
-    Args:
-        when: the facts under which it holds.
-        seen: the evidence, exactly as the judge reports it.
-        reason: why the data plane differs.
-        references: the documents that it rests on.
-        before: limits it to older versions (see ``holds``).
-        nature: whether it is allowed, a defect or a finding.
-        by_chance: whether a run may miss it although it holds.
-        evidence: the required evidence, in a sentence.
-        hides: what it can still hide (docs/excuses.md).
-    """
-
-    when: tuple[tuple[str, str], ...]
-    seen: str
-    reason: str
-    references: tuple[Reference, ...]
-    before: str = ""
-    nature: Nature = Nature.ALLOWED
-    by_chance: bool = False
-    evidence: str = ""
-    hides: str = ""
-
-
 FAMILY = "family."
 OUTSIDE, TWO_ADDRESSES = "vantage.outside", "vantage.outside.two-addresses"
 """Features: a client outside the cluster, and a second one with another address. Features of their own say so if that
@@ -121,9 +81,6 @@ KUBERNETES = "kubernetes."
 CARRIES = "load-balancer.carries."
 """Prefix of features for traffic that the cluster's own load balancer may not carry (loadbalancers). Words of
 ``Check.balanced`` follow: ``load-balancer.carries.sctp``."""
-
-ANYTHING = "anything"
-"""The word in ``Check.balanced`` of every check that uses the cluster's own load balancer."""
 
 AT_VIPS = f"{OUTSIDE}.vips."
 """Prefix of facts, by family (``vantage.outside.vips.ipv4``), that say why the address of a client outside is uncertain
@@ -312,29 +269,3 @@ def surrounded(check: Check, facts: Mapping[str, str]) -> str:
 def is_instrument(check: Check, facts: Mapping[str, str]) -> bool:
     """Return whether a check tests the reference load balancer as an instrument, and says nothing about the cluster."""
     return check.instrument and facts.get(OWN_REFERENCE) != "own"
-
-
-def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]) -> bool:
-    """Return whether a known difference holds on a cluster with these facts.
-
-    Args:
-        when: facts and their values; all must hold.
-        before: a version of Kubernetes, ``1.34``, or of another fact, ``cilium.version 1.19``.
-        facts: the facts of the cluster, by name.
-    """
-    fact, _, version = before.rpartition(" ")
-    if before and not _version(facts.get(fact or "kubernetes", "")) < _version(version):
-        return False
-    return all(facts.get(name) == value for name, value in when)
-
-
-def older_than(before: str) -> str:
-    """Return the ``before`` of a known difference in words."""
-    fact, _, version = before.rpartition(" ")
-    return f"{fact or 'Kubernetes'} before {version}"
-
-
-def _version(text: str) -> tuple[int, ...]:
-    """Return the numbers of ``v1.36.3-gke.1`` or ``1.34``; unreadable text counts as newer than all versions."""
-    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)
-    return tuple(int(part) for part in found.groups() if part is not None) if found else (9999,)

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Check, Difference, Profile
+from esipp.checks.check import Check, Profile
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Balancer, Family, TrafficPolicy
+from esipp.checks.known_differences import KnownDifference
+from esipp.checks.model import ANYTHING, Balancer, Family, TrafficPolicy
 from esipp.checks.timing import PROMPT
 
 NODEPORT = "nodeport"
@@ -88,9 +89,6 @@ FAILS_IF = {
     What.TERMINATING: "a node drops requests while its last pod terminates, although the pod still serves (KEP-1669)",
 }
 
-REHASHED = "rehashed"
-"""Evidence: all lost connections were open while the load balancer changed its routes."""
-
 MOVED = "moved"
 """Evidence: connections broke after the load balancer had moved its VIP to another node."""
 
@@ -139,7 +137,7 @@ class ContinuityCheck(Check):
     way: Way
     family: Family
     what: What
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[KnownDifference, ...] = ()
 
     @property
     def expected(self) -> str:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Check, Difference
-from esipp.checks.model import Balancer, Family
+from esipp.checks.check import Check
+from esipp.checks.known_differences import KnownDifference
+from esipp.checks.model import ANYTHING, Balancer, Family
 from esipp.checks.timing import PROMPT
 
 
@@ -53,17 +54,11 @@ EXPECTED = {
     What.FREED: "no VIP for a deleted Service",
 }
 
-REHASHED = "rehashed"
-"""Evidence: all lost connections were open while the load balancer changed its routes."""
-
 AFTER_503 = "shortly after the 503"
 """Evidence: a pod answers for a moment after its node's 503, because the node stopped serving only the other family."""
 
 WEIGHED = "weighed"
 """Evidence: the distribution fits the weights that the nodes' health checks report."""
-
-PROXIED = "not the client"
-"""Evidence: backends behind the cluster's own load balancer see an address other than the client's."""
 
 FAILS_IF = {
     What.STEERS: "the load balancer ignores health checks and endpoints, keeps a removed node, flaps, or is too slow",
@@ -94,7 +89,7 @@ class EndpointChangeCheck(Check):
     balancer: Balancer
     what: What
     family: Family | None = None
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[KnownDifference, ...] = ()
 
     @property
     def expected(self) -> str:

@@ -3,9 +3,10 @@
 import textwrap
 from collections.abc import Iterable
 
-from esipp.checks.check import KUBERNETES, Check, Level, older_than
+from esipp.checks.check import KUBERNETES, Check, Level
+from esipp.checks.known_differences import KnownDifference, Proof
 from esipp.checks.model import POD_BACKEND, AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Role, Vantage
-from esipp.checks.path import Control, Override, PathCheck, Proof, Spread
+from esipp.checks.path import Control, PathCheck, Spread
 from esipp.checks.picture import picture
 from esipp.checks.reference import Reference, titles
 
@@ -68,9 +69,9 @@ def explain(path_check: PathCheck) -> str:
     lines += _fold("needs", ", ".join(sorted(each for each in path_check.features if not each.startswith(KUBERNETES))))
     for control in path_check.controls:
         lines += _fold("control", _control(control))
-    for override in path_check.overrides:
-        lines += _fold("known", _override(override))
-        lines += _addresses(override.references)
+    for known in path_check.differences:
+        lines += _fold("known", _known(known))
+        lines += _addresses(known.references)
     return "\n".join(lines)
 
 
@@ -176,18 +177,19 @@ def _control(control: Control) -> str:
     return f"{control.path.key} must show {shows}: {control.why}"
 
 
-def _override(override: Override) -> str:
-    when = " and ".join(f"{name} is {value}" for name, value in override.when)
-    when += f", {older_than(override.before)}" if override.before else ""
-    named = f"the address in the fact {override.names}"
+def _known(known: KnownDifference) -> str:
+    when = " and ".join(f"{name} is {value}" for name, value in known.when)
+    when += f", {known.limit}" if known.before else ""
+    covered = known.connections
+    named = f"the address in the fact {covered.names}"
     proven = {Proof.OWN_NODE: "an address of the client's own node", Proof.FACT: named}
-    shows = proven.get(override.proof) or " or ".join(sorted(override.accept))
-    if override.proof is Proof.BALANCER:
+    shows = proven.get(covered.proof) or " or ".join(sorted(covered.accept))
+    if covered.proof is Proof.BALANCER:
         shows = " or ".join(filter(None, ("the load balancer's own address", shows)))
-    shows += ", and packets may reach a backend" if override.forwarded else ""
+    shows += ", and packets may reach a backend" if covered.forwarded else ""
     where = f"where {when}" if when else "anywhere"
-    said = f"{where}: {shows}. Reason: {override.reason} [{titles(override.references)}]."
-    return f"{said} {override.evidence}".strip()
+    said = f"{where}: {shows}. Reason: {known.reason} [{titles(known.references)}]."
+    return f"{said} {known.evidence}".strip()
 
 
 def _fold(label: str, text: str) -> list[str]:

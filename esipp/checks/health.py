@@ -9,8 +9,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Check, Difference
-from esipp.checks.model import Client, Family, Role
+from esipp.checks.check import Check
+from esipp.checks.known_differences import KnownDifference
+from esipp.checks.model import ANYTHING, Client, Family, Role
 from esipp.checks.observation import Outcome
 from esipp.checks.trials import ScenarioCheck
 
@@ -162,7 +163,7 @@ class HealthAnswerCheck(Check):
 
     question: Question
     about: About
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[KnownDifference, ...] = ()
 
     @property
     def through_pods(self) -> bool:

@@ -1,197 +1,140 @@
-"""Known differences as claims about clusters, and whether a run confirms them. Pure, no I/O.
+"""``KnownDifference``: a known deviation of a data plane, and the evidence that it requires. No I/O."""
 
-A claim expires when runs on matching clusters no longer see the difference: the defect is fixed, or the claim was
-wrong. An expired claim would hide the next failure. A claim about the whole cluster (service proxy, network add-on,
-load balancer, version) must show in every run on such a cluster with one of its checks. A claim about chance, or
-without facts, need not.
-"""
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from esipp.checks.model import AddressClass
+from esipp.checks.reference import Reference
 
-from esipp.base.plural import counted
-from esipp.checks.check import Check, Difference, Nature, Status, holds, older_than
-from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, facts_at, service_of
-from esipp.checks.observation import Verdict
-from esipp.checks.path import Override
-from esipp.checks.patterns import patterns
-from esipp.checks.reference import Reference, titles
 
-OF_A_WINDOW = ("load-balancer.steered",)
-"""Facts about one measurement, and not about the cluster."""
+class Nature(StrEnum):
+    """The nature of a known difference: ``allowed`` by the API's text; a known ``defect``; or a ``finding`` of this
+    suite without a known issue.
+    """
 
-ABOUT = "known differences"
-"""The subject of a run's notes about known differences."""
+    ALLOWED = "allowed"
+    DEFECT = "known defect"
+    FINDING = "finding"
 
-MOST_NAMED = 10
-"""The largest number of id patterns in a note."""
 
-ASKED = (Status.PASS, Status.RECORDED, Status.FAIL, Status.FLAKY, Status.KNOWN)
-"""Verdicts of checks that really ran."""
+class Proof(StrEnum):
+    """What a known difference requires of the source address of a connection.
+
+    ``class``: a class that the difference accepts. ``own-node``: an address of the client's own node. ``fact``: exactly
+    the address in a fact (``Connections.names``). ``balancer``: an address of the Service's load balancer
+    (judging/ingress.py), or a class that the difference accepts.
+    """
+
+    CLASS = "class"
+    OWN_NODE = "own-node"
+    FACT = "fact"
+    BALANCER = "balancer"
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A known difference, independent of its checks.
+class Connections:
+    """The connections of a path that a known difference covers.
 
     Args:
-        when, before: the facts under which it holds, and the version from which it no longer does.
-        reason, references: why the data plane differs.
+        accept: the additional address classes.
+        proof: what it requires of the source address.
+        names: the fact with the address; the family follows after a dot.
+        forwarded: also covers packets that reach a backend although the client gets no answer.
+        resets: covers connections that were reset while the routes of their Service changed.
+        hangs: covers connections without any data, if another one had the same address and port at that time.
+        collides: covers connections without an answer, under the same condition.
+    """
+
+    accept: frozenset[AddressClass] = frozenset()
+    proof: Proof = Proof.CLASS
+    names: str = ""
+    forwarded: bool = False
+    resets: bool = False
+    hangs: bool = False
+    collides: bool = False
+
+    @property
+    def single(self) -> bool:
+        """Return whether they are single connections, and not a whole path."""
+        return self.resets or self.hangs or self.collides
+
+
+@dataclass(frozen=True)
+class KnownDifference:
+    """A known difference: where its facts hold and its evidence shows, the verdict on a failed check is ``known``.
+
+    Args:
+        when: the facts under which it holds.
+        covers: what it excuses: the connections of a path; for checks of other suites the evidence, exactly as their
+            judge reports it.
+        reason: why the data plane differs.
+        references: the documents that it rests on.
+        before: limits it to older versions (``1.34`` of Kubernetes, ``cilium.version 1.19``).
         nature: whether it is allowed, a defect or a finding.
-        in_packets: whether only packets show it.
         by_chance: whether a run may miss it although it holds.
-        evidence, hides: the required evidence, and what it can still hide.
+        evidence: the required evidence, in a sentence.
+        hides: what it can still hide (docs/excuses.md).
     """
 
     when: tuple[tuple[str, str], ...]
-    before: str
+    covers: Connections | str
     reason: str
     references: tuple[Reference, ...]
-    nature: Nature
-    in_packets: bool = False
+    before: str = ""
+    nature: Nature = Nature.ALLOWED
     by_chance: bool = False
     evidence: str = ""
     hides: str = ""
 
     @property
-    def binds(self) -> bool:
-        """Return whether it must show where its facts hold; a claim about one Service's proxy need not."""
-        about = {name for name, _ in self.when}
-        return bool(self.when) and not self.by_chance and not about & {*OF_A_WINDOW, AT_SERVICE, OF_SERVICE}
+    def connections(self) -> Connections:
+        """Return the connections that it covers; none if it names other evidence."""
+        return self.covers if isinstance(self.covers, Connections) else Connections()
+
+    @property
+    def in_packets(self) -> bool:
+        """Return whether only packets show it."""
+        return self.connections.forwarded
+
+    @property
+    def claim(self) -> "KnownDifference":
+        """Return what it says about clusters, which is the same for all its checks."""
+        return replace(self, covers=Connections(forwarded=self.in_packets))
 
     @property
     def where(self) -> str:
         """Return the clusters on which it holds, in words."""
         facts = ", ".join(f"{name} {value}" for name, value in self.when) or "any"
-        return facts + (f", {older_than(self.before)}" if self.before else "")
+        return facts + (f", {self.limit}" if self.before else "")
+
+    @property
+    def limit(self) -> str:
+        """Return the versions on which it holds, in words; empty for all."""
+        fact, _, version = self.before.rpartition(" ")
+        return f"{fact or 'Kubernetes'} before {version}" if self.before else ""
+
+    def accepting(self, accept: frozenset[AddressClass]) -> "KnownDifference":
+        """Return the same difference for connections with these address classes."""
+        return replace(self, covers=replace(self.connections, accept=accept))
 
     def holds(self, facts: Mapping[str, str]) -> bool:
         """Return whether it holds on a cluster with these facts."""
-        return holds(self.when, self.before, facts)
+        fact, _, version = self.before.rpartition(" ")
+        if self.before and not _version(facts.get(fact or "kubernetes", "")) < _version(version):
+            return False
+        return all(facts.get(name) == value for name, value in self.when)
 
 
-@dataclass(frozen=True)
-class Sight:
-    """The result of one run for a claim about its cluster.
+REHASHED = "rehashed"
+"""Evidence: all lost connections were open while the load balancer changed its routes."""
 
-    Args:
-        claim: the claim.
-        asked: the number of its checks that ran.
-        seen: the number of checks for which it was the reason.
-        unshown: the checks that passed without it.
-    """
-
-    claim: Claim
-    asked: int
-    seen: int
-    unshown: tuple[str, ...] = ()
-
-    @property
-    def expired(self) -> bool:
-        """Return whether the claim had to show and did not."""
-        return self.claim.binds and self.asked > 0 and self.seen == 0
-
-    @property
-    def sentence(self) -> str:
-        """Return the note about an expired claim."""
-        claim = self.claim
-        return (
-            f"known difference '{claim.reason}' ({titles(claim.references)}), claimed for {claim.where}, showed in "
-            f"none of {counted(self.asked, 'check')}. Is it fixed?"
-        )
-
-    @property
-    def of_checks(self) -> str:
-        """Return the note about checks that passed without the difference while others showed it; else empty.
-
-        These checks have a known difference that they do not need, which would excuse their next failure.
-        """
-        if not self.claim.binds or not self.seen or not self.unshown:
-            return ""
-        named = patterns(self.unshown)
-        return (
-            f"known difference '{self.claim.reason}' ({titles(self.claim.references)}) showed in {self.seen} of "
-            f"{counted(self.asked, 'check')}; "
-            f"passed without it: {', '.join(named[:MOST_NAMED])}"
-            + (f", and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
-        )
+PROXIED = "not the client"
+"""Evidence: backends behind the cluster's own load balancer see an address other than the client's."""
 
 
-def claims_of(check: Check) -> tuple[Claim, ...]:
-    """Return the known differences of a check, including those of the path check that it repeats."""
-    own: list[Override | Difference] = []
-    for holder in (check, getattr(check, "path_check", None)):
-        own += [*getattr(holder, "overrides", ()), *getattr(holder, "differences", ())]
-    return tuple(dict.fromkeys(map(_claim, own)))
-
-
-def _claim(known: Override | Difference) -> Claim:
-    in_packets = isinstance(known, Override) and known.forwarded
-    return Claim(
-        known.when, known.before, known.reason, known.references, known.nature, in_packets, known.by_chance,
-        known.evidence, known.hides,
-    )  # fmt: skip
-
-
-@cache
-def all_claims() -> Mapping[Claim, frozenset[str]]:
-    """Return every known difference of all suites, with the ids of its checks."""
-    from esipp.checks.catalog import all_checks
-
-    return by_claim(all_checks())
-
-
-def by_claim(checks: Iterable[Check]) -> Mapping[Claim, frozenset[str]]:
-    """Return the known differences of these checks, with the ids of their checks."""
-    found: dict[Claim, set[str]] = {}
-    for check in checks:
-        for claim in claims_of(check):
-            found.setdefault(claim, set()).add(check.id)
-    return {claim: frozenset(ids) for claim, ids in found.items()}
-
-
-def sights(
-    claims: Mapping[Claim, frozenset[str]],
-    facts: Mapping[str, str],
-    verdicts: Mapping[str, Verdict],
-    *,
-    packets: bool = True,
-) -> list[Sight]:
-    """Return the result of a run for every claim about its cluster.
-
-    Args:
-        claims: the claims, with the ids of their checks.
-        facts: the facts of the run, by name.
-        verdicts: the verdicts of the run, by id.
-        packets: whether the run captured packets; without them, claims that only packets show are skipped.
-    """
-    found = []
-    for claim, ids in claims.items():
-        there = [name for name in sorted(ids) if claim.holds(_facts_of(name, claim, facts))]
-        if (there or claim.holds(facts)) and (packets or not claim.in_packets):
-            told = [verdicts[name] for name in there if name in verdicts and verdicts[name].status in ASKED]
-            seen = sum(1 for each in told if _shows(each, claim))
-            unshown = tuple(each.check_id for each in told if each.status is Status.PASS)
-            found.append(Sight(claim, len(told), seen, unshown))
-    return found
-
-
-def _facts_of(check: str, claim: Claim, facts: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the facts for a check; only those about its Service differ between checks."""
-    if not any(name in (AT_SERVICE, OF_SERVICE) for name, _ in claim.when):
-        return facts
-    return facts_at(_services().get(check, ""), facts)
-
-
-@cache
-def _services() -> Mapping[str, str]:
-    """Return the Service of the cluster's own load balancer for each check with one."""
-    from esipp.checks.catalog import all_checks
-
-    return {check.id: service_of(check) for check in all_checks() if service_of(check)}
-
-
-def _shows(verdict: Verdict, claim: Claim) -> bool:
-    """Return whether the claim is the verdict's reason. References do not count: they may differ in older runs."""
-    return verdict.status is Status.KNOWN and verdict.reason == claim.reason
+def _version(text: str) -> tuple[int, ...]:
+    """Return the numbers of ``v1.36.3-gke.1`` or ``1.34``; unreadable text counts as newer than all versions."""
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(part) for part in found.groups() if part is not None) if found else (9999,)

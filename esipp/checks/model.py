@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
 
-from esipp.checks.check import ANYTHING
+ANYTHING = "anything"
+"""The word in ``Check.balanced`` of every check that uses the cluster's own load balancer."""
 
 
 class AddressClass(StrEnum):

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import Check, Nature, Profile
+from esipp.checks.check import Check, Profile
+from esipp.checks.known_differences import KnownDifference, Proof
 from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, Claim, Path, Vantage
-from esipp.checks.reference import Reference
 
 
 class Spread(StrEnum):
@@ -32,64 +32,6 @@ class Control:
     unjudged: bool = False
 
 
-class Proof(StrEnum):
-    """What a known difference requires of the source address of a connection.
-
-    ``class``: a class that the difference accepts. ``own-node``: an address of the client's own node. ``fact``: exactly
-    the address in a fact (``Override.names``). ``balancer``: an address of the Service's load balancer
-    (loadbalancers/ingress.py), or a class that the difference accepts.
-    """
-
-    CLASS = "class"
-    OWN_NODE = "own-node"
-    FACT = "fact"
-    BALANCER = "balancer"
-
-
-@dataclass(frozen=True)
-class Override:
-    """A known difference of a path check: if all facts in ``when`` hold, ``accept`` gives the verdict ``known``.
-
-    Args:
-        when: the facts under which it holds.
-        accept: the additional address classes.
-        reason: why the data plane differs.
-        references: the documents that it rests on.
-        before: limits it to older versions (``1.34`` of Kubernetes, ``cilium.version 1.19``).
-        proof: what it requires of the source address.
-        names: the fact with the address; the family follows after a dot.
-        forwarded: also covers packets that reach a backend although the client gets no answer.
-        resets: covers connections that were reset while the routes of their Service changed.
-        hangs: covers connections without any data, if another one had the same address and port at that time.
-        collides: covers connections without an answer, under the same condition.
-        by_chance: whether a run may miss it although it holds.
-        nature: whether it is allowed, a defect or a finding.
-        evidence: the required evidence.
-        hides: what it can still hide (docs/excuses.md).
-    """
-
-    when: tuple[tuple[str, str], ...]
-    accept: frozenset[AddressClass]
-    reason: str
-    references: tuple[Reference, ...]
-    before: str = ""
-    proof: Proof = Proof.CLASS
-    names: str = ""
-    forwarded: bool = False
-    resets: bool = False
-    hangs: bool = False
-    collides: bool = False
-    by_chance: bool = False
-    nature: Nature = Nature.ALLOWED
-    evidence: str = ""
-    hides: str = ""
-
-    @property
-    def of_single_connections(self) -> bool:
-        """Return whether it covers single connections, and not a whole path."""
-        return self.resets or self.hangs or self.collides
-
-
 @dataclass(frozen=True, kw_only=True)
 class PathCheck(Check):
     """A check of the address that a backend sees on a path.
@@ -102,7 +44,7 @@ class PathCheck(Check):
     path: Path
     accept: frozenset[AddressClass]
     controls: tuple[Control, ...] = ()
-    overrides: tuple[Override, ...] = ()
+    differences: tuple[KnownDifference, ...] = ()
     told: Claim = Claim.NOTHING
     spread: Spread = Spread.ANY
 
@@ -122,8 +64,9 @@ class PathCheck(Check):
         that only the agents know.
         """
         controls = (control.accept for control in self.controls)
-        seen = self.accept.union(*controls, *(override.accept for override in self.overrides))
-        told_apart = any(override.proof is Proof.BALANCER for override in self.overrides)
+        excused = [known.connections for known in self.differences]
+        seen = self.accept.union(*controls, *(each.accept for each in excused))
+        told_apart = any(each.proof is Proof.BALANCER for each in excused)
         return told_apart or bool(seen & OF_NODES) or any(path.on_host_network for path in self.paths)
 
     @property

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Check, Difference, Profile
-from esipp.checks.model import Balancer, Family, Path, Role
+from esipp.checks.check import Check, Profile
+from esipp.checks.known_differences import KnownDifference
+from esipp.checks.model import ANYTHING, Balancer, Family, Path, Role
 from esipp.checks.path import PathCheck
 
 
@@ -167,7 +168,7 @@ class FlippedCheck(PolicyChangeCheck):
     at: At | None = None
     must: str
     tripped_by: str
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[KnownDifference, ...] = ()
 
     @property
     def expected(self) -> str:

@@ -6,7 +6,8 @@ fixtures/trials.py runs scenarios in parallel.
 from dataclasses import dataclass
 from typing import Any
 
-from esipp.checks.check import Check, Difference
+from esipp.checks.check import Check
+from esipp.checks.known_differences import KnownDifference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,7 @@ class ScenarioCheck(Check):
     claim: str
     must: str
     tripped_by: str
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[KnownDifference, ...] = ()
 
     @property
     def expected(self) -> str:

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from esipp.checks.check import (
     Check,
-    Difference,
     Feature,
     Level,
     Status,
-    holds,
     is_instrument,
     missing_features,
     say_missing,
@@ -21,6 +19,7 @@ from esipp.checks.check import (
     unproven_at_vips,
 )
 from esipp.checks.ingress import facts_at
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.judging.ingress import in_doubt
@@ -60,7 +59,7 @@ def give_verdict(
     features: Mapping[str, Feature],
     facts: Mapping[str, str],
     look: Callable[[], Decision],
-    differences: Iterable[Difference] = (),
+    differences: Iterable[KnownDifference] = (),
 ) -> Verdict:
     """The verdict on a check: unsupported, or the decision of ``look``; an informational check is recorded."""
     blank = Verdict(
@@ -79,7 +78,7 @@ def give_verdict(
     there = facts_at(check.own_service, facts)
     if status is Status.FAIL:
         for known in differences:
-            if known.seen == decided.seen and holds(known.when, known.before, there) and not in_doubt(unproven, there):
+            if known.covers == decided.seen and known.holds(there) and not in_doubt(unproven, there):
                 status, reason, nature = Status.KNOWN, known.reason, known.nature.value
                 references = known.references
     if status in (Status.FAIL, Status.FLAKY) and unproven:

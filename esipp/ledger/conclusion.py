@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from esipp.base.errors import ExitCode
 from esipp.base.plural import counted, form
-from esipp.checks.check import Binding, Level, Nature, Status
+from esipp.checks.check import Binding, Level, Status
+from esipp.checks.known_differences import Nature
 from esipp.checks.observation import Verdict
 
 WORST_FIRST = (

@@ -7,8 +7,8 @@ suppress a check that can run: it is only a prediction. Such a check runs, and i
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from esipp.checks.check import ANYTHING, CARRIES, Feature
-from esipp.checks.model import Family, Protocol
+from esipp.checks.check import CARRIES, Feature
+from esipp.checks.model import ANYTHING, Family, Protocol
 from esipp.checks.profile import Limit, LoadBalancer, Outcome
 
 NAMES = frozenset(f"{CARRIES}{each.value.lower()}" for each in (*Protocol, *Family))

@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from esipp.base.plural import counted
-from esipp.checks.check import Level, Nature, Profile, Status
+from esipp.checks.check import Level, Profile, Status
+from esipp.checks.known_differences import Nature
 from esipp.checks.reference import titles
 from esipp.ledger.conclusion import Tally, tally
 from esipp.ledger.reading import RecordedRun

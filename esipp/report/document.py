@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from esipp.checks.check import Level, Nature, Profile, Status
+from esipp.checks.check import Level, Profile, Status
+from esipp.checks.known_differences import Nature
 from esipp.checks.reference import Reference
 from esipp.ledger import numbers
 from esipp.ledger.reading import LEDGER, RecordedRun

@@ -16,7 +16,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~&$])")
 _LINKED = re.compile(r"@|#\s*\d|\bGH-\d|://|\bwww\.|\bmailto:|\bxmpp:|\b[0-9a-f]{7,40}\b|:\w+:", re.IGNORECASE)
 """Text that GitHub turns into a mention, a reference, a link or a picture."""
 
-_ADDRESS = re.compile(r"https://[\w.~:/?#\[\]@!$&'*+,;=%-]+", re.ASCII)
+ADDRESS = re.compile(r"https://[\w.~:/?#\[\]@!$&'*+,;=%-]+", re.ASCII)
 """An address that is safe in a link: nothing in it ends the link or a table cell."""
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -61,7 +61,7 @@ def links(references: Iterable[Reference]) -> str:
 
 
 def _link(reference: Reference) -> str:
-    if not _ADDRESS.fullmatch(reference.url):
+    if not ADDRESS.fullmatch(reference.url):
         return code(reference.title)
     title = _SPECIAL.sub(r"\\\1", one_line(reference.title))
     return f"[{title}]({reference.url})"

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from esipp.base.customisation import INTERNAL
 from esipp.base.plural import counted
-from esipp.checks.check import KUBERNETES, Level, Nature, Profile, Status
+from esipp.checks.check import KUBERNETES, Level, Profile, Status
+from esipp.checks.known_differences import Nature
 from esipp.ledger import numbers
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST, tally
 from esipp.ledger.reading import RecordedRun

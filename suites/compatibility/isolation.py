@@ -7,7 +7,7 @@ answer counts. Policy change checks are about the Services that change.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from esipp.checks.check import Difference
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.policy_change import (
     PLACES,
     At,
@@ -19,7 +19,6 @@ from esipp.checks.policy_change import (
     PolicyChangeCheck,
 )
 from suites.compatibility.isolation_requirements import (
-    CILIUM,
     DESIGN_BACKWARD,
     ENTRIES,
     ENTRY_CLAIMS,
@@ -34,7 +33,7 @@ from suites.compatibility.isolation_requirements import (
     SERVICES,
     Said,
 )
-from suites.known_differences.cilium import FLIPS_IN_DSR
+from suites.known_differences.cilium import AFTER_POLICY_CHANGES, FLIPS_IN_DSR
 from suites.path_checks import *
 from suites.path_requirements import NODES, requirement
 
@@ -131,7 +130,13 @@ OF_BARE_NODES = (FlipClaim.OTHERWISE, At.BARE_NODE)
 
 
 def changed(
-    service: Flipping, claim: FlipClaim, family: Family, said: Said, at: At | None, *known: Difference, name: str = ""
+    service: Flipping,
+    claim: FlipClaim,
+    family: Family,
+    said: Said,
+    at: At | None,
+    *known: KnownDifference,
+    name: str = "",
 ) -> FlippedCheck:
     """Return one check of a Service whose own policy changes."""
     words = {
@@ -165,7 +170,7 @@ def at_an_entry(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck
         if at is At.VIP and service.balancer is None:
             continue
         proxies = PROXIES if at is At.VIP and service is Flipping.DEFAULT else ()
-        local = (CILIUM,) if at is not At.BARE_NODE else FLIPS_IN_DSR
+        local = (AFTER_POLICY_CHANGES,) if at is not At.BARE_NODE else FLIPS_IN_DSR
         for claim, said in ENTRY_CLAIMS.items():
             if claim is FlipClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
                 continue  # under Local other nodes must not answer, and a load balancer needs time to follow

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from esipp.checks.check import Difference, Level
+from esipp.checks.check import Level
 from esipp.checks.policy_change import At, FlipClaim, Flipping
 from esipp.checks.timing import PROMPT
-from suites.known_differences.proxies import by_proxy
+from suites.known_differences.balancers import by_proxy
 from suites.references import *
 
 
@@ -140,12 +140,4 @@ ISOLATED_HEALTH = (
     "answers {status} on {node}, every time."
 )
 
-CILIUM = Difference(
-    (("service-proxy", "cilium"),),
-    "kept",
-    "Cilium does not rewrite the source on the way to a backend of the same node",
-    (CILIUM_NO_REWRITE,),
-    evidence="Every answer under Cluster without a rewritten source shows the client's own address.",
-    hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
-)
 PROXIES = by_proxy("another-source")

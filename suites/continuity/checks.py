@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from esipp.checks.check import Difference, Level
-from esipp.checks.continuity import MOVED, REHASHED, UNREWRITTEN, ContinuityCheck
+from esipp.checks.check import Level
+from esipp.checks.continuity import MOVED, ContinuityCheck
 from esipp.checks.disruption import feature_of
-from esipp.checks.endpoint_change import PROXIED
+from esipp.checks.known_differences import PROXIED, KnownDifference
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from suites.continuity.requirements import *
-from suites.known_differences.proxies import by_proxy
+from suites.known_differences.balancers import STATELESS, by_proxy
+from suites.known_differences.cilium import DURING_CHANGES
 from suites.references import *
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
@@ -71,22 +72,9 @@ def level(phase: Phase, way: Way, what: What) -> Level:
     return Level.CORE if by_contract else Level.EXTENDED
 
 
-STATELESS = Difference(
+MOVED_VIP = KnownDifference(
     when=(),
-    seen=REHASHED,
-    reason="an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, "
-    "which resets them",
-    references=(RFC_2992,),
-    by_chance=True,
-    evidence="Only connections that were open while the load balancer changed its routes were lost, and all of them "
-    "were reset.",
-    hides="A node that resets connections while routes change, for another reason.",
-)
-
-
-MOVED_VIP = Difference(
-    when=(),
-    seen=MOVED,
+    covers=MOVED,
     reason="the cluster's own load balancer moved the VIP to another node because of the change; that node does not "
     "know established connections",
     references=(METALLB_LAYER_2,),
@@ -96,17 +84,8 @@ MOVED_VIP = Difference(
     hides="A VIP that changes its node for another reason within that time.",
 )
 
-UNTOUCHED = Difference(
-    when=(("service-proxy", "cilium"),),
-    seen=UNREWRITTEN,
-    reason="Cilium does not rewrite the source on the way to a backend of the same node",
-    references=(CILIUM_NO_REWRITE,),
-    evidence="All other sources under Cluster are the client's own address.",
-    hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
-)
 
-
-def differences(phase: Phase, way: Way, what: What) -> Iterator[Difference]:
+def differences(phase: Phase, way: Way, what: What) -> Iterator[KnownDifference]:
     """Yield the known differences of a check."""
     if way.by == ECMP and what in (What.NO_LOSS, What.LASTING):
         yield STATELESS
@@ -116,7 +95,7 @@ def differences(phase: Phase, way: Way, what: What) -> Iterator[Difference]:
     if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:
         yield from by_proxy(PROXIED)
     if what is What.SOURCE and not way.local:
-        yield UNTOUCHED
+        yield DURING_CHANGES
 
 
 def check(phase: Phase, way: Way, family: Family, what: What) -> ContinuityCheck:

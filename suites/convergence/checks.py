@@ -1,10 +1,11 @@
 """Checks of the convergence suite: each load balancer, and the nodes, while endpoints change."""
 
-from esipp.checks.check import HEALTH_VIEW, Difference, Level, Nature
-from esipp.checks.endpoint_change import AFTER_503, PROXIED, PROXIES, REHASHED, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.check import HEALTH_VIEW, Level
+from esipp.checks.endpoint_change import AFTER_503, PROXIES, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.known_differences import PROXIED, KnownDifference, Nature
 from esipp.checks.model import Balancer, Family
 from suites.convergence.requirements import *
-from suites.known_differences.proxies import by_proxy
+from suites.known_differences.balancers import STATELESS, by_proxy
 from suites.references import *
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
@@ -21,22 +22,9 @@ CORE_OF_OWN = frozenset({What.BLACK_HOLE})
 if neither a profile nor the user gives a bound (``Judge.unpromised``)."""
 
 
-STATELESS = Difference(
+WEIGHING = KnownDifference(
     when=(),
-    seen=REHASHED,
-    reason="an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, "
-    "which resets them",
-    references=(RFC_2992,),
-    by_chance=True,
-    evidence="Only connections that were open while the load balancer changed its routes were lost, and all of them "
-    "were reset.",
-    hides="A node that resets connections while routes change, for another reason.",
-)
-
-
-WEIGHING = Difference(
-    when=(),
-    seen=WEIGHED,
+    covers=WEIGHED,
     reason="the load balancer uses the weights that the nodes' health checks report: the distribution fits these, and "
     "not an equal one",
     references=(HEALTH_WEIGHT,),
@@ -45,9 +33,9 @@ WEIGHING = Difference(
 )
 
 
-OTHER_FAMILYS_503 = Difference(
+OTHER_FAMILYS_503 = KnownDifference(
     when=(("service-proxy", "kube-proxy"), ("families.services", "IPv4, IPv6")),
-    seen=AFTER_503,
+    covers=AFTER_503,
     reason="kube-proxy's proxiers of both families share one health-check node port, and the first one answers for "
     "both: the node said 503 and stopped serving the nodePort of one family, while the other still led to the pod",
     references=(SHARED_HEALTH_PORT, SHARED_HEALTH_PORT_FIX),
@@ -60,7 +48,7 @@ OTHER_FAMILYS_503 = Difference(
 )
 
 
-def differences(balancer: Balancer, what: What) -> tuple[Difference, ...]:
+def differences(balancer: Balancer, what: What) -> tuple[KnownDifference, ...]:
     """Return the known differences of a check."""
     if what is What.BALANCE:
         return (WEIGHING,)

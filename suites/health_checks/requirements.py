@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from esipp.checks.check import Difference, Level
+from esipp.checks.check import Level
 from esipp.checks.health import NOT_TOLD, About, Situation
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.timing import PROMPT
 from suites.references import *
 
@@ -74,9 +75,9 @@ CONTRACT: dict[About, tuple[str, *tuple[Reference, ...]]] = {
     ),
 }
 NO_PROXY_HEALTH = (
-    Difference(
+    KnownDifference(
         when=(),
-        seen=NOT_TOLD,
+        covers=NOT_TOLD,
         reason="service proxies other than kube-proxy do not report their health; load balancers use the status code",
         references=(CILIUM_HEALTH_SERVER, PROXY_HEALTHY),
         evidence="The health check's document is valid and has no field serviceProxyHealthy.",

@@ -2,18 +2,17 @@
 
 from dataclasses import replace
 
-from esipp.checks import check as checks
-from esipp.checks.check import Nature
+from esipp.checks.continuity import UNREWRITTEN
 from esipp.checks.interoperability import NOT_REWRITTEN
+from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
 from esipp.checks.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
-from esipp.checks.path import Override, Proof
 from esipp.checks.versions import PROXIES
 from suites.known_differences.where import (
     BARE,
     CLIENT,
     HAIRPIN,
     NODE,
-    Difference,
+    OnPaths,
     hairpin,
     inside,
     local,
@@ -22,47 +21,53 @@ from suites.known_differences.where import (
 from suites.references import *
 
 REPLACES_KUBE_PROXY = ("service-proxy", "cilium")
-NO_REWRITE = Override(
+NO_REWRITE = KnownDifference(
     (REPLACES_KUBE_PROXY,),
-    CLIENT,
+    Connections(CLIENT),
     "Cilium does not rewrite the source on the way to a backend of the same node",
     (CILIUM_NO_REWRITE,),
     evidence="The client gets an answer, and the backend saw the client's own address.",
     hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
 )
-OF_MANY_SERVICES = checks.Difference(
-    (REPLACES_KUBE_PROXY,),
-    NOT_REWRITTEN,
-    NO_REWRITE.reason,
-    NO_REWRITE.references,
-    evidence=NO_REWRITE.evidence,
-    hides=NO_REWRITE.hides,
+OF_MANY_SERVICES = replace(NO_REWRITE, covers=NOT_REWRITTEN)
+DURING_CHANGES = replace(
+    NO_REWRITE, covers=UNREWRITTEN, evidence="All other sources under Cluster are the client's own address."
+)
+AFTER_POLICY_CHANGES = replace(
+    NO_REWRITE,
+    covers="kept",
+    evidence="Every answer under Cluster without a rewritten source shows the client's own address.",
 )
 DSR = (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "dsr"))
 SOURCE_KEPT = "in DSR mode, the dialled node forwards packets with their source, and the backend's node answers"
 DSR_EVIDENCE = "The client gets an answer, its own address is the source, and Cilium's ConfigMap says DSR."
 DSR_HIDES = "Nothing that the API promises: the client got its answer, and the source is its own address."
-KEPT_IN_DSR = Override(DSR, CLIENT, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
-ONE_CONNECTION_FOR_TWO = Override(
+KEPT_IN_DSR = KnownDifference(
+    DSR,
+    Connections(CLIENT),
+    SOURCE_KEPT,
+    (CILIUM_DSR,),
+    evidence=DSR_EVIDENCE,
+    hides=DSR_HIDES,
+)
+ONE_CONNECTION_FOR_TWO = KnownDifference(
     (REPLACES_KUBE_PROXY,),
-    frozenset({AddressClass.LOAD_BALANCER}),
+    Connections(frozenset({AddressClass.LOAD_BALANCER}), hangs=True),
     "Cilium keeps the source port even if a connection to the same pod through another Service has it, as with a "
     "proxy; the pod cannot distinguish both, and the first one hangs; with kube-proxy, conntrack chooses another port",
     (CILIUM_SEVERAL_VIPS, CILIUM_COLLISIONS, CILIUM_KNOWN_COLLISIONS),
-    hangs=True,
     by_chance=True,
     nature=Nature.DEFECT,
     evidence="Packets show the source port of the proxy's connection, and a connection of another Service to that pod "
     "had the same port at that time. Without such packets nothing is excused.",
     hides="A connection may hang for another reason and share its port by chance.",
 )
-SAME_PORT = Override(
+SAME_PORT = KnownDifference(
     (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat")),
-    CLIENT | NODE,
+    Connections(CLIENT | NODE, collides=True),
     "a finding: Cilium's SNAT keeps a client's port although a process of that node has, or just had, a connection "
     "from this port to the same pod; Cilium confuses the two and loses an answer (the ports of both show it)",
     (CILIUM_SEVERAL_VIPS,),
-    collides=True,
     by_chance=True,
     nature=Nature.FINDING,
     evidence="Each lost connection had the port, protocol, family, address and pod of another one that was open, or "
@@ -70,30 +75,29 @@ SAME_PORT = Override(
     hides="A connection lost for another reason on such a port: at most one in ten of these.",
 )
 FLIPS_IN_DSR = tuple(
-    checks.Difference(DSR, seen, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
+    KnownDifference(DSR, seen, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
     for seen in ("kept", "unrewritten")
 )
 """For a node without local endpoints when the policy becomes Cluster; see esipp/scenarios/policy_change."""
 
-AT_BARE_NODES_IN_DSR = checks.Difference(
+AT_BARE_NODES_IN_DSR = KnownDifference(
     DSR, NOT_REWRITTEN, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES
 )
-NOT_TURNED_BACK = Override(
+NOT_TURNED_BACK = KnownDifference(
     DSR,
-    NO_ANSWER,
+    Connections(NO_ANSWER, forwarded=True),
     "in DSR mode, Cilium does not translate the answer of a backend on the client's own node back: it comes from the "
     "pod's address and not from the address of the dialled node",
     (CILIUM_DSR_REMOTE, CILIUM_DSR_REMOTE_FIX),
     before="cilium.version 1.19",
-    forwarded=True,
     nature=Nature.DEFECT,
     evidence="A client on the backend's node dials another node in DSR mode and gets no answer, or one from another "
     "address.",
     hides="Such a client may get no answer for another reason.",
 )
-AT_THE_CLIENT = Override(
+AT_THE_CLIENT = KnownDifference(
     (REPLACES_KUBE_PROXY,),
-    CLIENT,
+    Connections(CLIENT),
     "Cilium selects the backend on the client's own node, for host processes at the socket and for any node's address, "
     "and then rewrites nothing; the API leaves open how nodePorts behave for clients inside",
     (CILIUM_AT_THE_CLIENT, CILIUM_SOCKETS),
@@ -113,10 +117,10 @@ def _dialled_from_the_backends_node(path: Path) -> bool:
 
 CILIUMS = (
     *(
-        Difference(_dialled_from_the_backends_node, accepted, NOT_TURNED_BACK)
+        OnPaths(_dialled_from_the_backends_node, accepted, NOT_TURNED_BACK)
         for accepted in (CLIENT, NODE, CLIENT | NODE)
     ),
-    Difference(
+    OnPaths(
         lambda path: (
             path.client.vantage is Vantage.POD
             and path.entry.kind is EntryKind.NODE_PORT
@@ -127,40 +131,40 @@ CILIUMS = (
         NODE,
         KEPT_IN_DSR,
     ),
-    Difference(
+    OnPaths(
         lambda path: not inside(path) and path.entry.role in BARE and not local(path),
         NODE,
         KEPT_IN_DSR,
     ),
-    Difference(
+    OnPaths(
         lambda path: path.service is not None and path.service.balancer in PROXIES,
-        ONE_CONNECTION_FOR_TWO.accept,
+        frozenset({AddressClass.LOAD_BALANCER}),
         ONE_CONNECTION_FOR_TWO,
     ),
     *(
-        Difference(
+        OnPaths(
             lambda path, each=each: (
                 path.service is not None and (each != CLIENT or path.client.vantage is Vantage.NODE)
             ),
             each,
-            replace(SAME_PORT, accept=each),
+            SAME_PORT.accepting(each),
         )
         for each in (CLIENT, NODE, CLIENT | NODE)
     ),
-    Difference(lambda path: path.entry.role is Role.ENDPOINT_NODE, NODE, NO_REWRITE),
+    OnPaths(lambda path: path.entry.role is Role.ENDPOINT_NODE, NODE, NO_REWRITE),
     # where several nodes announce a VIP, those without a backend do rewrite
-    Difference(lambda path: path.entry.kind is EntryKind.VIP, NODE, replace(NO_REWRITE, accept=CLIENT | NODE)),
-    Difference(
+    OnPaths(lambda path: path.entry.kind is EntryKind.VIP, NODE, NO_REWRITE.accepting(CLIENT | NODE)),
+    OnPaths(
         lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.NODE_PORT,
         NODE,
         AT_ITS_SOCKETS,
     ),
-    Difference(
+    OnPaths(
         lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.NODE_PORT and local(path),
         NO_ANSWER,
         AT_ITS_SOCKETS,
     ),
-    Difference(
+    OnPaths(
         lambda path: (
             path.client.vantage is Vantage.POD
             and (path.entry.kind is EntryKind.EXTERNAL_IP or path.entry.role is path.client.role)
@@ -168,12 +172,12 @@ CILIUMS = (
         NODE,
         AT_THE_CLIENT,
     ),
-    Difference(
+    OnPaths(
         lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.EXTERNAL_IP,
         CLIENT,
-        Override(
+        KnownDifference(
             (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat")),
-            NODE,
+            Connections(NODE),
             "Cilium sends a host process that dials another node's externalIP to that node, which rewrites the source "
             "as for clients outside",
             (CILIUM_EXTERNAL_IPS,),
@@ -182,42 +186,39 @@ CILIUMS = (
             hides="Which node rewrote the source: any node's address is accepted.",
         ),
     ),
-    Difference(
+    OnPaths(
         lambda path: hairpin(path) and path.family is Family.IPV6,
         HAIRPIN,
-        Override(
+        KnownDifference(
             (REPLACES_KUBE_PROXY,),
-            NO_ANSWER,
+            Connections(NO_ANSWER, forwarded=True),
             "Cilium before 1.19 has no loopback for IPv6 Services: a pod receives its own packet from its own address, "
             "which TCP never answers, and UDP answers bypass the Service",
             (CILIUM_LOOPBACK_IPV6, CILIUM_LOOPBACK_IPV6_FIX),
             before="cilium.version 1.19",
-            forwarded=True,
             nature=Nature.DEFECT,
             evidence="A pod that dials its own IPv6 Service gets no answer, or one from another address.",
             hides="Such a pod may get no answer for another reason.",
         ),
     ),
-    Difference(
+    OnPaths(
         hairpin,
         HAIRPIN,
-        Override(
+        KnownDifference(
             (REPLACES_KUBE_PROXY,),
-            frozenset({AddressClass.OTHER}),
+            Connections(frozenset({AddressClass.OTHER}), proof=Proof.FACT, names="cilium.loopback"),
             "a pod that reaches itself through a Service sees Cilium's loopback address",
             (CILIUM_LOOPBACK, CILIUM_LOOPBACK_IPV6_FIX),
-            proof=Proof.FACT,
-            names="cilium.loopback",
             evidence="The source is exactly the loopback address from Cilium's ConfigMap, or its default.",
             hides="Nothing else: no other address is accepted.",
         ),
     ),
-    Difference(
+    OnPaths(
         lambda path: local(path) and path.entry.kind is EntryKind.EXTERNAL_IP and inside(path),
         CLIENT,
-        Override(
+        KnownDifference(
             (REPLACES_KUBE_PROXY,),
-            NO_ANSWER,
+            Connections(NO_ANSWER),
             "Cilium ignores a Service's externalIPs for clients inside the cluster if externalTrafficPolicy and "
             "internalTrafficPolicy differ; their packets go to the node with that address, as from any client",
             (CILIUM_POLICIES_DIFFER,),
@@ -226,7 +227,7 @@ CILIUMS = (
             hides="Such a client may get no answer for another reason.",
         ),
     ),
-    Difference(
+    OnPaths(
         lambda path: (
             short_circuit(path)
             and path.entry.kind is EntryKind.VIP
@@ -234,9 +235,9 @@ CILIUMS = (
             and path.service.internal is TrafficPolicy.LOCAL
         ),
         CLIENT,
-        Override(
+        KnownDifference(
             (REPLACES_KUBE_PROXY,),
-            NO_ANSWER,
+            Connections(NO_ANSWER),
             "a finding: if both policies are Local, Cilium uses one set of endpoints for clients inside and outside, "
             "so a pod on a node without any does not reach the VIP; internalTrafficPolicy concerns ClusterIPs only",
             (CILIUM_SCOPES, API_ITP),

@@ -1,18 +1,18 @@
 """Findings: undocumented behaviour of data planes that this suite found, and that its project should know. Data only.
 
 A finding names the facts under which it holds, and its reason says why it is one. It expires when runs no longer see it
-(esipp/checks/known_differences.py).
+(esipp/checks/expiry.py).
 """
 
 from dataclasses import replace
 
-from esipp.checks.check import Difference, Nature
 from esipp.checks.health import EACH_TARGET, TWICE
+from esipp.checks.known_differences import KnownDifference, Nature
 from suites.references import CILIUM_HEALTH_SERVER
 
-COUNTED_TWICE = Difference(
+COUNTED_TWICE = KnownDifference(
     when=(("service-proxy", "cilium"), ("families.services", "IPv4, IPv6")),
-    seen=TWICE,
+    covers=TWICE,
     reason="a finding: Cilium counts a dual-stack pod once for each address family, so localEndpoints and weight are "
     "doubled; kube-proxy, which defines the document, counts a pod once. The status codes are still correct, and so "
     "are the weights of nodes relative to each other while all nodes run Cilium",
@@ -24,7 +24,7 @@ COUNTED_TWICE = Difference(
 
 COUNTED_BY_TARGET = replace(
     COUNTED_TWICE,
-    seen=EACH_TARGET,
+    covers=EACH_TARGET,
     evidence="The health check's document counts one endpoint for each target port and family of the pods.",
     hides="A wrong count that equals this product by chance.",
     reason="a finding: Cilium counts a pod once for each target port and address family, so one pod with three target "

@@ -5,18 +5,17 @@ Every difference names the facts under which it holds. Preflight finds these fac
 
 from dataclasses import replace
 
-from esipp.checks.check import Nature
 from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, PROXY
+from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
 from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, EntryKind, Path, Role, TrafficPolicy, Vantage
-from esipp.checks.path import Override, Proof
+from suites.known_differences.balancers import EVIDENCE, HIDES, REASON, REFERENCES
 from suites.known_differences.cilium import CILIUMS
-from suites.known_differences.proxies import EVIDENCE, HIDES, REASON, REFERENCES
 from suites.known_differences.where import (
     BARE,
     CLIENT,
     HAIRPIN,
     NODE,
-    Difference,
+    OnPaths,
     from_outside_under_cluster,
     local,
     own_balancer,
@@ -26,27 +25,31 @@ from suites.known_differences.where import (
 from suites.references import *
 
 NOTHING = frozenset[AddressClass]()
-NOT_REWRITTEN = Override(
+NOT_REWRITTEN = KnownDifference(
     (),
-    CLIENT,
+    Connections(CLIENT),
     "the data plane, like some eBPF ones, does not rewrite the source under Cluster; the API does not require it",
     (API_ETP, CILIUM_NO_REWRITE),
 )
-BY_PROXY = Override(
-    ((OF_SERVICE, PROXY),), NOTHING, REASON, REFERENCES, proof=Proof.BALANCER, evidence=EVIDENCE, hides=HIDES
+BY_PROXY = KnownDifference(
+    ((OF_SERVICE, PROXY),),
+    Connections(proof=Proof.BALANCER),
+    REASON,
+    REFERENCES,
+    evidence=EVIDENCE,
+    hides=HIDES,
 )
 
 DIFFERENCES = (
     *(
-        Difference(
+        OnPaths(
             lambda path, family=family: path.family.value.lower() == family and towards_another_node(path),
             CLIENT,
-            Override(
+            KnownDifference(
                 ((f"pod-to-node.{family}", "masqueraded"),),
-                NODE,
+                Connections(NODE, proof=Proof.OWN_NODE),
                 "the network add-on masquerades pod traffic to node addresses before any Service rule applies",
                 (MASQUERADE_AGENT, KINDNET),
-                proof=Proof.OWN_NODE,
                 evidence="The source is an address of the client pod's own node, and control listeners on other nodes "
                 "saw masqueraded pods in this run.",
                 hides="The client's node may masquerade only traffic to Services.",
@@ -55,12 +58,12 @@ DIFFERENCES = (
         for family in ("ipv4", "ipv6")
     ),
     *(
-        Difference(
+        OnPaths(
             lambda path: path.entry.kind is EntryKind.SECOND_ADDRESS,
             accepted,
-            Override(
+            KnownDifference(
                 (("node-port-addresses", "primary"),),
-                NO_ANSWER,
+                Connections(NO_ANSWER),
                 "the service proxy serves nodePorts on the node's primary addresses only",
                 (NODEPORT_ADDRESSES, KEP_3866, CILIUM_NODEPORT_ADDRESSES),
                 evidence="A node's second address does not answer, and the configuration of the service proxy says so.",
@@ -70,7 +73,7 @@ DIFFERENCES = (
         for accepted in (CLIENT, NODE, CLIENT | NODE)
     ),
     *(
-        Difference(
+        OnPaths(
             lambda path, family=family: (
                 path.family.value.lower() == family
                 and local(path)
@@ -78,13 +81,12 @@ DIFFERENCES = (
                 and path.client.vantage is Vantage.POD
             ),
             NO_ANSWER,
-            Override(
+            KnownDifference(
                 (("detect-local", "ClusterCIDR"), (f"pod-to-node.{family}", "unchanged")),
-                NO_ANSWER,
+                Connections(NO_ANSWER, forwarded=True),
                 "a node without local endpoints treats every pod as its own and forwards its packets without "
                 "masquerading; the backend's answer bypasses that node, so the client cannot use it",
                 (POD_AT_BARE_NODE,),
-                forwarded=True,
                 nature=Nature.DEFECT,
                 evidence="The client gets no answer, and packets show that its request reached a backend.",
                 hides="A node without local endpoints may forward a pod's packets for another reason.",
@@ -92,12 +94,12 @@ DIFFERENCES = (
         )
         for family in ("ipv4", "ipv6")
     ),
-    Difference(
+    OnPaths(
         lambda path: short_circuit(path) and path.client.vantage is Vantage.POD,
         CLIENT,
-        Override(
+        KnownDifference(
             (("detect-local", "none"),),
-            NO_ANSWER,
+            Connections(NO_ANSWER),
             "kube-proxy cannot detect traffic from local pods, so it has no short circuit for them",
             (CLUSTER_CIDR, LOCAL_DETECTOR),
             evidence="A pod on a node without local endpoints gets no answer, and kube-proxy's configuration names no "
@@ -105,12 +107,12 @@ DIFFERENCES = (
             hides="Such pods may not reach the VIP for another reason.",
         ),
     ),
-    Difference(
+    OnPaths(
         short_circuit,
         CLIENT,
-        Override(
+        KnownDifference(
             (("proxy-mode", "nftables"),),
-            NO_ANSWER,
+            Connections(NO_ANSWER),
             "nftables mode has no short circuit on nodes without local endpoints",
             (NFTABLES_SHORT_CIRCUIT, NFTABLES_FIX, NFTABLES_FIX_1_33),
             before="kube-proxy-version 1.33.6",
@@ -119,12 +121,12 @@ DIFFERENCES = (
             hides="Such a client may not reach the VIP for another reason.",
         ),
     ),
-    Difference(
+    OnPaths(
         lambda path: short_circuit(path) and path.client.vantage is Vantage.NODE,
         CLIENT,
-        Override(
+        KnownDifference(
             (("proxy-mode", "ipvs"),),
-            NO_ANSWER,
+            Connections(NO_ANSWER),
             "in IPVS mode, a host process on a node without local endpoints does not reach the VIP of a Local Service",
             (IPVS_SHORT_CIRCUIT,),
             nature=Nature.DEFECT,
@@ -132,16 +134,16 @@ DIFFERENCES = (
             hides="Such a client may not reach the VIP for another reason.",
         ),
     ),
-    Difference(
+    OnPaths(
         lambda path: (
             path.entry.kind is EntryKind.CLUSTER_IP
             and path.service is not None
             and path.service.internal is TrafficPolicy.LOCAL
         ),
         NO_ANSWER,
-        Override(
+        KnownDifference(
             (("proxy-mode", "ipvs"),),
-            CLIENT | NODE,
+            Connections(CLIENT | NODE),
             "in IPVS mode, internalTrafficPolicy Local falls back to endpoints of other nodes",
             (IPVS_PROXIER,),
             nature=Nature.DEFECT,
@@ -150,7 +152,7 @@ DIFFERENCES = (
         ),
     ),
     *CILIUMS,
-    Difference(
+    OnPaths(
         lambda path: from_outside_under_cluster(path) and path.entry.role is Role.ENDPOINT_NODE,
         NODE,
         replace(
@@ -160,7 +162,7 @@ DIFFERENCES = (
         ),
     ),
     *(
-        Difference(
+        OnPaths(
             lambda path: from_outside_under_cluster(path) and path.entry.role is not Role.ENDPOINT_NODE,
             NODE,
             replace(
@@ -173,10 +175,10 @@ DIFFERENCES = (
         for when in ((("service-proxy", "none"),), (("kube-proxy", "absent"),))
     ),
     *(
-        Difference(
+        OnPaths(
             lambda path, under_cluster=under_cluster: own_balancer(path) and (not local(path)) is under_cluster,
             accepted,
-            replace(BY_PROXY, accept=also),
+            BY_PROXY.accepting(also),
         )
         for accepted, under_cluster, also in (
             (CLIENT, False, NOTHING),
@@ -187,21 +189,20 @@ DIFFERENCES = (
             (HAIRPIN, True, OF_NODES),
         )
     ),
-    Difference(
+    OnPaths(
         lambda path: own_balancer(path) and local(path) and path.client.vantage is Vantage.POD,
         CLIENT,
-        Override(
+        KnownDifference(
             ((AT_SERVICE, "hostname"),),
-            NODE,
+            Connections(NODE, proof=Proof.OWN_NODE),
             "kube-proxy does not know the addresses behind a load balancer's hostname: traffic of pods leaves the "
             "cluster, and the network add-on may masquerade it with their node's address",
             REFERENCES,
-            proof=Proof.OWN_NODE,
             evidence="The source is an address of the client pod's own node, and this Service's status has a hostname.",
             hides="The client's node may masquerade traffic that it should not.",
         ),
     ),
-    Difference(
+    OnPaths(
         lambda path: own_balancer(path) and path.service is not None and bool(path.service.ranges),
         NO_ANSWER,
         replace(
@@ -211,12 +212,12 @@ DIFFERENCES = (
             hides="A load balancer with source ranges may admit a client outside them.",
         ),
     ),
-    Difference(
+    OnPaths(
         lambda path: own_balancer(path) and path.service is not None and bool(path.service.ranges),
         NO_ANSWER,
-        Override(
+        KnownDifference(
             ((AT_SERVICE, "hostname"),),
-            CLIENT,
+            Connections(CLIENT),
             "kube-proxy does not know the addresses behind a load balancer's hostname, so it cannot apply source "
             "ranges; this load balancer does not apply them",
             (API_RANGES,),
@@ -228,6 +229,6 @@ DIFFERENCES = (
 )
 
 
-def differences(path: Path, accept: frozenset[AddressClass]) -> tuple[Override, ...]:
+def known_on(path: Path, accept: frozenset[AddressClass]) -> tuple[KnownDifference, ...]:
     """Return the known differences of a check of this path that accepts these classes."""
-    return tuple(each.override for each in DIFFERENCES if each.instead_of == accept and each.on(path))
+    return tuple(each.known for each in DIFFERENCES if each.instead_of == accept and each.on(path))

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.model import AddressClass, Backends, Balancer, EntryKind, Path, Role, TrafficPolicy, Vantage
-from esipp.checks.path import Override
 from suites.clients import BACKEND
 
 CLIENT = frozenset({AddressClass.CLIENT})
@@ -15,12 +15,12 @@ BARE = (Role.BARE_NODE, Role.OTHER_NODE)
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A known difference: the paths, the accepted classes of the check, and the override that then holds."""
+class OnPaths:
+    """A known difference: the paths, the accepted classes of the check, and the known difference."""
 
     on: Callable[[Path], bool]
     instead_of: frozenset[AddressClass]
-    override: Override
+    known: KnownDifference
 
 
 def local(path: Path) -> bool:

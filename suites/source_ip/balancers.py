@@ -24,10 +24,17 @@ ROUTES_CHANGED = (
 OTHER_RESETS = "A node that resets a connection at the moment of a route change for another reason."
 
 
-def rerouted(accept: frozenset[AddressClass], balancer: Balancer) -> tuple[Override, ...]:
+def rerouted(accept: frozenset[AddressClass], balancer: Balancer) -> tuple[KnownDifference, ...]:
     """Return the known difference of the ECMP forwarder: it reported a route change while connections were open."""
     when = (("load-balancer.steered", "yes"),)
-    known = Override(when, accept, STATELESS, (RFC_2992,), resets=True, evidence=ROUTES_CHANGED, hides=OTHER_RESETS)
+    known = KnownDifference(
+        when,
+        Connections(accept, resets=True),
+        STATELESS,
+        (RFC_2992,),
+        evidence=ROUTES_CHANGED,
+        hides=OTHER_RESETS,
+    )
     return (known,) if balancer is Balancer.ECMP else ()
 
 
@@ -36,11 +43,13 @@ def forwarders(protocol: Protocol, family: Family) -> Checks:
     for balancer in (Balancer.FORWARD, Balancer.ECMP):
         for client in EVERYONE:
             path = Path(client, VIP, protocol, family, replace(LB_LOCAL, balancer=balancer))
-            yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, overrides=rerouted(CLIENT_IP, balancer))
+            yield path_check(
+                path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, differences=rerouted(CLIENT_IP, balancer)
+            )
         for client in OUTSIDE:
             path = Path(client, VIP, protocol, family, replace(LB_CLUSTER, balancer=balancer))
             for check in answers_and_rewrites(path, TUTORIAL_LB):
-                yield replace(check, overrides=(*check.overrides, *rerouted(check.accept, balancer)))
+                yield replace(check, differences=(*check.differences, *rerouted(check.accept, balancer)))
 
 
 def proxies(family: Family) -> Checks:

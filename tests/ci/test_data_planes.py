@@ -12,8 +12,9 @@ from ci import data_planes, expiry, samples
 from ci.data_planes_page import render
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Feature, Nature, Status
-from esipp.checks.known_differences import Claim, all_claims
+from esipp.checks.check import Feature, Status
+from esipp.checks.expiry import all_claims, binds
+from esipp.checks.known_differences import Connections, KnownDifference
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
@@ -65,7 +66,7 @@ def test_no_known_difference_that_is_claimed_for_a_recorded_data_plane_has_expir
 
 def test_no_known_difference_that_is_claimed_for_the_healthy_sample_has_expired() -> None:
     run = samples.run(samples.HEALTHY)
-    assert any(each.asked and each.claim.binds for each in expiry.sights_of(run, all_claims()))
+    assert any(each.asked and binds(each.claim) for each in expiry.sights_of(run, all_claims()))
     assert expiry.expired([run]) == []
 
 
@@ -145,9 +146,8 @@ def test_what_expired_is_named_from_what_is_kept_as_well(tmp_path: Path) -> None
 
 
 def test_what_only_packets_show_expires_only_where_they_were_captured() -> None:
-    claim = Claim(
-        (("proxy-mode", "nftables"),), "", "passed on", (Reference("an issue"),), Nature.DEFECT, in_packets=True
-    )
+    covers = Connections(forwarded=True)
+    claim = KnownDifference((("proxy-mode", "nftables"),), covers, "passed on", (Reference("an issue"),))
     blind = run(NFTABLES, told(Status.PASS))
     assert expiry.expired([blind], {claim: frozenset({CHECK})}) == []
     seeing = replace(blind, features={"packets": Feature(True, "captured")})

@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from esipp.checks.check import Binding, Level, Nature, Status
+from esipp.checks.check import Binding, Level, Status
+from esipp.checks.known_differences import Nature
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.checks.known_differences import all_claims
+from esipp.checks.expiry import all_claims
 from esipp.checks.observation import Observation
 from esipp.cluster.client import ApiError, Cluster
 from esipp.preflight.cilium import read_config, replaces_kube_proxy, sctp_feature, version

@@ -64,7 +64,7 @@ def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own
 
 
 def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
-    moved = {check.phase for check in ALL_CHECKS if any(known.seen == MOVED for known in check.differences)}
+    moved = {check.phase for check in ALL_CHECKS if any(known.covers == MOVED for known in check.differences)}
     assert not moved & {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER}
 
 

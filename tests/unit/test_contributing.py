@@ -66,9 +66,9 @@ def test_the_known_difference_covers_checks() -> None:
     made = executed(f"made = {example('Add a known difference')}", **vars(known))["made"]
     covered = [check for check in all_path_checks() if check.accept == made.instead_of and made.on(check.path)]
     assert covered
-    assert made.override not in {each for check in covered for each in check.overrides}
-    assert made.override.evidence
-    assert made.override.hides
+    assert made.known not in {each for check in covered for each in check.differences}
+    assert made.known.evidence
+    assert made.known.hides
 
 
 def test_the_section_shows_its_evidence_and_nothing_without() -> None:

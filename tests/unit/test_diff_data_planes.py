@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.checks.check import Level, Nature, Status
-from esipp.checks.known_differences import Claim
+from esipp.checks.check import Level, Status
+from esipp.checks.known_differences import Connections, KnownDifference, Nature
 from esipp.checks.model import AddressClass
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
@@ -67,7 +67,9 @@ def test_without_iptables_there_is_nothing_to_hold_it_against() -> None:
     assert reference_for(NFTABLES, [NFTABLES, CILIUM]) is None
 
 
-CLAIM = Claim((("service-proxy", "cilium"),), "", "no rewrite", (Reference("an issue"),), Nature.DEFECT)
+CLAIM = KnownDifference(
+    (("service-proxy", "cilium"),), Connections(), "no rewrite", (Reference("an issue"),), nature=Nature.DEFECT
+)
 
 
 def pair(
@@ -154,7 +156,7 @@ def test_what_one_of_them_was_not_asked_is_no_difference() -> None:
 
 
 def test_what_takes_luck_to_see_or_was_left_out_on_purpose_is_no_difference() -> None:
-    chance = Claim((), "", "open ones break", (Reference("an RFC"),), Nature.ALLOWED, by_chance=True)
+    chance = KnownDifference((), Connections(), "open ones break", (Reference("an RFC"),), by_chance=True)
     fields = {"reason": "open ones break", "references": (Reference("an RFC"),)}
     assert differing(*pair(Status.PASS, Status.KNOWN, **fields), [chance]) == []
     assert len(differing(*pair(Status.PASS, Status.KNOWN, **fields), [replace(chance, by_chance=False)])) == 1

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from esipp.app.cli import main
+from esipp.base.document import Code, Document, Table
 from esipp.checks.check import Level, Status
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing import diff_report
 from esipp.report.comparing.diff import compare
-from esipp.report.comparing.document import MOST_IDS, Paper, Section, Table, as_markdown, as_text
-from esipp.report.comparing.page import as_html
-from esipp.report.matrix import WIDTH
+from esipp.report.rendering.html import as_html
+from esipp.report.rendering.markdown import as_markdown
+from esipp.report.rendering.terminal import MOST_IDS, WIDTH, as_text
 from tests.unit.comparing_world import run_of, said
 from tests.unit.report_world import HOSTILE, failing, made, some_checks, write
 from tests.unit.test_diff_times import joined, probed
@@ -28,7 +29,7 @@ def many(status: Status, number: int = 112, **fields: str) -> RecordedRun:
 
 
 def text(old: RecordedRun, new: RecordedRun) -> str:
-    return as_text(diff_report.paper(compare(old, new)))
+    return as_text(diff_report.report(compare(old, new)))
 
 
 def test_many_checks_that_regressed_alike_are_told_as_one_with_where_to_look() -> None:
@@ -58,7 +59,7 @@ def test_an_incomplete_ledger_is_told_right_below_the_first_sentence() -> None:
     new = many(P)
     new.end = None
     assert text(many(P), new).splitlines()[1].startswith("INCOMPLETE: NEW is incomplete")
-    assert "**INCOMPLETE**" in as_markdown(diff_report.paper(compare(many(P), new)))
+    assert "**INCOMPLETE**" in as_markdown(diff_report.report(compare(many(P), new)))
 
 
 def test_a_significant_difference_is_told_with_numbers_of_both_sides() -> None:
@@ -90,26 +91,26 @@ class Strict(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.urls += [value or "" for name, value in attrs if name in ("href", "src", "action")]
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "br", "link"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
 
-def hostile_paper() -> Paper:
+def hostile() -> Document:
     old = run_of([said("a.row", P, observed="x")], lane=HOSTILE)
     new = run_of([said("a.row", F, observed=HOSTILE, reason=HOSTILE, likely=HOSTILE)], facts={"kernel": HOSTILE})
-    return diff_report.paper(compare(old, new))
+    return diff_report.report(compare(old, new))
 
 
 def test_the_page_loads_nothing_runs_nothing_and_escapes_everything() -> None:
-    page = as_html(hostile_paper())
+    page = as_html(hostile())
     parser = Strict()
     parser.feed(page)
     assert parser.open == []
-    assert {"script", "img", "link", "iframe"}.isdisjoint(parser.tags)
-    assert all(url.startswith("#") for url in parser.urls)
+    assert {"script", "img", "iframe"}.isdisjoint(parser.tags)
+    assert all(url.startswith("#") or url == "data:," for url in parser.urls)
     assert "default-src 'none'" in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
     assert len(page) < 30_000
@@ -119,32 +120,32 @@ def test_the_page_lets_itself_have_its_own_style_only() -> None:
     import base64
     import hashlib
 
-    page = as_html(hostile_paper())
+    page = as_html(hostile())
     style = page[page.index("<style>") + 7 : page.index("</style>")]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert f"style-src 'sha256-{digest}'" in page
 
 
 def test_text_and_markdown_cannot_be_taken_over_by_what_others_wrote() -> None:
-    told = as_text(hostile_paper())
+    told = as_text(hostile())
     assert "\x1b" not in told
     assert "\u202e" not in told
-    markdown = as_markdown(hostile_paper())
+    markdown = as_markdown(hostile())
     assert "<img" not in re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", markdown)
     assert "\n# head" not in markdown
 
 
 def test_a_table_keeps_its_columns_whatever_is_in_a_path_check() -> None:
-    table = Table(("a", "b"), (("x|y", "p\nq"), ("z" * 200, "")), frozenset({0}), frozenset({0}))
-    lines = as_markdown(Paper("", "", (), (Section("t", table=table),))).splitlines()
+    document = Document("", blocks=(Table(("a", "b"), ((Code("x|y"), "p\nq"), (Code("z" * 200), ""))),))
+    lines = as_markdown(document).splitlines()
     checks = [line for line in lines if line.startswith("|")]
     assert len(checks) == 4
     assert {len(re.findall(r"(?<!\\)\|", check)) for check in checks} == {3}
-    assert "z" * 60 in as_text(Paper("", "", (), (Section("t", table=table),)))
+    assert "z" * 60 in as_text(document)
 
 
 def test_json_has_every_check_and_both_verdicts() -> None:
-    told = json.loads(diff_report.document(compare(many(P), many(F))))
+    told = json.loads(diff_report.as_json(compare(many(P), many(F))))
     assert (told["kind"], told["exit_code"], len(told["regressed"])) == ("esipp.diff", 1, 112)
     assert len(told["rows"]) == told["counts"]["regressed"] == 112
     assert [told["rows"][0][which]["status"] for which in ("old", "new")] == ["pass", "fail"]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from esipp.checks.catalog import HOUSE, all_checks
-from esipp.checks.check import Level, Nature, Status
+from esipp.checks.check import Level, Status
+from esipp.checks.known_differences import Nature
 from esipp.report.escaping import links
 from esipp.report.html import legend
 from esipp.report.pages import checks_page

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import PROXIED, REHASHED, SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.endpoint_change import SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.judging.frame import Decision
 from esipp.judging.promise import AS_STARTED, BY_USER, Checking, Promise
@@ -461,7 +462,7 @@ def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
         assert (told.status, told.seen) == (Status.FAIL, "")
     path_checks = [path_check for path_check in CHECKS if path_check.what is What.SOURCE and path_check.family]
     assert all(bool(path_check.differences) is (path_check.balancer is Balancer.DEFAULT) for path_check in path_checks)
-    assert {each.seen for path_check in path_checks for each in path_check.differences} == {PROXIED}
+    assert {each.covers for path_check in path_checks for each in path_check.differences} == {PROXIED}
     assert {path_check.own_service for path_check in path_checks} == {"moves-default", ""}
 
 

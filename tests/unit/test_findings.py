@@ -9,8 +9,8 @@ import pytest
 
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Status
+from esipp.checks.expiry import Sight, by_claim, sights
 from esipp.checks.health import About, Place, Question, Situation
-from esipp.checks.known_differences import Sight, by_claim, sights
 from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles

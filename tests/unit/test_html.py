@@ -9,10 +9,11 @@ from esipp.checks.check import Feature, Level, Status
 from esipp.checks.observation import Witness
 from esipp.checks.reference import Reference, read_reference
 from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedRun
-from esipp.report.html import HERE, render, script_of_the_page
+from esipp.report.html import render, script_of_the_page
 from esipp.report.html.embedded import MOST_PROBES
 from esipp.report.html.references import linked
 from esipp.report.html.trouble import troubles_of
+from esipp.report.rendering.html import HERE as PAGE
 from tests.unit.html_world import EVIL, LOCAL, Page, data_of, page, probes, the_run, verdicts
 from tests.unit.recorded_world import recorded
 from tests.unit.world import SOURCE_IP as CHECKS
@@ -36,7 +37,7 @@ def test_nothing_is_loaded_from_anywhere() -> None:
             assert name not in attrs, (tag, attrs)
         assert tag not in ("iframe", "object", "embed", "img", "base", "form") or tag == "form"
     assert read.all("link") == [{"rel": "icon", "href": "data:,"}]
-    assert not re.search(r"url\(|@import", (HERE / "page.css").read_text())
+    assert not re.search(r"url\(|@import", (PAGE / "page.css").read_text())
     assert not re.search(r"\b(fetch|XMLHttpRequest|import\(|WebSocket|innerHTML|eval)\b", script_of_the_page())
 
 

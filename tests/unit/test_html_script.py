@@ -9,6 +9,7 @@ import pytest
 
 from esipp.checks.observation import Witness
 from esipp.report.html import HERE, SCRIPTS, render, script_of_the_page
+from esipp.report.rendering.html import HERE as PAGE
 from tests.tools import needs_tool
 from tests.unit.html_world import Page, page, probes, verdicts
 from tests.unit.recorded_world import recorded
@@ -100,7 +101,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def palettes() -> list[dict[str, str]]:
-    blocks = re.findall(r":root \{(.*?)\}", (HERE / "page.css").read_text(), re.DOTALL)
+    blocks = re.findall(r":root \{(.*?)\}", (PAGE / "page.css").read_text(), re.DOTALL)
     light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block)) for block in blocks[:2])
     return [light, light | dark]
 

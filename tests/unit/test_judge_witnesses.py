@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from esipp.checks.check import Status
+from esipp.checks.known_differences import Connections, KnownDifference
 from esipp.checks.model import NO_ANSWER, AddressClass, Family, Path
 from esipp.checks.observation import Observation, Outcome, Witness
-from esipp.checks.path import Override, PathCheck
+from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
 from tests.unit.world import (
     CLIENT_ADDRESSES,
@@ -111,7 +112,7 @@ def test_a_silent_check_whose_packets_reach_a_backend_fails() -> None:
 
 def test_packets_that_reach_a_backend_may_be_a_known_difference() -> None:
     path_check = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node")
-    assert any(override.forwarded for override in path_check.overrides)
+    assert any(known.in_packets for known in path_check.differences)
     facts = {"detect-local": "ClusterCIDR", "pod-to-node.ipv4": "unchanged"}
     assert verdict(path_check, witnesses=delivered(path_check), facts=facts).status is Status.KNOWN
     assert (
@@ -140,8 +141,8 @@ def test_pods_that_are_masqueraded_cannot_be_taken_for_local_ones(facts: dict[st
 
 def test_an_override_that_says_nothing_of_packets_excuses_none() -> None:
     path_check = by_id(OUTSIDE_BARE)
-    free = Override((("x", "y"),), NO_ANSWER, "a reason", (Reference("a reference"),))
-    path_check = replace(path_check, overrides=(free,))
+    free = KnownDifference((("x", "y"),), Connections(NO_ANSWER), "a reason", (Reference("a reference"),))
+    path_check = replace(path_check, differences=(free,))
     assert verdict(path_check, witnesses=delivered(path_check), facts={"x": "y"}).status is Status.FAIL
 
 

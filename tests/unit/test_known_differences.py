@@ -6,18 +6,20 @@ from dataclasses import replace
 import pytest
 
 from esipp.checks.catalog import all_path_checks
-from esipp.checks.check import Nature, Status
-from esipp.checks.known_differences import Claim, all_claims, by_claim, claims_of, sights
+from esipp.checks.check import Status
+from esipp.checks.expiry import all_claims, binds, by_claim, claims_of, sights
+from esipp.checks.known_differences import Connections, KnownDifference, Nature
 from esipp.checks.observation import Verdict
-from esipp.checks.path import Override
 from esipp.checks.reference import Reference
 from tests.unit.comparing_world import said
 
-DEFECT = Claim((("proxy-mode", "nftables"),), "1.34", "no short circuit", (Reference("an issue"),), Nature.DEFECT)
-CILIUM = Claim((("service-proxy", "cilium"),), "", "no rewrite", (Reference("another issue"),), Nature.ALLOWED)
-ANYWHERE = Claim((), "", "some do", (Reference("API text"),), Nature.ALLOWED)
-BY_CHANCE = Claim((("load-balancer.steered", "yes"),), "", "routes moved", (Reference("RFC 2992"),), Nature.ALLOWED)
-CLAIMS: Mapping[Claim, frozenset[str]] = {
+DEFECT = KnownDifference(
+    (("proxy-mode", "nftables"),), "", "no short circuit", (Reference("an issue"),), before="1.34", nature=Nature.DEFECT
+)
+CILIUM = KnownDifference((("service-proxy", "cilium"),), "", "no rewrite", (Reference("another issue"),))
+ANYWHERE = KnownDifference((), "", "some do", (Reference("API text"),))
+BY_CHANCE = KnownDifference((("load-balancer.steered", "yes"),), "", "routes moved", (Reference("RFC 2992"),))
+CLAIMS: Mapping[KnownDifference, frozenset[str]] = {
     DEFECT: frozenset({"a", "b"}),
     CILIUM: frozenset({"a"}),
     ANYWHERE: frozenset({"a", "c"}),
@@ -26,11 +28,11 @@ CLAIMS: Mapping[Claim, frozenset[str]] = {
 OLD = {"proxy-mode": "nftables", "kubernetes": "v1.32.13", "service-proxy": "kube-proxy"}
 
 
-def known(name: str, claim: Claim) -> Verdict:
+def known(name: str, claim: KnownDifference) -> Verdict:
     return said(name, Status.KNOWN, reason=claim.reason, references=claim.references)
 
 
-def told(facts: Mapping[str, str], *verdicts: Verdict) -> dict[Claim, tuple[int, int]]:
+def told(facts: Mapping[str, str], *verdicts: Verdict) -> dict[KnownDifference, tuple[int, int]]:
     found = sights(CLAIMS, facts, {each.check_id: each for each in verdicts})
     return {each.claim: (each.asked, each.seen) for each in found}
 
@@ -48,7 +50,7 @@ def test_what_is_known_for_another_reason_is_not_this_one() -> None:
 
 
 def test_a_claim_expires_where_its_checks_were_asked_and_none_shows_it() -> None:
-    def expired(facts: Mapping[str, str], *verdicts: Verdict) -> list[Claim]:
+    def expired(facts: Mapping[str, str], *verdicts: Verdict) -> list[KnownDifference]:
         found = sights(CLAIMS, facts, {each.check_id: each for each in verdicts})
         return [each.claim for each in found if each.expired]
 
@@ -59,7 +61,7 @@ def test_a_claim_expires_where_its_checks_were_asked_and_none_shows_it() -> None
 
 
 def test_what_only_packets_show_is_not_asked_without_them() -> None:
-    in_packets = replace(DEFECT, in_packets=True)
+    in_packets = replace(DEFECT, covers=Connections(forwarded=True))
     passed = {"a": said("a", Status.PASS)}
     claims = {in_packets: frozenset({"a"})}
     assert [each.expired for each in sights(claims, OLD, passed)] == [True]
@@ -113,15 +115,15 @@ def test_what_is_claimed_of_one_service_is_held_against_its_checks_alone() -> No
     (found,) = sights({claim: frozenset(verdicts)}, facts, verdicts)
     assert (found.asked, found.seen) == (1, 1)
     assert sights({claim: frozenset(verdicts)}, {}, verdicts) == []
-    assert not claim.binds, "a Service that announces a hostname may be behind a forwarder"
+    assert not binds(claim), "a Service that announces a hostname may be behind a forwarder"
 
 
 def test_checks_that_repeat_a_path_in_another_window_have_its_claims() -> None:
-    path_checks = {check.id: check for check in all_path_checks() if check.overrides}
+    path_checks = {check.id: check for check in all_path_checks() if check.differences}
     beside = {
         check.path_check.id: check
         for check in _checks()
-        if getattr(check, "path_check", None) is not None and check.path_check.overrides
+        if getattr(check, "path_check", None) is not None and check.path_check.differences
     }
     assert beside
     for check in beside.values():
@@ -136,10 +138,10 @@ def _checks() -> list:  # type: ignore[type-arg]
 
 
 def test_claims_that_differ_in_facts_are_apart() -> None:
-    check = next(check for check in all_path_checks() if check.overrides)
-    one = Override((("pod-to-node.ipv4", "masqueraded"),), check.accept, "why", (Reference("where"),))
+    check = next(check for check in all_path_checks() if check.differences)
+    one = KnownDifference((("pod-to-node.ipv4", "masqueraded"),), Connections(), "why", (Reference("where"),))
     other = replace(one, when=(("pod-to-node.ipv6", "masqueraded"),))
-    found = by_claim([replace(check, overrides=(one, other, one))])
+    found = by_claim([replace(check, differences=(one, other, one))])
     assert [claim.when for claim in found] == [one.when, other.when]
 
 
@@ -152,5 +154,5 @@ def test_claims_that_differ_in_facts_are_apart() -> None:
         (ANYWHERE, "any"),
     ],
 )
-def test_where_a_claim_is_made_is_told(claim: Claim, words: str) -> None:
+def test_where_a_claim_is_made_is_told(claim: KnownDifference, words: str) -> None:
     assert claim.where == words

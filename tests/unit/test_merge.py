@@ -10,17 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esipp.app.cli import main
+from esipp.base.document import Items, Section, Table, Text, plain
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.check import Binding, Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun
-from esipp.report.comparing.document import as_markdown, as_text
 from esipp.report.comparing.merge import agreed, merge, merge_shards
 from esipp.report.comparing.merge_reasons import TITLE
-from esipp.report.comparing.merge_report import document, marks, matters, paper
-from esipp.report.comparing.page import as_html
+from esipp.report.comparing.merge_report import as_json, marks, matters, report
+from esipp.report.rendering.html import as_html
+from esipp.report.rendering.markdown import as_markdown
+from esipp.report.rendering.terminal import as_text
 from tests.unit.comparing_world import run_of, said
 from tests.unit.report_world import HOSTILE, failing, made, some_checks, write
 
@@ -92,7 +94,7 @@ def test_a_run_that_is_not_whole_never_makes_anything_green(shards: bool) -> Non
     assert merged.exit_code is ExitCode.HARNESS
     assert merged.sentence.startswith("INCOMPLETE")
     assert "it was killed" in merged.faults[0]
-    assert "INCOMPLETE:" in as_text(paper(merged))
+    assert "INCOMPLETE:" in as_text(report(merged))
 
 
 def test_a_failure_beside_a_run_that_is_not_whole_stays_one() -> None:
@@ -122,21 +124,21 @@ def test_checks_of_one_kind_of_which_all_say_the_same_are_one_line() -> None:
     ids = [f"nodeport.local.{protocol}.{number}" for protocol in ("tcp", "udp") for number in range(30)]
     good = run_of([said(name, P) for name in ids], name="good")
     bad = run_of([said(name, F if name.startswith("nodeport.local.udp") else P) for name in ids], name="bad")
-    assert len(matrix_of(as_text(paper(merge([good]))))) == 1
-    assert re.search(r"nodeport\.local\.\* +core +60 +P", as_text(paper(merge([good]))))
-    text = as_text(paper(merge([good, bad]), only_differences=True))
+    assert len(matrix_of(as_text(report(merge([good]))))) == 1
+    assert re.search(r"nodeport\.local\.\* +core +60 +P", as_text(report(merge([good]))))
+    text = as_text(report(merge([good, bad]), only_differences=True))
     lines = matrix_of(text)
     assert len(lines) == 1
     assert re.search(r"core +30 +P +!", lines[0])
     assert "30 checks are not listed" in re.sub(r"\s+", " ", text)
-    assert len(matrix_of(as_text(paper(merge([good, bad]), only_differences=False)))) == 2
+    assert len(matrix_of(as_text(report(merge([good, bad]), only_differences=False)))) == 2
 
 
 def test_a_long_matrix_tells_differences_unless_all_is_asked_for() -> None:
     verdicts = [said(f"kind{number}.of.row", P) for number in range(100)]
     runs = [run_of(verdicts, name="one"), run_of([*verdicts[1:], said("kind0.of.row", F)], name="two")]
-    assert len(matrix_of(as_text(paper(merge(runs))))) == 1
-    assert len(matrix_of(as_text(paper(merge(runs), only_differences=False)))) == 100
+    assert len(matrix_of(as_text(report(merge(runs))))) == 1
+    assert len(matrix_of(as_text(report(merge(runs), only_differences=False)))) == 100
 
 
 @given(st.lists(st.lists(st.sampled_from(Status), min_size=6, max_size=6), min_size=1, max_size=3))
@@ -145,15 +147,17 @@ def test_no_check_is_lost_in_the_matrix(table: list[list[Status]]) -> None:
     merged = merge(
         [run_of([said(*each) for each in zip(names, check, strict=True)], name=str(n)) for n, check in enumerate(table)]
     )
-    (matrix,) = [section for section in paper(merged, False).sections if section.title == "Matrix"]
-    assert matrix.table
-    assert sum(int(check[2]) for check in matrix.table.rows) == len(names)
+    blocks = report(merged, False).blocks
+    (matrix,) = [each for each in blocks if isinstance(each, Section) and each.title == "Matrix"]
+    table = matrix.blocks[-1]
+    assert isinstance(table, Table)
+    assert sum(int(plain(check[2])) for check in table.rows) == len(names)
 
 
 def test_the_environment_says_what_is_the_same_and_what_is_not() -> None:
     one = run_of([said("a", P)], lane="one", name="1", facts={"kernel": "6", "proxy-mode": "iptables"})
     two = run_of([said("a", P)], lane="two", facts={"kernel": "6", "proxy-mode": "nftables"})
-    text = as_text(paper(merge([one, two])))
+    text = as_text(report(merge([one, two])))
     assert re.search(r"The same in all runs: .*kernel 6", re.sub(r"\s+", " ", text))
     assert re.search(r"fact +proxy-mode +iptables +nftables", text)
 
@@ -161,12 +165,12 @@ def test_the_environment_says_what_is_the_same_and_what_is_not() -> None:
 def test_every_form_says_the_same_and_none_is_taken_over() -> None:
     runs = [run_of([said("a", F)], lane=HOSTILE), lane("b", P)]
     merged = merge(runs)
-    page = as_html(paper(merged))
+    page = as_html(report(merged))
     assert "<img" not in page
-    assert page.count("<strong>!</strong>") == 1
-    assert "\x1b" not in as_text(paper(merged))
-    assert "NONCONFORMANT" in as_markdown(paper(merged))
-    told = json.loads(document(merged))
+    assert page.count('<strong class="v v-fail">!</strong>') == 1
+    assert "\x1b" not in as_text(report(merged))
+    assert "NONCONFORMANT" in as_markdown(report(merged))
+    told = json.loads(as_json(merged))
     assert told["rows"][0] == {"id": "a", "suite": "source_ip", "level": "core", "verdicts": ["fail", None]}
     assert told["exit_code"] == 1
 
@@ -229,8 +233,13 @@ def test_parts_that_saw_one_check_must_agree(one: Status, two: Status, together:
 
 
 def why(*runs: RecordedRun) -> list[str]:
-    (found,) = [each for each in paper(merge(list(runs))).sections if each.title == TITLE]
-    return [found.about, *(f"{item.head} | {dict(item.details)} | {' '.join(item.ids)}" for item in found.items)]
+    blocks = report(merge(list(runs))).blocks
+    (found,) = [each for each in blocks if isinstance(each, Section) and each.title == TITLE]
+    about, items = found.blocks
+    assert isinstance(about, Text)
+    assert isinstance(items, Items)
+    texts = [f"{item.head} | {dict(item.details)} | {' '.join(item.ids)}" for item in items.items]
+    return [plain(about.words), *texts]
 
 
 def test_every_path_check_that_is_not_green_is_explained_once() -> None:
@@ -243,7 +252,7 @@ def test_every_path_check_that_is_not_green_is_explained_once() -> None:
         "known (allowed): as reported | {'checks': '1 in x v1.36.3, 1 in y v1.36.3', 'see': 'an/issue#1'} | a.1",
         "unsupported: needs it | {'checks': '1 in x v1.36.3'} | a.2",
     ]
-    told = json.loads(document(merge([one, two])))["reasons"]
+    told = json.loads(as_json(merge([one, two])))["reasons"]
     assert [each["verdict"] for each in told] == ["fail", "known", "unsupported"]
     assert told[1]["rows"] == {"x v1.36.3": ["a.1"], "y v1.36.3": ["a.1"]}
 
@@ -271,7 +280,7 @@ def test_a_contradiction_is_flaky_and_told() -> None:
     merged = merge_shards(runs)
     assert merged.exit_code is ExitCode.NOT_CONFORMANT
     assert merged.columns[0].verdicts["a"].observed == "pass in run 1: the client; fail in run 2: a node"
-    assert "pass in run 1, fail in run 2" in as_text(paper(merged))
+    assert "pass in run 1, fail in run 2" in as_text(report(merged))
 
 
 def test_a_part_that_was_told_not_to_ask_contradicts_nobody() -> None:

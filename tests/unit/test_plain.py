@@ -7,7 +7,8 @@ from itertools import product
 import pytest
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Check, Difference, Feature, Level, Status
+from esipp.checks.check import Check, Feature, Level, Status
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.observation import Verdict
 from esipp.checks.path import PathCheck
 from esipp.checks.patterns import patterns
@@ -77,14 +78,14 @@ def test_what_is_informational_is_recorded_and_never_passes(status: Status) -> N
 def test_a_difference_is_known_where_its_facts_hold_and_it_is_what_was_seen(
     facts: dict[str, str], seen: str, status: Status
 ) -> None:
-    known = Difference((("proxy", "x"),), "503", "x does not", (Reference("an issue"),), before="1.34")
+    known = KnownDifference((("proxy", "x"),), "503", "x does not", (Reference("an issue"),), before="1.34")
     verdict = give_verdict(Plain(id="a"), {}, facts, lambda: decided(Status.FAIL, seen), [known])
     assert verdict.status is status
     assert (verdict.references == (Reference("an issue"),)) is (status is Status.KNOWN)
 
 
 def test_a_difference_excuses_no_mixture() -> None:
-    known = Difference((), "503", "x does not", (Reference("an issue"),))
+    known = KnownDifference((), "503", "x does not", (Reference("an issue"),))
     assert give_verdict(Plain(id="a"), {}, {}, lambda: decided(Status.FLAKY), [known]).status is Status.FLAKY
 
 

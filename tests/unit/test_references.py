@@ -12,8 +12,8 @@ import pytest
 
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Level, Status
+from esipp.checks.expiry import all_claims
 from esipp.checks.explain import say_since
-from esipp.checks.known_differences import all_claims
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference, read_reference, titles, with_urls
 from esipp.ledger.reading import LEDGER

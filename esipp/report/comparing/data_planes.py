@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
-from esipp.checks.check import Nature, Status
-from esipp.checks.known_differences import Claim
+from esipp.checks.check import Status
+from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import FINE
@@ -137,7 +137,7 @@ NOT_ASKED = (Kind.GONE, Kind.NEW, Kind.NO_VERDICT)
 OPEN = (Status.INCONCLUSIVE, Status.ERROR)
 
 
-def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim]) -> list[Differing]:
+def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[KnownDifference]) -> list[Differing]:
     """The differences of a run from the run on the reference data plane, the gravest first.
 
     Args:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from esipp.base.document import Document, Item, Items, Pairs, Section, Table, Text
 from esipp.base.plural import counted, form
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
@@ -13,7 +14,6 @@ from esipp.judging.statistics import Distribution
 from esipp.ledger.conclusion import LEVELS
 from esipp.report.comparing.checks import DEFINITIONS, SEEN, TITLES, Change, Kind
 from esipp.report.comparing.diff import Diff
-from esipp.report.comparing.document import Item, Paper, Section, Table
 from esipp.report.comparing.environment import name_of
 from esipp.report.comparing.statistics import ALPHA, LEAST, Compared
 from esipp.report.comparing.times import KINDS
@@ -26,7 +26,7 @@ MOST_SHOWN = 3
 """How many pairs of observations are listed for checks with one reason."""
 
 
-def paper(diff: Diff) -> Paper:
+def report(diff: Diff) -> Document:
     """All changes, the worse ones first."""
     sections = [_runs(diff)]
     for kind in Kind:
@@ -36,10 +36,10 @@ def paper(diff: Diff) -> Paper:
     sections += [*_redefined(diff), *_environment(diff), *_times(diff)]
     lanes = [str(run.header.get("lane", "?")) for run in (diff.old, diff.new)]
     title = f"esipp diff: {lanes[0]} and {lanes[1]}" if lanes[0] != lanes[1] else f"esipp diff: two runs of {lanes[0]}"
-    return Paper(title, diff.sentence, tuple(diff.incomplete), tuple(sections))
+    return Document(title, diff.sentence, tuple(diff.incomplete), tuple(sections))
 
 
-def document(diff: Diff) -> str:
+def as_json(diff: Diff) -> str:
     """The JSON: each changed check with both verdicts, and each compared distribution."""
     content = {
         "kind": "esipp.diff",
@@ -74,7 +74,8 @@ def _of_kind(kind: Kind, changes: Sequence[Change]) -> Section:
     ordered = sorted(groups.values(), key=lambda group: (min(_rank(each) for each in group), -len(group)))
     title = f"{TITLES[kind]}: {_levels(changes)}"
     most = MOST_OBSERVED if kind is Kind.OBSERVED else 1000
-    return Section(title, _sentence(DEFINITIONS[kind]), tuple(_item(group) for group in ordered), most=most)
+    items = Items(tuple(_item(group) for group in ordered), most)
+    return Section(title, (Text(_sentence(DEFINITIONS[kind])), items))
 
 
 def _alike(change: Change) -> tuple[object, ...]:
@@ -152,7 +153,7 @@ def _redefined(diff: Diff) -> list[Section]:
         for (what, old, new), ids in groups.items()
     )  # fmt: skip
     about = "The two versions of the suite define these checks differently, which may change their verdicts."
-    return [Section("Checks with a different definition", about, items)] if items else []
+    return [Section("Checks with a different definition", (Text(about), Items(items)))] if items else []
 
 
 # ---------------------------------------------------------------------------------------------------------- beside
@@ -160,15 +161,14 @@ def _runs(diff: Diff) -> Section:
     checks = tuple(
         (name, name_of(run), run.conclusion.sentence) for name, run in (("OLD", diff.old), ("NEW", diff.new))
     )
-    return Section("The runs", table=Table(("", "run", "conclusion"), checks, frozenset({1, 2})))
+    return Section("The runs", (Table(("", "run", "conclusion"), checks),))
 
 
 def _environment(diff: Diff) -> list[Section]:
     checks = tuple((each.group, each.name, *each.short) for each in diff.environment)
-    table = Table(("kind", "name", "old", "new"), checks, frozenset({2, 3}))
-    return [Section("Differences of the environment", "Facts, features, components and options.", table=table)] * bool(
-        checks
-    )
+    table = Table(("kind", "name", "old", "new"), checks)
+    about = Text("Facts, features, components and options.")
+    return [Section("Differences of the environment", (about, table))] * bool(checks)
 
 
 def _times(diff: Diff) -> list[Section]:
@@ -189,11 +189,11 @@ def _times(diff: Diff) -> list[Section]:
         about += f" The median of all answered probes was {_s(old)} in the old run and {_s(new)} in the new run."
     about += " Times depend on the machine as much as on the product. They never change the exit code."
     if not later:
-        return [Section("Response times", about)]
+        return [Section("Response times", (Text(about),))]
     kinds = {each.of for each in later}
-    items = tuple(Item(f"{kind}: {text}") for kind, text in KINDS.items() if kind in kinds)
+    meaning = Pairs(tuple((kind, text) for kind, text in KINDS.items() if kind in kinds))
     head = ("measure (old, new)", "n", "p50", "p95", "shift (95 % interval)", "p")
-    return [Section("Response times", about, items, Table(head, tuple(map(_later, later))))]
+    return [Section("Response times", (Text(about), meaning, Table(head, tuple(map(_later, later)))))]
 
 
 def _later(each: Compared) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from esipp.base.document import Item, Items, Section, Text
 from esipp.base.plural import form
 from esipp.checks.check import Status
 from esipp.checks.observation import Verdict
@@ -11,7 +12,6 @@ from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference, titles
 from esipp.ledger.conclusion import WORST_FIRST
 from esipp.report.comparing.checks import FAILING
-from esipp.report.comparing.document import Item, Section
 from esipp.report.comparing.merge import Column
 from esipp.report.comparing.words import Words, gist, ranges
 
@@ -88,7 +88,7 @@ def section(columns: Sequence[Column]) -> Section:
         if items
         else "Every check of every run passed."
     )
-    return Section(TITLE, about, items)
+    return Section(TITLE, (Text(about), Items(items)))
 
 
 def _item(each: Reason, columns: Sequence[Column]) -> Item:

@@ -4,13 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from esipp.base.document import Cell, Code, Document, Item, Items, Section, Strong, Table, Text
 from esipp.base.plural import counted
 from esipp.checks.check import Level, Status
 from esipp.checks.patterns import patterns
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.comparing import merge_reasons
-from esipp.report.comparing.document import Item, Paper, Section, Table
 from esipp.report.comparing.environment import CHECKS, environment, when
 from esipp.report.comparing.merge import Column, Merged
 
@@ -33,13 +33,14 @@ LEGEND = (
     "∅ no verdict, . not selected in that run."
 )
 FINE = {MARKS[Status.PASS], MARKS[Status.RECORDED], MARKS[Status.KNOWN], MARKS[Status.UNSUPPORTED], NOT_ASKED}
-BAD = frozenset({*MARKS.values(), NO_VERDICT}) - FINE
+WORDS = {mark: status.value for status, mark in MARKS.items()} | {NO_VERDICT: "unjudged"}
+BAD = WORDS.keys() - FINE
 
 Marks = tuple[str, ...]
 Stem = tuple[str, str, Level]
 
 
-def paper(merged: Merged, only_differences: bool | None = None) -> Paper:
+def report(merged: Merged, only_differences: bool | None = None) -> Document:
     """The document. The matrix has only differences if requested, or if it is long and nothing is requested."""
     sections = [
         _conclusions(merged.columns),
@@ -50,7 +51,7 @@ def paper(merged: Merged, only_differences: bool | None = None) -> Paper:
         _environment(merged.columns),
     ]
     title = f"esipp merge: {counted(len(merged.columns), 'run')}"
-    return Paper(title, merged.sentence, tuple(merged.faults), tuple(sections))
+    return Document(title, merged.sentence, tuple(merged.faults), tuple(sections))
 
 
 def marks(columns: Sequence[Column]) -> dict[str, Marks]:
@@ -85,23 +86,24 @@ def _matrix(columns: Sequence[Column], only_differences: bool | None) -> Section
         about += f" {alike:,} checks are not listed: all their runs have the same good verdict."
     head = ("checks", "level", "number", *(each.name for each in columns))
     if not lines:
-        return Section("Matrix", about)
-    return Section("Matrix", about, table=Table(head, tuple(lines), frozenset({0}), frozenset({0}), BAD))
+        return Section("Matrix", (Text(about),))
+    return Section("Matrix", (Text(about), Table(head, tuple(lines))))
 
 
 def _lines(
     found: Mapping[str, Marks], checks: Mapping[str, RecordedCheck], stems: Mapping[Stem, int]
-) -> list[tuple[str, ...]]:
+) -> list[tuple[Cell, ...]]:
     """One line for all checks of a kind with equal marks; ``stems`` has the number of checks of each kind."""
     groups: dict[tuple[Stem, Marks], list[str]] = {}
     for name, each in found.items():
         groups.setdefault((_stem(checks[name]), each), []).append(name)
-    lines: list[tuple[str, ...]] = []
+    lines: list[tuple[Cell, ...]] = []
     for (stem, each), names in groups.items():
+        marked = [Strong(mark, WORDS[mark]) if mark in BAD else mark for mark in each]
         if len(names) > 1 and len(names) == stems[stem]:
-            lines.append((f"{stem[1]}.*", LEVELS[stem[2]], f"{len(names):,}", *each))
+            lines.append((Code(f"{stem[1]}.*"), LEVELS[stem[2]], len(names), *marked))
         else:
-            lines += [(one, LEVELS[stem[2]], f"{_number(one):,}", *each) for one in patterns(names)]
+            lines += [(Code(one), LEVELS[stem[2]], _number(one), *marked) for one in patterns(names)]
     return lines
 
 
@@ -127,28 +129,25 @@ def _conclusions(columns: Sequence[Column]) -> Section:
             each.name,
             ", ".join(str(run.header.get("run", "?")) for run in each.runs),
             when(each.runs[0]),
-            f"{len(each.checks):,}",
+            len(each.checks),
             each.conclusion.result.upper(),
             each.conclusion.why,
         )
         for each in columns
     )
-    return Section(
-        "Conclusions",
-        table=Table(("column", "run", "when", "checks", "result", "reason"), checks, frozenset({0, 1, 5})),
-    )
+    return Section("Conclusions", (Table(("column", "run", "when", "checks", "result", "reason"), checks),))
 
 
 def _counts(columns: Sequence[Column]) -> Section:
     counted = [Counter((column.checks[name].level, said.status) for name, said in column.verdicts.items())
                for column in columns]  # fmt: skip
     checks = tuple(
-        (LEVELS[level], status.value, *(f"{each[level, status]:,}" for each in counted))
+        (LEVELS[level], status.value, *(each[level, status] for each in counted))
         for level in Level
         for status in reversed(WORST_FIRST)
         if any(each[level, status] for each in counted)
     )
-    return Section("Verdicts", table=Table(("level", "verdict", *(each.name for each in columns)), checks, frozenset()))
+    return Section("Verdicts", (Table(("level", "verdict", *(each.name for each in columns)), checks),))
 
 
 def _disagreements(columns: Sequence[Column]) -> Iterable[Section]:
@@ -159,7 +158,7 @@ def _disagreements(columns: Sequence[Column]) -> Iterable[Section]:
         if groups:
             items = tuple(Item(words, (), tuple(patterns(names))) for words, names in groups.items())
             about = "Contradicting verdicts are flaky. If one part could not decide, the check is undecided."
-            yield Section("Checks on which the parts disagree", about, items)
+            yield Section("Checks on which the parts disagree", (Text(about), Items(items)))
 
 
 def _environment(columns: Sequence[Column]) -> Section:
@@ -172,13 +171,12 @@ def _environment(columns: Sequence[Column]) -> Section:
     common = "; ".join(f"{each.name} {each.short[0]}" for each in same if each.name != CHECKS)
     checks = tuple((each.group, each.name, *each.short) for each in settings if each.differs)
     about = f"The same in all runs: {common}." if common else ""
-    wide = frozenset(range(2, 2 + len(names)))
-    table = Table(("kind", "name", *names), checks, wide) if checks else None
-    return Section("Environment", about, table=table)
+    table = [Table(("kind", "name", *names), checks)] if checks else []
+    return Section("Environment", (*([Text(about)] if about else []), *table))
 
 
 # ------------------------------------------------------------------------------------------------------------ JSON
-def document(merged: Merged) -> str:
+def as_json(merged: Merged) -> str:
     """The JSON: each check with its verdict in each column."""
     columns = merged.columns
     checks = {name: check for column in reversed(columns) for name, check in column.checks.items()}

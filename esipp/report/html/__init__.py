@@ -21,6 +21,7 @@ from esipp.report.html.head import head_of
 from esipp.report.html.listing import suites_of
 from esipp.report.html.marks import MARKS, WORDS, said_of
 from esipp.report.html.trouble import instrument_of, missing_of, troubles_of
+from esipp.report.rendering.html import HERE as PAGE
 
 HERE = Path(__file__).parent
 SCRIPTS = ("page.js", "filters.js", "drawer.js", "way.js", "strip.js", "start.js")
@@ -44,7 +45,7 @@ def render(run: RecordedRun) -> str:
             sections=_sections(run),
             data=_json(embedded(run)),
             legend=legend,
-            style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+            style=Markup((PAGE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
             digest=_digest(script),
         )

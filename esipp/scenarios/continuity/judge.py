@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from esipp.checks.check import Feature, Level, Status
-from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, REHASHED, UNREWRITTEN, ContinuityCheck, Phase, Way, What
-from esipp.checks.endpoint_change import PROXIED
+from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, UNREWRITTEN, ContinuityCheck, Phase, Way, What
+from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.checks.observation import Verdict
 from esipp.checks.timing import PROMPT, Blur, Held, hold, needed, say_unknown

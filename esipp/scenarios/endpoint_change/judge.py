@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import EXPECTED, PROXIED, REHASHED, SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.endpoint_change import EXPECTED, SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import PROMPT, Held, needed
 from esipp.judging.frame import Decision

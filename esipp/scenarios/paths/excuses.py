@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from esipp.checks.known_differences import Connections, Proof
 from esipp.checks.model import AddressClass, Family, Path
 from esipp.checks.observation import Observation
-from esipp.checks.path import Override, PathCheck, Proof
+from esipp.checks.path import PathCheck
 from esipp.judging.ingress import held, is_told, why_not_its_own
 from esipp.judging.reading import Reading
 from esipp.judging.topology import IPAddress, parse_address
@@ -50,10 +51,10 @@ class Cover:
         return all(self.covered)
 
 
-def cover(path_check: PathCheck, override: Override, evidence: Evidence) -> Cover:
+def cover(path_check: PathCheck, excused: Connections, evidence: Evidence) -> Cover:
     """The observations of a check's own path that a known difference covers."""
     readings, made = evidence.readings(path_check.path), evidence.observations.get(path_check.path.key, ())
-    special = _Special(path_check, override, evidence)
+    special = _Special(path_check, excused, evidence)
     fits = [special.fits(each, seen) for each, seen in zip(readings, made, strict=True)]
     alone = [not fit and special.explains(each, seen) for each, seen, fit in zip(readings, made, fits, strict=True)]
     covered = [fit or other for fit, other in zip(fits, alone, strict=True)]
@@ -61,29 +62,29 @@ def cover(path_check: PathCheck, override: Override, evidence: Evidence) -> Cove
 
 
 class _Special:
-    """The evidence that an override asks for, held against single observations."""
+    """The evidence that a known difference requires, held against single observations."""
 
-    def __init__(self, path_check: PathCheck, override: Override, evidence: Evidence) -> None:
-        self.path_check, self.override, self.evidence = path_check, override, evidence
+    def __init__(self, path_check: PathCheck, excused: Connections, evidence: Evidence) -> None:
+        self.path_check, self.excused, self.evidence = path_check, excused, evidence
         self.said: list[str] = []
-        self._balancers = self._own_addresses() if override.proof is Proof.BALANCER else frozenset()
+        self._balancers = self._own_addresses() if excused.proof is Proof.BALANCER else frozenset()
 
     def fits(self, reading: Reading, seen: Observation) -> bool:
         """Whether the difference accepts the source's class, and, if it names an address, that very address."""
         sound = not reading.product_fault and not reading.harness_fault
-        if not sound or not reading.classes & self.override.accept:
+        if not sound or not reading.classes & self.excused.accept:
             return False
-        if self.override.proof is Proof.OWN_NODE:
+        if self.excused.proof is Proof.OWN_NODE:
             return seen.seen is not None and parse_address(seen.seen[0]) in self._own_node()
-        if self.override.proof is Proof.FACT:
-            name = f"{self.override.names}.{self.path_check.path.family.value.lower()}"
+        if self.excused.proof is Proof.FACT:
+            name = f"{self.excused.names}.{self.path_check.path.family.value.lower()}"
             named = self.evidence.facts.get(name)
             return bool(named) and seen.seen is not None and parse_address(seen.seen[0]) == parse_address(str(named))
         return True
 
     def explains(self, reading: Reading, seen: Observation) -> bool:
         """Whether the connection itself shows what the difference describes."""
-        known = self.override
+        known = self.excused
         return (
             (known.forwarded and reading.misdirected)
             or (known.proof is Proof.BALANCER and self._by_the_balancer(reading, seen))

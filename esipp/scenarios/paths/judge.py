@@ -15,16 +15,16 @@ from esipp.checks.check import (
     Feature,
     Level,
     Status,
-    holds,
     is_instrument,
     missing_features,
     say_missing,
     unproven_at_vips,
 )
 from esipp.checks.ingress import facts_at
+from esipp.checks.known_differences import Connections, Proof
 from esipp.checks.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
-from esipp.checks.path import Control, Override, PathCheck, Proof, Spread
+from esipp.checks.path import Control, PathCheck, Spread
 from esipp.checks.power import missed, most_unseen, say_share
 from esipp.judging.ingress import held, in_doubt
 from esipp.judging.reading import Reading, read, told_address
@@ -244,18 +244,19 @@ def _decide(
     facts = facts_at(path_check.own_service, evidence.facts)
     unproven = unproven_at_vips(path_check, evidence.facts)
     mixture = ""
-    for override in path_check.overrides:
-        if not applies(override, facts) or (aside and not override.forwarded):
+    for known in path_check.differences:
+        excused = known.connections
+        if not known.holds(facts) or (aside and not excused.forwarded):
             continue
-        if override.of_single_connections and not good:
+        if excused.single and not good:
             continue  # what befalls single connections leaves others as they must be
-        if override.proof is Proof.BALANCER and in_doubt(unproven, facts):
+        if excused.proof is Proof.BALANCER and in_doubt(unproven, facts):
             continue
-        covers = cover(path_check, override, evidence)
+        covers = cover(path_check, excused, evidence)
         if covers.whole:
-            known = {"references": override.references, "nature": override.nature.value}
-            return verdict(Status.KNOWN, override.reason, sees=covers.words or override.evidence, **known)
-        mixture = mixture or _mixture(override, covers, readings)
+            sees, nature = covers.words or known.evidence, known.nature.value
+            return verdict(Status.KNOWN, known.reason, sees=sees, references=known.references, nature=nature)
+        mixture = mixture or _mixture(excused, covers, readings)
     if not aside and unproven and _of_nobody(path_check, evidence, readings):
         return verdict(Status.INCONCLUSIVE, unproven)
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
@@ -266,9 +267,9 @@ def _decide(
     return verdict(Status.FAIL, faults)
 
 
-def _mixture(override: Override, covers: Cover, readings: Sequence[Reading]) -> str:
+def _mixture(excused: Connections, covers: Cover, readings: Sequence[Reading]) -> str:
     """A sentence if only some connections of a path show the load balancer's own address; or an empty string."""
-    if override.proof is not Proof.BALANCER or not any(covers.alone):
+    if excused.proof is not Proof.BALANCER or not any(covers.alone):
         return ""
     by_it = sum(each.count for each, alone in zip(readings, covers.alone, strict=True) if alone)
     total = sum(each.count for each in readings)
@@ -361,11 +362,6 @@ def _foremost(reading: Reading, accept: frozenset[AddressClass]) -> AddressClass
 
 def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
     return not reading.product_fault and not reading.harness_fault and bool(reading.classes & accept)
-
-
-def applies(override: Override, facts: Mapping[str, str]) -> bool:
-    """Whether a known difference applies to this cluster."""
-    return holds(override.when, override.before, facts)
 
 
 def _sound(path: Path, evidence: Evidence) -> _Sound:

@@ -17,7 +17,6 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import PathCheck
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober, ProberLostError
-from esipp.scenarios.paths.judge import applies
 
 DATA_PLANE = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0
@@ -89,8 +88,8 @@ def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> s
     may_be_silent = {
         path_check.path
         for path_check in path_checks
-        for override in path_check.overrides
-        if override.accept & NO_ANSWER and applies(override, facts)
+        for known in path_check.differences
+        if known.connections.accept & NO_ANSWER and known.holds(facts)
     }
     return (
         wanted - may_be_silent
@@ -100,13 +99,13 @@ def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> s
 
 def asks_for_moments(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> bool:
     """Whether a known difference of this cluster needs the times of connections that were not lost."""
-    overrides = (
-        override
+    differences = (
+        known
         for path_check in path_checks
-        for override in path_check.overrides
-        if override.collides or override.hangs
+        for known in path_check.differences
+        if known.connections.collides or known.connections.hangs
     )
-    return any(applies(override, facts) for override in overrides)
+    return any(known.holds(facts) for known in differences)
 
 
 @dataclass

@@ -1,0 +1,151 @@
+"""A document as text of 100 columns, without colours: for terminals, pipes and files. rich lays it out."""
+
+import io
+import re
+from collections.abc import Iterator
+
+from rich.box import Box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text as Line
+
+from esipp.base.document import Block, Cell, Code, Command, Document, Items, Pairs, Section, Table, Text, plain
+from esipp.report.escaping import one_line
+
+WIDTH = 100
+
+MOST_IDS = 6
+"""How many patterns of ids an item lists; JSON and a page have all."""
+
+_PARTS = re.compile(r"[^.,-]*[.,-]|[^.,-]+$")
+
+MOST_LENGTH = 4000
+"""Maximum length of one text."""
+
+RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+"""A rule below the head of a table, and nothing else."""
+
+
+def as_text(document: Document) -> str:
+    """The document as text."""
+    out: list[RenderableType] = [_line(document.sentence)] if document.sentence else []
+    out += [_line(f"INCOMPLETE: {alarm}") for alarm in document.alarms]
+    laid = _laid_out(out)
+    for block in document.blocks:
+        part = as_lines(block)
+        laid += [""] * bool(laid and part and isinstance(block, Section)) + part
+    return "\n".join(laid) + "\n"
+
+
+def as_lines(*blocks: Block) -> list[str]:
+    """Blocks as lines."""
+    return _laid_out([part for block in blocks for part in _of(block)])
+
+
+def _laid_out(parts: list[RenderableType]) -> list[str]:
+    console = Console(
+        file=io.StringIO(), width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False, _environ={}
+    )
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part, highlight=False, markup=False, emoji=False)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def _of(block: Block) -> Iterator[RenderableType]:
+    """The parts of a block. Figures and folded details are left out: a page has them."""
+    match block:
+        case Section():
+            yield from _section(block)
+        case Text():
+            yield _line(block.words)
+        case Command():
+            yield _line(block.text)
+        case Pairs():
+            yield _pairs(block)
+        case Items():
+            yield from _items(block)
+        case Table():
+            yield from _table(block)
+
+
+def _section(block: Section) -> Iterator[RenderableType]:
+    inner = [part for each in block.blocks for part in _separated(each)]
+    if inner:
+        yield _line(block.title)
+        yield from (Padding(part, (0, 0, 0, 2)) for part in inner)
+
+
+def _separated(block: Block) -> Iterator[RenderableType]:
+    """A block with an empty line above it, but for short texts."""
+    found = list(_of(block))
+    yield from [""] if found and isinstance(block, (Section, Table)) else []
+    yield from found
+
+
+def _pairs(block: Pairs) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, words in block.pairs:
+        grid.add_row(_line(label), _line(words))
+    return grid
+
+
+def _items(block: Items) -> Iterator[RenderableType]:
+    for item in block.items[: block.most]:
+        yield ""
+        yield _line(item.head)
+        yield Padding(_pairs(Pairs(item.details)), (0, 0, 0, 2))
+        below: list[RenderableType] = [_Id(each) for each in item.ids[:MOST_IDS]]
+        if len(item.ids) > MOST_IDS:
+            below.append(f"and {len(item.ids) - MOST_IDS} more patterns of ids")
+        yield from (Padding(part, (0, 0, 0, 2)) for part in below)
+    if len(block.items) > block.most:
+        yield ""
+        yield _line(f"and {len(block.items) - block.most} more; see --format json or html")
+
+
+def _table(table: Table) -> Iterator[RenderableType]:
+    grid = Grid(box=RULED, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for at, text in enumerate(table.head):
+        # a head wraps between its words where the cells below it are short
+        needed = max([*map(len, text.split()), *(len(one_line(plain(row[at]), MOST_LENGTH)) for row in table.rows)])
+        grid.add_column(
+            _line(text), justify="right" if at in table.numeric else "left", overflow="fold", max_width=max(1, needed)
+        )
+    for row in table.rows:
+        grid.add_row(*map(_cell, row))
+    if table.caption:
+        yield _line(table.caption)
+    yield grid
+    if table.more:
+        yield _line(table.more)
+
+
+def _cell(cell: Cell) -> RenderableType:
+    return _Id(cell.text) if isinstance(cell, Code) and " " not in cell.text else _line(cell)
+
+
+def _line(words: Cell) -> Line:
+    return Line(one_line(plain(words), MOST_LENGTH), overflow="fold")
+
+
+class _Id:
+    """An id, which has no blanks: it wraps after a comma, a full stop or a hyphen."""
+
+    def __init__(self, text: str) -> None:
+        self._text = one_line(text, MOST_LENGTH)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(20, len(self._text)), len(self._text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = [""]
+        for part in _PARTS.findall(self._text):
+            if lines[-1] and len(lines[-1]) + len(part) > options.max_width:
+                lines.append("")
+            lines[-1] += part
+        yield from (Line(line, overflow="fold") for line in lines)

@@ -1,0 +1,34 @@
+"""Known differences of load balancers: proxies, and forwarders that track no connections. Data only."""
+
+from esipp.checks.ingress import OF_SERVICE, PROXY
+from esipp.checks.known_differences import REHASHED, KnownDifference
+from suites.references import KEP_1860, PROXY_UNDER_LOCAL, RFC_2992
+
+REASON = "the load balancer of this Service is a proxy, so the backend sees the proxy's address"
+REFERENCES = (KEP_1860, PROXY_UNDER_LOCAL)
+EVIDENCE = (
+    "The status of this Service has ipMode Proxy or a hostname, and --provider does not say forwarder. All excused "
+    "connections show the same few addresses, and none is a node's, a pod's or a client's."
+)
+HIDES = "An unknown address of a node or a pod, or NAT outside the cluster, looks like a proxy's address."
+
+
+def by_proxy(seen: str) -> tuple[KnownDifference, ...]:
+    """Return the known difference for a judge that reports ``seen`` instead of the client's address.
+
+    The judge may report it only where ``why_not_its_own`` (esipp/loadbalancers/ingress.py) finds no objection.
+    """
+    return (KnownDifference(((OF_SERVICE, PROXY),), seen, REASON, REFERENCES, evidence=EVIDENCE, hides=HIDES),)
+
+
+STATELESS = KnownDifference(
+    when=(),
+    covers=REHASHED,
+    reason="an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, "
+    "which resets them",
+    references=(RFC_2992,),
+    by_chance=True,
+    evidence="Only connections that were open while the load balancer changed its routes were lost, and all of them "
+    "were reset.",
+    hides="A node that resets connections while routes change, for another reason.",
+)
