@@ -37,7 +37,7 @@ from esipp.report.rendering.terminal import as_text
 
 STATE = ROOT / "runs" / "matrix"
 REPORT = "merged.md"
-WORDS = {
+MEANINGS = {
     0: "holds",
     1: "does not conform",
     INTERRUPTED: "interrupted",
@@ -57,12 +57,12 @@ Start = Callable[[list[str]], "subprocess.Popen[bytes]"]
 class Stopping:
     """The state of an interruption: whether it was requested, and the running lane to notify."""
 
-    asked: bool = False
+    requested: bool = False
     under_way: subprocess.Popen[bytes] | None = None
 
     def stop(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         """Forward the signal: the lane removes its cluster and ends, and no other lane starts."""
-        self.asked = True
+        self.requested = True
         if self.under_way and self.under_way.poll() is None:
             self.under_way.send_signal(signal.SIGINT)
 
@@ -120,13 +120,14 @@ def run(
     """
     ended: dict[str, Ended] = {}
     for number, lane in enumerate(lanes, 1):
-        kept = None if again else state.kept(lane)
-        if kept:
-            ended[lane.name] = kept
+        earlier = None if again else state.recorded(lane)
+        if earlier:
+            ended[lane.name] = earlier
             print(
-                f"[{number}/{len(lanes)}] {lane.name}: kept from before ({WORDS.get(kept.code, kept.code)})", flush=True
+                f"[{number}/{len(lanes)}] {lane.name}: kept from before ({MEANINGS.get(earlier.code, earlier.code)})",
+                flush=True,
             )
-        elif stopping.asked:
+        elif stopping.requested:
             break
         else:
             print(f"[{number}/{len(lanes)}] {lane.name}: {lane.description}", flush=True)
@@ -134,8 +135,10 @@ def run(
         code = ended[lane.name].code
         if code == SETUP_FAILED:
             print(f"         {lane.name} got no cluster; the others go on.", flush=True)
-        elif code and not keep_going and not stopping.asked:
-            print(f"         {lane.name} {WORDS.get(code, 'failed')}: this ends here without --keep-going.", flush=True)
+        elif code and not keep_going and not stopping.requested:
+            print(
+                f"         {lane.name} {MEANINGS.get(code, 'failed')}: this ends here without --keep-going.", flush=True
+            )
             break
     return ended
 
@@ -148,11 +151,11 @@ def _run_one(lane: lane_file.Lane, state: State, stopping: Stopping, start: Star
     command: list[str] = [str(CI / "conformance"), "--lane", lane.name, "--path", state.path, "--"]
     key, began = state.key(lane), time.monotonic()
     stopping.under_way = process = start([*command, "--out", str(folder), *state.more])
-    if stopping.asked:  # the word came just before there was anybody to pass it on to
+    if stopping.requested:  # the word came just before there was anybody to pass it on to
         stopping.stop()
     code = process.wait()
     stopping.under_way = None
-    if stopping.asked and code not in JUDGED:
+    if stopping.requested and code not in JUDGED:
         code = INTERRUPTED  # whatever broke off as it was told to stop
     return state.note(lane, key, code, time.monotonic() - began)
 
@@ -183,14 +186,14 @@ def report(
         print(f"expired: {line}")
     if record and runs:
         try:
-            told = data_planes.add(runs, {name: each.as_json() for name, each in ended.items()})
+            lines = data_planes.add(runs, {name: each.as_json() for name, each in ended.items()})
         except EsippError as refused:
             print(f"\n{refused}", file=sys.stderr)
             return int(refused.exit_code)
-        print(f"\n{told}")
+        print(f"\n{lines}")
     codes = [code, *([int(ExitCode.HARNESS)] if gone else [])]
     codes += [SETUP_FAILED for each in ended.values() if each.code == SETUP_FAILED]
-    if stopping.asked:
+    if stopping.requested:
         missing = [lane.name for lane in lanes if lane.name not in ended or ended[lane.name].code == INTERRUPTED]
         print(f"\nInterrupted; the same command goes on with {', '.join(missing) or 'nothing more'}.", file=sys.stderr)
         return INTERRUPTED
@@ -225,8 +228,8 @@ def table(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended]) -> str:
         if each is None:
             checks.append((lane.name, "not run", "", "", ""))
         else:
-            word = WORDS.get(each.code, f"exit code {each.code}")
-            checks.append((lane.name, word, str(each.cores), f"{each.seconds / 60:.1f}", each.at))
+            meaning = MEANINGS.get(each.code, f"exit code {each.code}")
+            checks.append((lane.name, meaning, str(each.cores), f"{each.seconds / 60:.1f}", each.at))
     widths = [max(len(check[column]) for check in checks) for column in range(5)]
     return "\n".join(
         "  ".join(f"{text:<{width}}" for text, width in zip(check, widths, strict=True)) for check in checks
