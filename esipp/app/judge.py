@@ -69,7 +69,7 @@ class Rejudged:
         if end is None:
             why = "the run has no closing record: it was killed"
             return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=why)
-        if end["result"] != self.past.run.judged.result:  # its teardown failed, say, or it was interrupted
+        if end["result"] != self.past.run.by_verdicts.result:  # its teardown failed, say, or it was interrupted
             code = ExitCode(end["exit_code"])
             return replace(said, result=end["result"], exit_code=code or ExitCode.HARNESS, why=end["why"])
         return said

@@ -38,13 +38,18 @@ class Stop:
         if self._stopped.is_set():
             raise StoppedError("the session was interrupted")
 
-    def converge(self, look: Callable[[], Reading], budget: Budget) -> Convergence:
+    def converge(self, look: Callable[[], Reading], budget: Budget, since: float | None = None) -> Convergence:
         """Wait as ``converge`` does.
 
         Raises:
             StoppedError: the session was interrupted.
         """
-        held = converge(lambda: replace(look(), hopeless=self._stopped.is_set()), budget)
+
+        def reading() -> Reading:
+            told = look()
+            return replace(told, hopeless=told.hopeless or self._stopped.is_set())
+
+        held = converge(reading, budget, since)
         self.check()
         return held
 

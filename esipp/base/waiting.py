@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 
@@ -26,6 +26,10 @@ class Budget:
     need: int = 3
     spacing: float = 0.1
     stable: float = 0.0
+
+
+LEAST = 5.0
+"""Seconds that every wait gets, however long ago the change was: a busy machine may miss the first readings."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +98,20 @@ def waiting(name: str, seconds: float) -> Iterator[Callable[[str], None]]:
             observer.wait_ends(number)
 
 
-def converge(check: Callable[[], Reading], budget: Budget) -> Convergence:
-    """Read until ``budget.need`` consecutive readings are right, the time is over, or the state is hopeless."""
-    with waiting(budget.name, budget.seconds) as say:
-        return _converge(check, budget, say)
+def converge(check: Callable[[], Reading], budget: Budget, since: float | None = None) -> Convergence:
+    """Read until ``budget.need`` consecutive readings are right, the time is over, or the state is hopeless.
+
+    Args:
+        check: takes one reading.
+        budget: the timeout, and what counts as settled.
+        since: when the change was made that must be followed, on the monotonic clock; without it, now. The timeout runs
+            from then on: what is still wrong after it cannot be in time any more. ``LEAST`` seconds remain in any case.
+    """
+    seconds = budget.seconds
+    if since is not None:
+        seconds = max(min(LEAST, seconds), seconds - (time.monotonic() - since))
+    with waiting(budget.name, seconds) as say:
+        return _converge(check, replace(budget, seconds=seconds), say)
 
 
 def _converge(check: Callable[[], Reading], budget: Budget, say: Callable[[str], None]) -> Convergence:

@@ -157,16 +157,6 @@ class Answer:
     warnings: tuple[str, ...] = ()
     trouble: str = ""
 
-    def as_json(self) -> Json:
-        """Return the answer as the ledger keeps it, without the server's metadata."""
-        parts = ("spec", "status", "port", "silent", "control")
-        kept = {name: part for name, part in self.object.items() if name in parts}
-        kept |= {
-            name: part for name, part in self.object.get("metadata", {}).items() if name in ("annotations", "labels")
-        }
-        refused = list(self.refused) if self.refused else None
-        return {"answer": kept, "refused": refused, "warnings": list(self.warnings), "trouble": self.trouble}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ApiCheck(ScenarioCheck):

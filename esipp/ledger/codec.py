@@ -75,8 +75,25 @@ def _is_enum(of: Any) -> bool:
     return isinstance(of, type) and issubclass(of, Enum)
 
 
+def _read_single(told: Json, of: type) -> Any:
+    """A value that must be of this type already: cattrs would make a text of anything."""
+    if issubclass(of, Enum):
+        return _read_enum(told, of)
+    if type(told) is not of:
+        raise TypeError(f"{told!r:.40} is no {of.__name__}")
+    return told
+
+
+def _read_float(told: Json, _: Any) -> float:
+    if type(told) is int or type(told) is float or told in ("inf", "-inf"):
+        return float(told)
+    raise TypeError(f"{told!r:.40} is no number")
+
+
+for _single in (str, int, bool):
+    _CONVERTER.register_structure_hook(_single, _read_single)
 _CONVERTER.register_unstructure_hook(float, _float)
-_CONVERTER.register_structure_hook(float, lambda told, _: float(told))
+_CONVERTER.register_structure_hook(float, _read_float)
 _CONVERTER.register_unstructure_hook_func(_is_enum, _enum)
 _CONVERTER.register_structure_hook_func(_is_enum, _read_enum)
 _CONVERTER.register_unstructure_hook_func(lambda of: of is Any, lambda value: value)

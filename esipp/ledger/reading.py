@@ -13,7 +13,7 @@ from errno import EINVAL
 from functools import cached_property
 from pathlib import Path
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.hashing import file_name
@@ -22,7 +22,9 @@ from esipp.checks.check import OWN_REFERENCE, Binding, Feature, Status
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.power import say_run
 from esipp.ledger.agreement import contradictions
+from esipp.ledger.codec import EvidenceError
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
+from esipp.ledger.evidence import read_judged
 from esipp.ledger.file import SCHEMA_VERSION
 from esipp.ledger.numbers import unreadable
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
@@ -36,11 +38,11 @@ MOST_TROUBLE = 20
 ONE_SOCKET = ".one-socket"
 """A part of the names of paths whose datagrams share one source port."""
 
-NOT_READ = ("judged",)
-"""Records that no report says anything of."""
-
 DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 """What reading a line that is none of ours may end with."""
+
+
+T = TypeVar("T")
 
 
 class Fact(NamedTuple):
@@ -100,7 +102,8 @@ class RecordedRun:
         facts, features: the facts and features by name; the last record counts.
         obstacles: why a path could not be dialled.
         probes, witnesses: the observations by path.
-        evidence: the evidence of other checks, by suite and kind, in order.
+        judged: what the judge of each scenario was given, by the scenario's name; ``unread``: why some cannot be read.
+        evidence: other evidence, by suite and kind, in order.
         sections: the suites' own sections for the terminal.
         end: the closing record; None without one.
         trouble: the faults of the ledger itself; empty if it is whole.
@@ -120,6 +123,8 @@ class RecordedRun:
     phases: list[Phase] = field(default_factory=list)
     probes: dict[str, list[Probe]] = field(default_factory=dict)
     witnesses: dict[str, list[Witness]] = field(default_factory=dict)
+    judged: dict[str, Any] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
     evidence: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
     sections: dict[str, list[str]] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
@@ -136,7 +141,7 @@ class RecordedRun:
     @cached_property
     def conclusion(self) -> Conclusion:
         """The conclusion: the run's own if the ledger is whole; otherwise ``incomplete``, whatever its lines say."""
-        said = self.judged
+        said = self.by_verdicts
         if self.end is not None and not self.trouble:
             code = ExitCode(self.end["exit_code"])  # _check held it against the verdicts
             return replace(said, result=self.end["result"], exit_code=code, why=self.end["why"])
@@ -148,7 +153,7 @@ class RecordedRun:
         return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=why)
 
     @property
-    def judged(self) -> Conclusion:
+    def by_verdicts(self) -> Conclusion:
         """What its verdicts say by themselves."""
         left_out, accepted = int(self.header["left_out_core_rows"]), bool(self.header["accept_known_defects"])
         fail_on = Binding(self.header["fail_on"])
@@ -200,6 +205,10 @@ class RecordedRun:
         asked = (shlex.quote(str(word)) for word in self.header.get("asked", ()))
         return " ".join([str(self.header["command"]), *asked])
 
+    def evidence_of(self, of: type[T]) -> T | None:
+        """The evidence of this type, as its judge was given it; None if the run has none."""
+        return next((each for each in self.judged.values() if isinstance(each, of)), None)
+
     def of(self, suite: str, kind: str) -> list[dict[str, Any]]:
         """Evidence of one kind."""
         return self.evidence.get((suite, kind), [])
@@ -246,7 +255,7 @@ class _Reader:
     def read(self) -> RecordedRun:
         run = self._begin()
         take: dict[str, Callable[[RecordedRun, dict[str, Any]], None]] = {
-            name: getattr(self, f"_take_{name}") for name in record_checks() if name not in ("header", *NOT_READ)
+            name: getattr(self, f"_take_{name}") for name in record_checks() if name != "header"
         }
         for line in self._lines:
             self._number += 1
@@ -256,7 +265,7 @@ class _Reader:
                     self._fault(run, "there are lines after the closing record")
                 if record["record"] == "end":
                     self._take_end(run, record)
-                elif record["record"] not in NOT_READ:
+                else:
                     self._take(run, take[record["record"]], record)
             self._digest.update(line)
             self._before += 1
@@ -375,6 +384,15 @@ class _Reader:
     def _take_evidence(self, run: RecordedRun, told: dict[str, Any]) -> None:
         run.evidence.setdefault((told["suite"], told["kind"]), []).append(dict(told["data"]))
 
+    def _take_judged(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        suite = told["suite"]
+        try:
+            run.judged[suite] = read_judged(suite, told["seen"])
+        except (EvidenceError, KeyError) as broken:
+            why = "this version of esipp has no such judge" if isinstance(broken, KeyError) else broken
+            run.unread[suite] = f"the evidence of {suite} cannot be read ({why})"
+            self._fault(run, run.unread[suite])
+
     def _take_section(self, run: RecordedRun, told: dict[str, Any]) -> None:
         run.sections[told["suite"]] = [str(line) for line in told["lines"]]
 
@@ -412,15 +430,15 @@ class _Reader:
             if missing:
                 unjudged = counted(len(missing), "check has", "checks have")
                 self._fault(run, f"{unjudged} no verdict, among them {missing[0]}")
-            elif not strange and (run.judged.result, run.judged.exit_code) != (
+            elif not strange and (run.by_verdicts.result, run.by_verdicts.exit_code) != (
                 run.end["result"],
                 run.end["exit_code"],
             ):
                 said = f"the closing record says {run.end['result']} ({run.end['exit_code']})"
-                self._fault(run, f"{said}, the verdicts say {run.judged.result} ({run.judged.exit_code:d})")
+                self._fault(run, f"{said}, the verdicts say {run.by_verdicts.result} ({run.by_verdicts.exit_code:d})")
         elif run.end is not None and not run.end["exit_code"]:
             self._fault(run, f"the closing record says {run.end['result']}, with exit code 0")
-        if run.end is not None and run.end["counts"] != run.judged.counts:
+        if run.end is not None and run.end["counts"] != run.by_verdicts.counts:
             self._fault(run, "the closing record's counts do not match the verdicts")
         probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
         for each in contradictions(run.checks, run.verdicts, probed):

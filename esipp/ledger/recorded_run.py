@@ -9,8 +9,6 @@ from typing import Any
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Feature
 from esipp.checks.observation import Observation, Outcome
-from esipp.ledger.codec import EvidenceError
-from esipp.ledger.evidence import read_judged
 from esipp.ledger.reading import LEDGER, RecordedRun, read_run
 
 
@@ -30,15 +28,12 @@ class Past:
         run: the run as reports read it.
         ledger: the path of its ledger.
         observations: the full observations of paths.
-        judged: the evidence of each judge, by its name; ``unread``: why some cannot be read.
         known: facts and features when each check was judged, by its id; ``at_last``: those at the end.
     """
 
     run: RecordedRun
     ledger: Path
     observations: dict[str, list[Observation]] = field(default_factory=dict)
-    judged: dict[str, Any] = field(default_factory=dict)
-    unread: dict[str, str] = field(default_factory=dict)
     known: dict[str, Known] = field(default_factory=dict)
     at_last: Known = field(default_factory=Known)
 
@@ -54,10 +49,11 @@ def read_past(path: Path) -> Past:
             its evidence cannot be trusted. A killed run is no damage.
     """
     run = read_run(path)
-    if run.trouble:
-        more = f", and {len(run.trouble) - 1} more faults" if len(run.trouble) > 1 else ""
+    damage = [each for each in run.trouble if each not in run.unread.values()]
+    if damage:
+        more = f", and {len(damage) - 1} more faults" if len(damage) > 1 else ""
         raise PreflightError(
-            f"The ledger of {path} is damaged and cannot be re-judged: {run.trouble[0]}{more}.",
+            f"The ledger of {path} is damaged and cannot be re-judged: {damage[0]}{more}.",
             "'esipp report' shows what is readable.",
         )
     past = Past(run, path / LEDGER if path.is_dir() else path)
@@ -67,8 +63,6 @@ def read_past(path: Path) -> Past:
         kind = told["record"]
         if kind == "observation":
             past.observations.setdefault(told["path"], []).append(read_observation(told))
-        elif kind == "judged":
-            _take(past, told)
         elif kind == "fact":
             facts = facts | {told["name"]: told["value"]}
             past.at_last = Known(facts, features)
@@ -87,16 +81,6 @@ def records(ledger: Path) -> Iterator[dict[str, Any]]:
             if not line.endswith("\n"):  # it is being written
                 return
             yield json.loads(line)
-
-
-def _take(past: Past, told: Mapping[str, Any]) -> None:
-    suite = told["suite"]
-    try:
-        past.judged[suite] = read_judged(suite, told["seen"])
-    except EvidenceError as broken:
-        past.unread[suite] = str(broken)
-    except KeyError:
-        past.unread[suite] = "this version of esipp has no such judge"
 
 
 def read_observation(told: Mapping[str, Any]) -> Observation:

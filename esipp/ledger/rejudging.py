@@ -46,9 +46,9 @@ class Bench:
             return ""  # it is not asked on that cluster, whatever was seen
         scenario = scenario_of(check)
         name = scenario.record
-        if name in self.past.unread:
-            return f"the evidence for the judge of {name} cannot be read ({self.past.unread[name]})"
-        if name not in self.past.judged:
+        if name in self.past.run.unread:
+            return self.past.run.unread[name]
+        if name not in self.past.run.judged:
             return f"the run has no evidence for the judge of {name}"
         return scenario.lacks(check, self._evidence_of(scenario), self._then)
 
@@ -61,7 +61,7 @@ class Bench:
     def _evidence_of(self, scenario: Scenario) -> Any:
         """What a scenario observed in that run, or nothing; read once."""
         if scenario.name not in self._evidence:
-            packed = self.past.judged.get(scenario.record)
+            packed = self.past.run.judged.get(scenario.record)
             self._evidence[scenario.name] = scenario.read(packed, self._then)
         return self._evidence[scenario.name]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from esipp.base.fact import Fact
 from esipp.base.plural import counted
-from esipp.checks.profile import Grade, LoadBalancer, Marks
+from esipp.checks.profile import LoadBalancer, Marks
 from esipp.loadbalancers.profiles.words import bound
 
 Json = dict[str, Any]
@@ -82,7 +82,7 @@ class Detected:
         bounds = {bound(each.local) for each in self.profiles}
         found = {PLATFORM: self.platform, PROFILE: self.fact}
         if len(bounds) == 1:
-            how = f"(N+1) x period of {_names(self.profiles)}, {Grade.DERIVED.value}"
+            how = f"(N+1) x period of {_names(self.profiles)}, derived"
             found[BOUND] = Fact(bounds.pop(), how)
         return found
 

@@ -165,7 +165,7 @@ def of_vips(detected: Detected, families: Collection[Family]) -> list[Finding]:
     """
 
     def look(profile: LoadBalancer) -> Iterable[Finding]:
-        more = sorted(family.value for family in families if family not in profile.families.value)
+        more = sorted(family.value for family in families if family not in profile.carries.families.value)
         if more:
             said = f"{profile.name} does not support {' or '.join(more)}; our Services have such VIPs"
             yield Finding("families", said)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from esipp.checks.model import Family
-from esipp.checks.profile import LoadBalancer, Told
+from esipp.checks.profile import Figure, LoadBalancer
 from esipp.loadbalancers.profiles.words import takes
 
 Json = dict[str, Any]
@@ -99,7 +99,7 @@ def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Timeouts:
         return USUAL
 
     def most(name: str, usual: float) -> float:
-        told: Iterable[Told[float] | None] = (getattr(each.times, name) for each in profiles)
+        told: Iterable[Figure[float] | None] = (getattr(each.times, name) for each in profiles)
         return max([usual, *(each.value for each in told if each)])
 
     steering = [
@@ -108,8 +108,8 @@ def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Timeouts:
         for each in (profile.bound or profile.local.bound, profile.rise)
         if each is not None
     ]
-    families = frozenset(family.value for profile in profiles for family in profile.families.value)
-    protocols = frozenset(protocol.value for profile in profiles for protocol in profile.protocols.value)
+    families = frozenset(family.value for profile in profiles for family in profile.carries.families.value)
+    protocols = frozenset(protocol.value for profile in profiles for protocol in profile.carries.protocols.value)
     return Timeouts(
         most("created", ASSIGNED),
         most("answering", ANSWERING),

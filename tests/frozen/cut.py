@@ -188,7 +188,7 @@ def _sealed(stays: Iterable[Record], end: Record) -> str:
     """The ledger with an end record that agrees with what stayed."""
     lines = [_line(each) for each in stays]
     with _run_of("".join(lines)) as run:
-        said = read_run(run).judged
+        said = read_run(run).by_verdicts
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     own = {"result": said.result, "why": said.why, "counts": dict(said.counts), "exit_code": int(said.exit_code)}
     return "".join(lines) + _line(end | own | {"records": len(lines), "sha256": digest})

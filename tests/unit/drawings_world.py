@@ -1,14 +1,18 @@
 """A run as the drawings see it: made up, with every kind of evidence that the suites keep, and nothing else."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from esipp.checks.api import Answer
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
+from esipp.scenarios.api.judge import Seen as ApiSeen
+from tests.unit import interoperability_world
 
-Evidence = dict[tuple[str, str], list[dict[str, Any]]]
+Evidence = dict[Any, Any]
 FAMILIES = ("IPv4", "IPv6")
 NODES = ("node-a", "node-b", "node-c")
 CLIENT = {"IPv4": "192.0.2.7", "IPv6": "2001:db8::7"}
@@ -22,7 +26,13 @@ def recorded(evidence: Evidence, *, whole: bool = True, checks: list[RecordedChe
         "clients": {"outside-1": {"vantage": "outside", "node": "", "addresses": list(CLIENT.values())}},
     }
     header = {"left_out_core_rows": 0, "fail_on": "core"}
-    return RecordedRun(Path(), header, checks or [], evidence=evidence, topology=topology, end={} if whole else None)
+    run = RecordedRun(Path(), header, checks or [], topology=topology, end={} if whole else None)
+    for kind, what in evidence.items():
+        if isinstance(kind, str):
+            run.judged[kind] = what
+        else:
+            run.evidence[kind] = what
+    return run
 
 
 def told_check(name: str, suite: str, expect: str = "", level: Level = Level.CORE) -> RecordedCheck:
@@ -195,15 +205,10 @@ def flips() -> Evidence:
 
 
 def api() -> Evidence:
-    taken = {"answer": {"spec": {}}, "refused": None, "warnings": ["299"], "trouble": ""}
-    refused = {"answer": {}, "refused": [422, "Invalid", "no"], "warnings": [], "trouble": ""}
-    return {
-        ("compatibility", "step"): [
-            {"chain": "rule-a", "step": "created"} | taken,
-            {"chain": "change-b", "step": "patched"} | refused,
-            {"chain": "old-c", "step": "created"} | taken | {"trouble": "the API server hung up"},
-        ]
-    }
+    taken, refused = Answer({"spec": {}}, warnings=("299",)), Answer(refused=(422, "Invalid", "no"))
+    troubled = Answer(trouble="the API server hung up")
+    answers = {"rule-a": {"created": taken}, "change-b": {"patched": refused}, "old-c": {"created": troubled}}
+    return {"compatibility": ApiSeen(answers=answers)}
 
 
 def continuity() -> Evidence:
@@ -248,23 +253,13 @@ def continuity() -> Evidence:
 
 
 def interoperability() -> Evidence:
-    told = {f"200 {answer(200, 1)['body']}": 268}
-    return {
-        ("interoperability", "neighbour-changed"): [{"what": "it is deleted", "seconds": 4.067}],
-        ("interoperability", "neighbour"): [
-            {"place": "bare-node", "family": "IPv4", "answers": told, "dialled": {"no answer": 246}, "reached": True}
-            | {"strange": "", "other": {"200": 31}}
-        ],
-        ("interoperability", "neighbour-object"): [{"before": {"spec": {"a": 1}}, "after": {"spec": {"a": 2}}}],
-        ("interoperability", "many"): [{"services": 200, "seconds": {"created": 15.433}, "late": ""}],
-        ("interoperability", "many-way"): [{"place": "bare-node", "family": "IPv4", "reached": False, "strange": ""}],
-        ("interoperability", "many-dialled"): [{"services": "local", "place": "bare-node", "seen": {"no answer": 100}}],
-        ("interoperability", "many-answers"): [{"service": "s", "ports": [1, 2], "answers": {"bare-node IPv4": told}}],
-        ("interoperability", "many-gone"): [{"s": {"refused": 4}}],
-        ("interoperability", "name"): [
-            {"claim": "headless", "client": "c", "family": "IPv4", "wanted": "10.0.0.9", "told": {"10.0.0.9": 20}}
-        ],
-    }
+    seen = interoperability_world.seen()
+    assert seen.neighbours
+    assert seen.many
+    seen.neighbours.after = {"spec": {"ports": []}}
+    (place, family), *_ = seen.many.ways.reached
+    seen.many.ways = replace(seen.many.ways, reached={**seen.many.ways.reached, (place, family): False})
+    return {"interoperability": seen}
 
 
 def everything(moves: int = 4) -> Evidence:

@@ -1,10 +1,12 @@
 """Waiting: consecutive, bounded, ending early, telling the last state."""
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from esipp.base import waiting
 from esipp.base.waiting import Budget, Reading, converge, report_to
 
 
@@ -30,6 +32,22 @@ def test_it_ends_early_on_the_hopeless() -> None:
     ended = converge(lambda: Reading(False, "no such image", hopeless=True), Budget("x", 60))
     assert not ended.held
     assert ended.looks == 1
+
+
+def test_the_time_runs_from_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "LEAST", 0.05)
+    changed = time.monotonic() - 59.7
+    slow = converge(lambda: Reading(time.monotonic() - changed > 59.8, "late"), Budget("x", 60, spacing=0.01), changed)
+    assert slow.held, "just within the time"
+    ended = converge(lambda: Reading(False, "stuck"), Budget("x", 60, spacing=0.01), changed)
+    assert not ended.held
+    assert ended.seconds < 5
+
+
+def test_a_change_of_long_ago_leaves_time_for_some_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "LEAST", 0.5)
+    long_ago = time.monotonic() - 1000
+    assert converge(looks([False, True, True, True]), Budget("x", 60, spacing=0.01), long_ago).held
 
 
 def test_what_was_wrong_before_must_stay_right_for_a_while() -> None:

@@ -15,8 +15,10 @@ from esipp.app.doctor.model import Grade
 from esipp.base.customisation import Customisation
 from esipp.base.errors import PreflightError
 from esipp.checks.check import HOST_NETWORK, Level
+from esipp.checks.rights import SLICES, rights
 from esipp.cluster.namespaces import owner
-from esipp.cluster.rights import OF_SUITES, SLICES, all_rights
+from esipp.cluster.rights import all_rights
+from esipp.judging.scenario import recorded_as
 from esipp.report.rendering.terminal import as_text
 from tests.unit.doctor_world import (
     CHECKS,
@@ -128,7 +130,7 @@ def test_no_such_context(unreachable: str, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_rights_that_are_lacking_are_told_with_the_checks_that_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = {*SLICES, *(right for right in OF_SUITES["compatibility"] if right.verb == "update")}
+    lost = {*SLICES, *rights("update", "services")}
     report = examined(monkeypatch, Asked((all_rights() | LISTS) - lost))
     check = the(report, "rights")
     assert check.grade is Grade.NO
@@ -142,7 +144,9 @@ def test_rights_that_are_lacking_are_told_with_the_checks_that_need_them(monkeyp
 
 def test_rights_that_others_need_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     checks = [check for check in CHECKS if check.suite == "source_ip"]
-    report = examined(monkeypatch, Asked((all_rights() | LISTS) - set(OF_SUITES["convergence"])), checks=checks)
+    report = examined(
+        monkeypatch, Asked((all_rights() | LISTS) - set(recorded_as("convergence").rights)), checks=checks
+    )
     assert the(report, "rights").grade is Grade.OK
 
 

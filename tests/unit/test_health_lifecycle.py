@@ -1,13 +1,17 @@
 """The life cycle trial against an API server that lies, one way each: the right checks notice, and no others."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from esipp.base import waiting
 from esipp.base.interrupt import Stop, StoppedError
 from esipp.base.waiting import Budget
 from esipp.checks.check import Status
+from esipp.checks.health import Answer, Place
+from esipp.checks.model import Family
 from esipp.scenarios.health import port_lifecycle as lifecycle
 from esipp.scenarios.health.evidence import Fact, Seen
 from esipp.scenarios.health.port_lifecycle import LifeCycle
@@ -183,3 +187,39 @@ def test_a_listener_of_another_tenant_is_no_old_one() -> None:
     found = differing(Seen(life=live(Busy())), CHECKS)
     told = {name.rpartition(".")[2]: status for name, status in found.items()}
     assert told == dict.fromkeys(("freed-by-policy", "claimable", "freed-by-deletion"), OPEN)
+
+
+# -------------------------------------------------------------------------------------------------- how long it waits
+def wait_for(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    monkeypatch.setattr(lifecycle, "FOLLOWED", Budget("made up", seconds, need=3, spacing=0.01))
+    monkeypatch.setattr(waiting, "LEAST", 0.05)
+
+
+def test_nodes_that_never_listen_use_up_the_time_of_two_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that they ought to follow meanwhile are the same ones: their time is over by then."""
+    wait_for(monkeypatch, 1.0)
+    began = time.monotonic()
+    expected = dict.fromkeys((*LISTENED, "prompt"), OPEN) | {"chosen": FAIL, "claimable": FAIL, "kept": FAIL}
+    assert noticed("nobody-listens") == expected
+    assert time.monotonic() - began < 3.0
+
+
+def test_nodes_that_follow_just_in_time_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(FakeApi):
+        """Opens and closes each port 0.7 s after the change."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.changed: list[tuple[float, dict[int, str]]] = []
+
+        def _sync(self) -> None:
+            super()._sync()
+            self.changed.append((time.monotonic(), dict(self.open)))
+
+        def everywhere(self, port: int) -> dict[tuple[Place, Family], Answer]:
+            known = [ports for at, ports in self.changed if time.monotonic() - at > 0.7]
+            self.open = known[-1] if known else {}
+            return super().everywhere(port)
+
+    wait_for(monkeypatch, 1.0)
+    assert differing(Seen(life=live(Slow())), CHECKS) == {}

@@ -194,6 +194,43 @@ def test_a_right_status_with_a_wrong_count(monkeypatch: pytest.MonkeyPatch) -> N
     assert (count.seconds, count.last) == (None, "localEndpoints false")
 
 
+def rounds(monkeypatch: pytest.MonkeyPatch, *bare: Callable[[float], Answer]) -> list[tuple[Followed, float]]:
+    """How the bare node's count followed rounds that leave it without a pod, and the seconds of each.
+
+    Each function returns its answer by the seconds since the round began.
+    """
+    monkeypatch.setattr(placement, "FOLLOWS", Budget("made up", 3.0, need=3, spacing=0.01))
+    monkeypatch.setattr(placement, "COUNTED", 1.0)
+    monkeypatch.setattr(placement, "LASTS", 0.2)
+    ground: Any = None
+    nodes: Any = Nodes(lambda look: RIGHT)
+    trial, found = Placement(nodes, ground, 0), []
+    for says in bare:
+        began = time.monotonic()
+        nodes.bare = lambda look, says=says, began=began: says(time.monotonic() - began)
+        _, count = trial._follow({Place.ENDPOINT_NODE: 2, Place.BARE_NODE: 0})
+        found.append((count[Place.BARE_NODE, Family.IPV4], time.monotonic() - began))
+    return found
+
+
+def test_a_count_that_stays_wrong_has_its_whole_time_only_in_the_first_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(at: float) -> Answer:
+        return say(0, "x", count=1, localEndpoints=7 if at < 0.1 else 8)
+
+    found = rounds(monkeypatch, twice, twice, twice, twice)
+    assert [count.seconds for count, _ in found] == [None] * 4
+    assert [count.last for count, _ in found] == ["localEndpoints 8"] * 4, "what it says for good"
+    assert all(took >= 1.0 for _, took in found[:2])
+    assert all(took < 0.9 for _, took in found[2:])
+
+
+def test_a_count_that_comes_just_in_time_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(at: float) -> Answer:
+        return say(0, "x", count=1, localEndpoints=3) if at < 0.8 else RIGHT
+
+    assert all(count.seconds and count.seconds >= 0.8 for count, _ in rounds(monkeypatch, slow, slow, slow, slow))
+
+
 def test_an_interrupt_ends_the_wait_for_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "FOLLOWS", Budget("made up", 60.0, need=3, spacing=0.01))
     nodes: Any = Nodes(lambda look: nodes.stop.set() or STALE)

@@ -15,6 +15,7 @@ from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.model import AddressClass
 from esipp.checks.path import PathCheck
+from esipp.ledger.evidence import judged
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.terminal import summary
@@ -47,7 +48,7 @@ def made(folder: Path, broken: bool = False) -> None:
     part = {"kind": "service-proxy", "image": "kube-proxy:1", "digest": "sha256:" + "0" * 64, "version": "1"}
     run.record("component", name="kube-proxy", decided="made up", **part)
     run.record("note", about="artefacts", note="cut")
-    run.record("judged", suite="paths", seen={"much": "of it"})
+    run.record("judged", **judged("paths", evidence()))
     with run.phase("observe", "probing"):
         for path_check in SOME:
             for each in evidence().observations[path_check.path.key]:
@@ -230,6 +231,10 @@ def evidence_of_another_form(records: Records) -> None:
     of(records, "evidence")["data"] = {"question": 7}
 
 
+def judged_evidence_of_another_form(records: Records) -> None:
+    of(records, "judged")["seen"]["samples"] = "200"
+
+
 DAMAGES = [
     (another_level, "another level than their checks"),
     (nothing_seen, "pass without a probe"),
@@ -257,6 +262,7 @@ DAMAGES = [
     (a_record_nobody_knows, "is not a record"),
     (a_check_twice, "lists a check twice"),
     (evidence_of_another_form, "the evidence of health checks has an unknown form"),
+    (judged_evidence_of_another_form, "the evidence of paths cannot be read"),
     (a_better_end, "the verdicts say nonconformant"),
     (a_better_exit_code, "the verdicts say nonconformant (1)"),
     (an_interrupted_run_that_is_fine, "with exit code 0"),

@@ -100,7 +100,7 @@ def test_what_was_seen_of_paths_is_what_the_judge_was_given(past: Past) -> None:
     given = seen()[PATHS]
     assert past.observations == given.observations
     assert past.run.witnesses == given.witnesses
-    window = past.judged[PATHS]
+    window = past.run.judged[PATHS]
     assert (window.topology, window.samples, window.obstacles, window.blind) == (
         given.topology, given.samples, given.obstacles, given.blind,
     )  # fmt: skip
@@ -259,8 +259,8 @@ NOTHING: Mapping[str, Any] = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_of_nothing_that_was_seen_no_check_passes(past: Past, name: str) -> None:
-    blank = replace(past, judged=dict(NOTHING), observations={}, known={})
-    blank.run = replace(past.run, checks=[], witnesses={})
+    blank = replace(past, observations={}, known={})
+    blank.run = replace(past.run, checks=[], witnesses={}, judged=dict(NOTHING))
     judges = Bench(blank, all_checks())
     for check in all_checks():
         if judge_of(check) == name and not features().keys().isdisjoint(check.features | {"kubernetes"}):

@@ -216,7 +216,7 @@ def _faults_of_part(run: RecordedRun) -> list[str]:
     if not run.whole:
         return [f"{about}: {fault}" for fault in _faults(run)]
     said = run.conclusion
-    return [f"{about}: {said.why}"] if said.result != run.judged.result else []
+    return [f"{about}: {said.why}"] if said.result != run.by_verdicts.result else []
 
 
 def _check_one_cluster(runs: Sequence[RecordedRun]) -> None:

@@ -1,10 +1,13 @@
 """The section on the Kubernetes API: checks by subject, requests, refusals and failures."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from esipp.base.plural import counted as many
+from esipp.checks.api import Answer
 from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import Html, attempt, counted, details, joined, paragraph, shorten, table
+from esipp.scenarios.api.judge import Seen
 
 ID = "api"
 TITLE = "Service API"
@@ -22,9 +25,11 @@ RIGHT = ("pass", "unsupported")
 
 def draw(run: RecordedRun) -> Html:
     """The section; empty if the run made no requests."""
-    if not run.of(SUITE, "step"):
+    seen = run.evidence_of(Seen)
+    if seen is None or not any(seen.answers.values()):
         return Html("")
-    parts = {"The checks": lambda: _kinds(run), "The requests": lambda: _requests(run)}
+    answers = seen.answers
+    parts = {"The checks": lambda: _kinds(run), "The requests": lambda: _requests(answers)}
     return joined((attempt(what, make) for what, make in parts.items()), "\n")
 
 
@@ -62,22 +67,23 @@ def _kinds(run: RecordedRun) -> Html:
     return joined([table(head, rows, "API checks by subject"), failures])
 
 
-def _requests(run: RecordedRun) -> Html:
+def _requests(answers: Mapping[str, Mapping[str, Answer]]) -> Html:
     """Requests and refusals by kind of client."""
     made: dict[str, Counter[str]] = {}
     refused: dict[str, Counter[str]] = {}
     troubles = []
-    for each in run.of(SUITE, "step"):
-        stem = str(each.get("chain")).partition("-")[0]
-        tally = made.setdefault(STEMS.get(stem, stem), Counter())
-        tally["requests"] += 1
-        tally["warned"] += bool(each.get("warnings"))
-        if each.get("refused"):
-            code, reason = each["refused"][0], each["refused"][1]
-            refused.setdefault(STEMS.get(stem, stem), Counter())[f"{code} {reason}"] += 1
-        if each.get("trouble"):
-            tally["trouble"] += 1
-            troubles.append([f"{each.get('chain')}, {each.get('step')}", shorten(each["trouble"], 240)])
+    for chain, steps in answers.items():
+        kind = STEMS.get(chain.partition("-")[0], chain.partition("-")[0])
+        for step, answer in steps.items():
+            tally = made.setdefault(kind, Counter())
+            tally["requests"] += 1
+            tally["warned"] += bool(answer.warnings)
+            if answer.refused:
+                code, reason, _ = answer.refused
+                refused.setdefault(kind, Counter())[f"{code} {reason}"] += 1
+            if answer.trouble:
+                tally["trouble"] += 1
+                troubles.append([f"{chain}, {step}", shorten(answer.trouble, 240)])
     rows = [
         [
             name,

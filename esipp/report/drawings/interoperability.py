@@ -2,10 +2,12 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from esipp.base.plural import counted as many
+from esipp.checks.health import Answer
+from esipp.checks.model import Family
+from esipp.judging.reading import Reading
 from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import (
     NOTHING,
@@ -16,121 +18,106 @@ from esipp.report.drawings.markup import (
     heading,
     joined,
     paragraph,
-    real,
     shorten,
     summed,
     table,
 )
+from esipp.scenarios.health.evidence import Node
+from esipp.scenarios.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
 
 ID = "interoperability"
 TITLE = "Interoperability"
-SUITE = "interoperability"
-
-Record = Mapping[str, Any]
 
 
 def draw(run: RecordedRun) -> Html:
     """The section; empty if no scenario ran."""
+    seen = run.evidence_of(Seen) or Seen()
     parts = {
-        "Isolation": lambda: _isolation(run),
-        "Scale": lambda: _scale(run),
-        "DNS": lambda: _dns(run),
+        "Isolation": lambda: _isolation(seen.neighbours),
+        "Scale": lambda: _scale(seen.many),
+        "DNS": lambda: _dns(seen.names),
     }
     return joined((attempt(what, make) for what, make in parts.items()), "\n")
 
 
-def brief(answers: Mapping[str, int] | None) -> Counter[str]:
+def brief(answers: Iterable[Answer]) -> Counter[str]:
     """Answers of health checks as status, count of local endpoints and Service."""
     found: Counter[str] = Counter()
-    for words, count in (answers or {}).items():
-        status, _, body = str(words).partition(" ")
+    for each in answers:
         try:
-            document = json.loads(body)
-            said = f"{status}, {document['localEndpoints']} local, for {document['service']['name']}"
+            document = json.loads(each.body)
+            said = f"{each.words}, {document['localEndpoints']} local, for {document['service']['name']}"
         except (ValueError, LookupError, TypeError):
-            said = str(words)
-        found[said] += int(count)
+            said = f"{each.words} {each.body}".strip()
+        found[said] += each.count
     return found
 
 
-def _where(each: Record) -> str:
-    strange = f" ({each['strange']})" if each.get("strange") else ""
-    return f"{each.get('place')} {each.get('family')}{strange}" + (
-        "" if each.get("reached", True) else " (not reached)"
-    )
+def _words(readings: Iterable[Reading]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for each in readings:
+        found[each.words] += each.count
+    return found
 
 
-def _isolation(run: RecordedRun) -> Html:
-    found, changes = run.of(SUITE, "neighbour"), run.of(SUITE, "neighbour-changed")
-    if not found and not changes:
+def _where(node: Node, ways: Ways) -> str:
+    """The node, and what the client sees there without a Service, if that is not as it should be."""
+    strange = f" ({ways.strange[node]})" if ways.strange.get(node) else ""
+    return f"{node[0].value} {node[1].value}{strange}" + ("" if ways.reached.get(node) else " (not reached)")
+
+
+def _isolation(seen: Neighbours | None) -> Html:
+    if seen is None:
         return Html("")
     parts = [heading("Isolation: two Services on the same nodes, one changes")]
-    if changes:
-        rows = [[str(each.get("what")), real(each.get("seconds"))] for each in changes]
-        parts.append(table(["change of the other Service", "after (s)"], rows))
-    if found:
-        lines = []
-        for each in found:
-            answers, dialled, other = (summed([each.get(name)]) for name in ("answers", "dialled", "other"))
-            said = [
-                counted(brief(answers)),
-                answers.total(),
-                counted(dialled),
-                dialled.total(),
-                counted(other),
-                other.total(),
-            ]
-            lines.append([_where(each), *said])
+    if seen.changes:
+        parts.append(table(["change of the other Service", "after (s)"], seen.changes))
+    lines = []
+    for node, answers in seen.answers.items():
+        own, dialled, other = brief(answers), _words(seen.dialled.get(node, ())), seen.other.get(node, Counter())
+        said = [counted(own), own.total(), counted(dialled), dialled.total(), counted(other), other.total()]
+        lines.append([_where(node, seen.ways), *said])
+    if lines:
         head = ["node", "health check", "n", "nodePort", "n", "health check of the other Service", "n"]
         words = "Answers of the unchanged Service at each node during the changes; n counts answers"
         parts.append(table(head, lines, words))
-    objects = run.of(SUITE, "neighbour-object")
-    if objects:
-        same = all(_spec(each.get("before")) == _spec(each.get("after")) for each in objects)
-        parts.append(paragraph("Its Service object " + ("is unchanged." if same else "HAS CHANGED: see the ledger.")))
+    same = all(seen.before.get(name) == seen.after.get(name) for name in ("spec", "status"))
+    parts.append(paragraph("Its Service object " + ("is unchanged." if same else "HAS CHANGED: see the ledger.")))
     return joined(parts)
 
 
-def _spec(found: Any) -> Any:
-    return {name: found.get(name) for name in ("spec", "status")} if isinstance(found, dict) else found
-
-
-def _scale(run: RecordedRun) -> Html:
-    scale = run.of(SUITE, "many")
-    dialled, answers = run.of(SUITE, "many-dialled"), run.of(SUITE, "many-answers")
-    if not scale and not dialled and not answers:
+def _scale(seen: Many | None) -> Html:
+    if seen is None:
         return Html("")
+    made = sum(len(names) for names in seen.names.values())
     parts = [heading("Scale: many Services at once")]
-    for each in scale:
-        seconds = {what: real(at) for what, at in (each.get("seconds") or {}).items()}
-        rows = [[what, at] for what, at in seconds.items()]
-        parts.append(table([f"{each.get('services')} Services", "seconds since the first"], rows))
-        if each.get("late"):
-            parts.append(paragraph(f"Late: {each['late']}"))
-    if dialled:
+    parts.append(table([f"{made} Services", "seconds since the first"], list(seen.seconds.items())))
+    if seen.late:
+        parts.append(paragraph(f"Late: {seen.late}"))
+    if seen.dialled:
         lines = []
-        for each in dialled:
-            seen = summed([each.get("seen")])
-            lines.append([f"{each.get('services')} at the {each.get('place')}", counted(seen), seen.total()])
+        for (kind, role), by_service in seen.dialled.items():
+            observed = _words(each for own in by_service.values() for each in own)
+            lines.append([f"{kind.value} at the {role.value}", counted(observed), observed.total()])
         parts.append(table(["Services, dialled at", "observed", "n"], lines))
-    if answers:
+    if seen.answers:
         nodes: dict[str, Counter[str]] = {}
-        for each in answers:
-            for node, counts in (each.get("answers") or {}).items():
-                nodes.setdefault(str(node), Counter()).update(_own(counts, str(each.get("service"))))
+        for name, own in seen.answers.items():
+            for (place, family), answers in own.items():
+                nodes.setdefault(f"{place.value} {family.value}", Counter()).update(_own(answers, name))
         rows = [[node, counted(tally), tally.total()] for node, tally in sorted(nodes.items())]
-        parts.append(table(["node", f"health checks of {len(answers)} of them", "n"], rows))
-        held = [port for each in answers for port in each.get("ports") or []]
+        parts.append(table(["node", f"health checks of {len(seen.answers)} of them", "n"], rows))
+        held = [port for name in seen.answers for port in seen.ports.get(name, ())]
         parts.append(paragraph(f"{many(len(held), 'health-check port')}, {len(set(held))} different."))
-    gone = summed(counts for each in run.of(SUITE, "many-gone") for counts in each.values() if isinstance(counts, dict))
+    gone = sum(seen.gone.values(), Counter())
     if gone:
         parts.append(paragraph(f"At their health-check ports after deletion: {counted(gone)}."))
-    strange = [each for each in run.of(SUITE, "many-way") if each.get("strange") or not each.get("reached", True)]
-    parts += [paragraph(f"Not counted: {_where(each)}") for each in strange]
+    strange = [node for node, reached in seen.ways.reached.items() if seen.ways.strange.get(node) or not reached]
+    parts += [paragraph(f"Not counted: {_where(node, seen.ways)}") for node in strange]
     return joined(parts)
 
 
-def _own(answers: Mapping[str, int] | None, service: str) -> Counter[str]:
+def _own(answers: Iterable[Answer], service: str) -> Counter[str]:
     """Answers that name their own Service count as equal, whatever its name."""
     found: Counter[str] = Counter()
     for words, count in brief(answers).items():
@@ -139,23 +126,19 @@ def _own(answers: Mapping[str, int] | None, service: str) -> Counter[str]:
     return found
 
 
-def _dns(run: RecordedRun) -> Html:
-    found = run.of(SUITE, "name")
-    if not found:
+def _dns(seen: Names | None) -> Html:
+    if seen is None or not seen.told:
         return Html("")
-    claims: dict[str, list[Record]] = {}
-    for each in found:
-        claims.setdefault(f"{each.get('claim')} {each.get('family')}", []).append(each)
-    rows = [
-        [
-            claim,
-            shorten(", ".join(dict.fromkeys(str(each.get("wanted") or NOTHING) for each in of)), 100),
-            counted(summed(each.get("told") for each in of)),
-            summed(each.get("told") for each in of).total(),
-            ", ".join(dict.fromkeys(str(each.get("client")) for each in of)),
-            counted(summed(each.get("dialled") for each in of)),
-        ]
-        for claim, of in claims.items()
-    ]
+    claims: dict[tuple[str, Family], list[str]] = {}
+    for claim, client, family in seen.told:
+        claims.setdefault((claim, family), []).append(client)
+    rows = []
+    for (claim, family), clients in claims.items():
+        resolved = summed(seen.told[claim, client, family] for client in clients)
+        by_name = clients if claim == "dialled" else ()
+        dialled = _words(each for client in by_name for each in seen.dialled.get((client, family), ()))
+        wanted = shorten(seen.wanted.get((claim, family)) or NOTHING, 100)
+        said = [counted(resolved), resolved.total(), ", ".join(clients), counted(dialled)]
+        rows.append([f"{claim} {family.value}", wanted, *said])
     head = ["claim", "expected", "resolved", "n", "client", "dialled by name"]
     return joined([heading("DNS"), details(f"{many(len(rows), 'claim')} about DNS names", table(head, rows))])

@@ -33,7 +33,14 @@ COUNTED = 10.0
 """Seconds for which counts alone are waited for: where they are always wrong, each round would take the whole limit."""
 
 MOST_LATE = 2
-"""Rounds that some node did not follow, after which no more are played: each takes the whole limit."""
+"""Rounds that some node did not follow, after which no more are played: each takes the whole limit.
+
+After as many rounds in which a node's count alone stayed wrong, its check has failed: it is waited for only until its
+wrong count lasts (``LASTS``), so that each round still has what the node says for good.
+"""
+
+LASTS = 3.0
+"""Seconds for which a wrong count must be the same to count as the node's last word: three syncs of kube-proxy."""
 
 AFTER, AFTER_SPACING = 12, 0.1
 """Answers that are held against the truth once a node has settled, before the next change: over more than a second, as
@@ -101,6 +108,8 @@ class Placement:
     asker: Asker
     ground: Ground
     seed: int
+    _miscounted: Counter[Node] = field(default_factory=Counter)
+    """The number of rounds in which a node's count stayed wrong."""
 
     def perform(self, seen: Seen, record: Callable[[Round], None], rounds: int = ROUNDS) -> None:
         """Play the rounds; ``record`` gets each as it ends.
@@ -211,8 +220,9 @@ class Placement:
             for node, answer in answers.items():
                 for name, (right, words) in _against(answer, truth[node[0]]).items():
                     marks[name].setdefault(node, _Mark()).take(right, words, at, gap)
-            due = marks if at < COUNTED else {"status": marks["status"]}
-            wrong = [node for each in due.values() for node, mark in each.items() if mark.run < FOLLOWS.need]
+            wrong = [node for node, mark in marks["status"].items() if mark.run < FOLLOWS.need]
+            if at < COUNTED:
+                wrong += [node for node, mark in marks["count"].items() if self._may_settle(node, mark, at)]
             return Reading(not wrong, str(wrong[:1]))
 
         self.asker.stop.converge(look, Budget(FOLLOWS.name, FOLLOWS.seconds, need=1, spacing=FOLLOWS.spacing))
@@ -226,7 +236,14 @@ class Placement:
             {node: mark.followed(after[name].get(node, Counter())) for node, mark in marks[name].items()}
             for name in ("status", "count")
         )
+        self._miscounted.update(node for node, each in count.items() if each.seconds is None)
         return status, count
+
+    def _may_settle(self, node: Node, mark: "_Mark", at: float) -> bool:
+        """Whether a node's count is still waited for in this round."""
+        if mark.run >= FOLLOWS.need:
+            return False
+        return self._miscounted[node] < MOST_LATE or at - mark.changed < LASTS
 
     def _stable(self, seen: Seen) -> None:
         """Run the stability window; a failure only affects its own checks."""
@@ -253,15 +270,22 @@ class Placement:
 
 @dataclass
 class _Mark:
-    """How long a node has been right, what it said last when it was not, and what it said once it had settled."""
+    """How long a node has been right, what it said last when it was not, and what it said once it had settled.
+
+    ``changed`` is when it began to say what it says now.
+    """
 
     run: int = 0
     since: float = 0.0
     last: str = ""
     again: Counter[str] = field(default_factory=Counter)
     gap: float = 0.0
+    now: str = ""
+    changed: float = 0.0
 
     def take(self, right: bool, words: str, at: float, gap: float) -> None:
+        if words != self.now:
+            self.now, self.changed = words, at
         self.gap = max(self.gap, gap) if self.run == 0 else self.gap
         if right:
             self.since = at if self.run == 0 else self.since

@@ -49,6 +49,8 @@ class LifeCycle:
     listen: bool
     facts: dict[str, Fact] = field(default_factory=dict)
     _first: int | None = None
+    _ports: dict[str, tuple[int | None, float]] = field(default_factory=dict)
+    """The health-check node port of each Service, and when it got it: nodes have ``FOLLOWED`` from then on."""
 
     @property
     def _services(self) -> str:
@@ -177,7 +179,13 @@ class LifeCycle:
         return local_service(name, self.asker.testbed.run, {BACKEND_LABEL: Backends.POD.value}, **spec)
 
     def _create(self, name: str, **spec: Any) -> Json:
-        return self.asker.testbed.cluster.create(self._services, self._manifest(name, **spec))
+        return self._noted(self.asker.testbed.cluster.create(self._services, self._manifest(name, **spec)))
+
+    def _noted(self, service: Json) -> Json:
+        name, port = service["metadata"]["name"], health_port(service)
+        if self._ports.get(name, (None, 0.0))[0] != port:
+            self._ports[name] = port, time.monotonic()
+        return service
 
     def _read(self, name: str) -> Json:
         return self.asker.testbed.cluster.request("GET", f"{self._services}/{name}")
@@ -195,7 +203,7 @@ class LifeCycle:
     def _try(self, words: str, do: Callable[[], Json]) -> Fact:
         """The result of a request: the port that the Service then has, or the refusal."""
         try:
-            made = do()
+            made = self._noted(do())
         except ApiError as refused:
             return Fact(words, refused=(refused.status, refused.reason, refused.message))
         return Fact(words, {made["metadata"]["name"]: health_port(made)})
@@ -258,7 +266,7 @@ class LifeCycle:
             named = isinstance(service, dict) and service.get("name")
             return f"{answer.words}, service {named}" if named else answer.words
 
-        return self._listened(fact, fact.wanted, "this service", say)
+        return self._listened(fact, fact.wanted, "this service", say, self._ports.get(name, (None, None))[1])
 
     def _freed(self, name: str, port: int, change: Callable[[], Fact]) -> Fact:
         """Change a service that every node listens for, and wait until none listens at its port any more."""
@@ -275,7 +283,10 @@ class LifeCycle:
             return heard
         return replace(heard, trouble=self._taken_by_another(port))
 
-    def _listened(self, fact: Fact, port: int, wanted: str, say: Callable[[Answer], str]) -> Fact:
+    def _listened(
+        self, fact: Fact, port: int, wanted: str, say: Callable[[Answer], str], changed: float | None = None
+    ) -> Fact:
+        """Wait until all nodes give the expected answer at a port that ``changed`` at that time, or now."""
         if not self.listen:
             return replace(fact, trouble="there is no client outside the cluster to probe the nodes")
         last: dict[str, Counter[str]] = {}
@@ -294,9 +305,8 @@ class LifeCycle:
             since = (now if since is None else since) if right else None
             return Reading(right, str(last))
 
-        held = self.asker.stop.converge(
-            look, FOLLOWED
-        ).held  # one right look at the end of a budget is not what was waited for
+        # one right look at the end of a budget is not what was waited for
+        held = self.asker.stop.converge(look, FOLLOWED, changed).held
         last = last if held else wrong
         if any(Outcome.ERROR.value in said for said in last.values()):
             return replace(fact, listeners=last, trouble="the prober failed")
