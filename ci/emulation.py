@@ -52,7 +52,7 @@ def options(profile: str) -> list[str]:
         "--default",
         class_of(found),
         *announced,
-        *(f"{name}={told.value:g}" for name, told in figures.items() if told),
+        *(f"{name}={figure.value:g}" for name, figure in figures.items() if figure),
     ]
 
 
@@ -65,7 +65,7 @@ def left_out(profile: str) -> list[str]:
     found = _profile(profile)
     if found.kind is Class.FORWARDER:
         return []
-    carried = sorted(each.value.lower() for each in found.protocols.value if each not in PROXIED)
+    carried = sorted(each.value.lower() for each in found.carries.protocols.value if each not in PROXIED)
     return [f"--without=load-balancer.carries.{each}" for each in carried]
 
 

@@ -5,24 +5,30 @@ import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from esipp.checks.check import Check, Level
 from esipp.checks.model import Path as DialledPath
 from esipp.checks.path import PathCheck
-from esipp.checks.versions import dated
+from esipp.checks.versions import Rules, dated
 
 HOUSE = Path(__file__).resolve().parents[2]
 SUITES = HOUSE / "suites"
 
 
-ORDER = ("source_ip", "health_checks", "interoperability", "compatibility", "convergence", "continuity")
-"""The order of suites in runs and reports: first unchanged Services, then changes, at last disruptions."""
+@cache
+def suite_names() -> tuple[str, ...]:
+    """Return the names of all suites, in the order of runs and reports.
+
+    Each suite says in its ``ORDER`` where it stands: first unchanged Services, then changes, at last disruptions.
+    """
+    found = (path.parent.name for path in SUITES.glob("*/checks.py"))
+    return tuple(sorted(found, key=lambda name: (_suite(name, "").ORDER, name)))
 
 
-def suite_names() -> list[str]:
-    """Return the names of all suites, in order."""
-    found = {path.parent.name for path in SUITES.glob("*/checks.py")}
-    return [name for name in ORDER if name in found] + sorted(found - set(ORDER))
+def title_of(suite: str) -> str:
+    """Return the title of a suite in reports, also of one that is no more."""
+    return str(_suite(suite, "").TITLE) if suite in suite_names() else suite.replace("_", " ")
 
 
 def all_path_checks() -> list[PathCheck]:
@@ -43,9 +49,21 @@ def checks_of(suite: str) -> tuple[Check, ...]:
 
 @cache
 def _declared(suite: str) -> tuple[Check, ...]:
+    return tuple(dated(check, versions_of(suite)) for check in _suite(suite, ".checks").CHECKS)
+
+
+def versions_of(suite: str) -> Rules:
+    """Return the Kubernetes versions that checks of a suite need, by their traits (its module ``versions``)."""
+    known = (SUITES / suite / "versions.py").exists()
+    rules: Rules = _suite(suite, ".versions").VERSIONS if known else ()
+    return rules
+
+
+def _suite(name: str, module: str) -> ModuleType:
+    """Return the package of a suite, or a module in it."""
     if str(HOUSE) not in sys.path:
         sys.path.insert(0, str(HOUSE))
-    return tuple(dated(check) for check in importlib.import_module(f"suites.{suite}.checks").CHECKS)
+    return importlib.import_module(f"suites.{name}{module}")
 
 
 @cache

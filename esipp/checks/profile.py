@@ -1,42 +1,128 @@
 """Types of load balancer profiles: data path, health checks, timing, limits. No I/O.
 
-Every value except names has its sources (``Told``). Bounds are computed here and are not in files; their grade is
-``derived``.
+They have the form of a profile's file: a field is a key, or names its ``key``. Every value except names has its sources
+(``Figure``). Bounds are computed here and are not in files.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, TypeVar
+from ipaddress import ip_network
+from typing import Annotated, Generic, Literal, TypeVar
 
 from esipp.checks.model import AddressClass, Family, Protocol
 
 T = TypeVar("T")
 
+# ------------------------------------------------------------------------------------------------------------- values
+POD_SOURCES = frozenset(
+    {AddressClass.CLIENT, AddressClass.NODE, AddressClass.POD, AddressClass.LOAD_BALANCER, AddressClass.OTHER}
+)
+"""Owners of the source addresses that a pod can see."""
+
+LONGEST = 86_400.0
+"""Upper limit for seconds in a profile."""
+
+
+def _pod_sources(value: frozenset[AddressClass]) -> frozenset[AddressClass]:
+    if not value or not value <= POD_SOURCES:
+        raise ValueError(f"expected some of {', '.join(sorted(POD_SOURCES))}")
+    return value
+
+
+def _seconds(value: float) -> float:
+    if not 0 < value <= LONGEST:
+        raise ValueError(f"expected seconds, more than 0 and at most {LONGEST:.0f}, not {value:g}")
+    return value
+
+
+def _count(value: int) -> int:
+    if not 1 <= value <= 1000:
+        raise ValueError(f"expected a whole number from 1 to 1000, not {value}")
+    return value
+
+
+def _span(value: tuple[float, float]) -> tuple[float, float]:
+    since, until = value
+    if since > _seconds(until) or since < 0:
+        raise ValueError(f"{since:g} to {until:g} s: the first is negative or larger")
+    return value
+
+
+def _url_path(value: str) -> str:
+    if value != "none" and not re.match(r"/[!-~]*\Z", value):
+        raise ValueError(f"expected a path like '/healthz', or 'none', not {value!r}")
+    return "" if value == "none" else value
+
+
+def _url(value: str) -> str:
+    if not re.match(r"https://[^\s<>\"()]+\Z", value):
+        raise ValueError(f"expected an https:// address, not {value!r}")
+    return value
+
+
+def _prober(value: str) -> str:
+    if re.match(r"[0-9a-fA-F.:]+(/|\Z)", value):
+        ip_network(value)
+    return value
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as broken:
+        raise ValueError(f"{value!r} is not a valid pattern: {broken}") from None
+    return value
+
+
+PodSources = Annotated[frozenset[AddressClass], _pod_sources]
+"""Owners of source addresses, of ``POD_SOURCES``; at least one."""
+Seconds = Annotated[float, _seconds]
+"""More than 0, at most ``LONGEST``."""
+Count = Annotated[int, _count]
+"""A number of times, 1 to 1000."""
+Span = Annotated[tuple[float, float], _span]
+"""Seconds from and to."""
+UrlPath = Annotated[str, _url_path]
+"""The path of a URL. A file writes ``none`` to remove the path that it takes over; it is empty then."""
+Prober = Annotated[str, _prober]
+"""A CIDR, or a description where none can be named."""
+Pattern = Annotated[str, _pattern]
+"""A regular expression."""
+Header = Literal["x-forwarded-for", "proxy-v1", "proxy-v2"]
+Policy = Literal["Local", "Cluster", "unset"]
+
+
+# ------------------------------------------------------------------------------------------------------------ figures
+
 
 class Grade(StrEnum):
-    """The grade of a value: documented by its vendor, reported by others, or derived by this suite."""
+    """The grade of a value: documented by its vendor, or reported by others."""
 
     DOCUMENTED = "documented"
     REPORTED = "reported"
-    DERIVED = "derived"
 
 
 @dataclass(frozen=True)
 class Source:
     """The source of a value: a document, a file of a project, an issue."""
 
-    id: str
     grade: Grade
     text: str
-    url: str = ""
+    url: Annotated[str, _url] = ""
+
+
+CITED = {"key": "source"}
+"""The metadata of a field of sources."""
 
 
 @dataclass(frozen=True)
-class Told(Generic[T]):
+class Figure(Generic[T]):
     """A value and its sources."""
 
     value: T
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...] = field(metadata=CITED)
 
     @property
     def grade(self) -> Grade:
@@ -107,16 +193,22 @@ class HealthCheck:
     threshold. ``off_by_default``: there are no health checks unless a user requests them.
     """
 
-    protocol: Told[Asks]
-    target: Told[Target]
-    path: Told[str] | None = None
-    period: Told[float] | None = None
-    timeout: Told[float] | None = None
-    healthy: Told[int] | None = None
-    unhealthy: Told[int] | None = None
-    no_traffic_period: Told[float] | None = None
-    first_failure: Told[bool] | None = None
-    off_by_default: Told[bool] | None = None
+    protocol: Figure[Asks]
+    target: Figure[Target]
+    path: Figure[UrlPath] | None = None
+    period: Figure[Seconds] | None = None
+    timeout: Figure[Seconds] | None = None
+    healthy: Figure[Count] | None = None
+    unhealthy: Figure[Count] | None = None
+    no_traffic_period: Figure[Seconds] | None = None
+    first_failure: Figure[bool] | None = None
+    off_by_default: Figure[bool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.there == (self.target.value is Target.NONE):
+            raise ValueError("protocol and target must both be 'none', or neither")
+        if self.there and (self.period is None or self.unhealthy is None):
+            raise ValueError("a health check needs a period and an unhealthy threshold")
 
     @property
     def there(self) -> bool:
@@ -158,25 +250,63 @@ class HealthCheck:
 
 
 @dataclass(frozen=True)
+class HealthChecks:
+    """The health checks of nodes under each policy."""
+
+    local: HealthCheck
+    cluster: HealthCheck
+
+
+@dataclass(frozen=True)
+class NodeSelection:
+    """How nodes are selected for traffic.
+
+    ``membership``: seconds until a list of members is updated. ``spreads``: whether it uses all healthy nodes at once,
+    and not one at a time; None if unknown. ``bound``: seconds until it stops sending traffic to a node, if N and period
+    do not say.
+    """
+
+    by: Figure[tuple[Steering, ...]]
+    membership: Figure[Seconds] | None = None
+    spreads: Figure[bool] | None = None
+    bound: Figure[Seconds] | None = None
+
+
+@dataclass(frozen=True)
+class Probes:
+    """The addresses that health checks come from."""
+
+    addresses: Figure[tuple[Prober, ...]] | None = field(default=None, metadata={"key": "from"})
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What is carried."""
+
+    families: Figure[tuple[Family, ...]]
+    protocols: Figure[tuple[Protocol, ...]]
+
+
+@dataclass(frozen=True)
 class Datapath:
     """The data path: class, address that the pod must see under each policy, and destination that the node sees.
 
     ``out_of_band`` are the headers with the client's address, if there are any.
     """
 
-    kind: Told[Class]
-    local: Told[frozenset[AddressClass]]
-    cluster: Told[frozenset[AddressClass]]
-    destination: Told[Destination]
-    out_of_band: Told[tuple[str, ...]] | None = None
+    kind: Figure[Class] = field(metadata={"key": "class"})
+    local: Figure[PodSources]
+    cluster: Figure[PodSources]
+    destination: Figure[Destination]
+    out_of_band: Figure[tuple[Header, ...]] | None = None
 
 
 @dataclass(frozen=True)
 class Status:
     """The load balancer status: ``form`` is ``ip``, ``hostname`` or ``none``; ``ip_mode`` is None if unset."""
 
-    form: Told[str]
-    ip_mode: Told[str] | None = None
+    form: Figure[Literal["ip", "hostname", "none"]]
+    ip_mode: Figure[Literal["VIP", "Proxy"]] | None = None
 
 
 @dataclass(frozen=True)
@@ -187,11 +317,11 @@ class Times:
     ``removed`` until the VIP is gone, ``idle`` until the load balancer forgets an idle connection.
     """
 
-    usual: Told[tuple[float, float]] | None = None
-    created: Told[float] | None = None
-    answering: Told[float] | None = None
-    removed: Told[float] | None = None
-    idle: Told[float] | None = None
+    usual: Figure[Span] | None = None
+    created: Figure[Seconds] | None = None
+    answering: Figure[Seconds] | None = None
+    removed: Figure[Seconds] | None = None
+    idle: Figure[Seconds] | None = None
 
 
 @dataclass(frozen=True)
@@ -200,7 +330,7 @@ class Trap:
 
     kind: str
     text: str
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...] = field(metadata=CITED)
 
 
 @dataclass(frozen=True)
@@ -210,7 +340,7 @@ class Annotation:
     purpose: str
     key: str
     value: str
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...] = field(metadata=CITED)
 
 
 @dataclass(frozen=True)
@@ -223,11 +353,11 @@ class Limit:
 
     outcome: Outcome
     why: str
-    sources: tuple[Source, ...]
-    protocols: frozenset[str] = frozenset()
-    families: frozenset[str] = frozenset()
-    policies: frozenset[str] = frozenset()
-    clients: frozenset[str] = frozenset()
+    sources: tuple[Source, ...] = field(metadata=CITED)
+    protocols: frozenset[Protocol] = frozenset()
+    families: frozenset[Family] = frozenset()
+    policies: frozenset[Policy] = frozenset()
+    clients: frozenset[Literal["outside", "pod", "node"]] = frozenset()
     what: frozenset[str] = frozenset()
 
 
@@ -242,11 +372,11 @@ class Marks:
 
     platforms: frozenset[str] = frozenset()
     default: bool = False
-    workloads: tuple[str, ...] = ()
+    workloads: tuple[Pattern, ...] = ()
     classes: frozenset[str] = frozenset()
     finalizers: frozenset[str] = frozenset()
     annotations: frozenset[str] = frozenset()
-    hostnames: tuple[str, ...] = ()
+    hostnames: tuple[Pattern, ...] = ()
     ip_modes: frozenset[str] = frozenset()
     conditions: frozenset[str] = frozenset()
     needs: tuple[str, ...] = ()
@@ -263,37 +393,44 @@ class LoadBalancer:
         system: the system: one of the design (GCE, AWS, Azure, OpenStack), or another.
         noun: the noun in sentences: ``an NLB``.
         like: the profile that it is based on, if any.
-        spreads: whether it uses all healthy nodes at once, and not one at a time; None if unknown.
-        own_bound: seconds until it stops sending traffic to a node, if that does not follow from N and period.
+        without: lists of that profile that it does not take over.
+        sources: all of its sources, by id.
     """
 
     name: str
     title: str
     system: str
     noun: str
+    sources: Mapping[str, Source]
     datapath: Datapath
-    local: HealthCheck
-    cluster: HealthCheck
-    steering: Told[tuple[Steering, ...]]
-    membership: Told[float] | None
-    probes: Told[tuple[str, ...]] | None
-    families: Told[tuple[Family, ...]]
-    protocols: Told[tuple[Protocol, ...]]
+    check: HealthChecks
+    steering: NodeSelection
+    carries: Carried
     status: Status
-    times: Times
-    traps: tuple[Trap, ...]
-    annotations: tuple[Annotation, ...]
-    limits: tuple[Limit, ...]
-    found: Marks
+    probes: Probes = Probes()
+    times: Times = Times()
+    traps: tuple[Trap, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    found: Marks = Marks()
     like: str = ""
-    spreads: Told[bool] | None = None
-    own_bound: Told[float] | None = None
+    without: tuple[Literal["traps", "annotations", "limits"], ...] = ()
+
+    @property
+    def local(self) -> HealthCheck:
+        """Return the health checks under Local."""
+        return self.check.local
+
+    @property
+    def cluster(self) -> HealthCheck:
+        """Return the health checks under Cluster."""
+        return self.check.cluster
 
     @property
     def bound(self) -> float | None:
         """Return the longest time in seconds until a node that answers 503 gets no traffic; None without a bound."""
-        if self.own_bound is not None:
-            return self.own_bound.value
+        if self.steering.bound is not None:
+            return self.steering.bound.value
         return self.local.bound if self.local.on else None
 
     @property
@@ -304,7 +441,8 @@ class LoadBalancer:
     @property
     def rise(self) -> float | None:
         """Return the longest time in seconds until a node with a new pod gets traffic, by checks and membership."""
-        waits = [self.local.rise if self.local.on else None, self.membership.value if self.membership else None]
+        membership = self.steering.membership
+        waits = [self.local.rise if self.local.on else None, membership.value if membership else None]
         known = [each for each in waits if each is not None]
         return sum(known) if known else None
 

@@ -28,15 +28,11 @@ from esipp.checks.model import (
 from esipp.checks.path import paths_of
 from esipp.checks.reference import Reference
 from esipp.checks.version_references import (
-    AFFINITY_CONFIG,
     ANNOTATIONS_REMOVED,
-    CARRIED_OVER,
     EXTERNAL_IPS_POLICY,
     FIELDS_SINCE_1_7,
     HEALTH_DOCUMENT,
-    HEALTH_WEIGHT,
     KEP_508,
-    KEP_555,
     KEP_563,
     KEP_580,
     KEP_614,
@@ -46,7 +42,6 @@ from esipp.checks.version_references import (
     KEP_1959,
     KEP_2086,
     OWN_TRAFFIC,
-    PROXY_HEALTHY,
     TUTORIAL_NODE_PORT,
 )
 
@@ -81,8 +76,6 @@ SLICES = Need("1.21", KEP_752)
 TERMINATING = Need("1.26", KEP_1669)
 SCTP = Need("1.19", KEP_614)
 DOCUMENT = Need("1.7", HEALTH_DOCUMENT)
-AFFINITY = Need("1.8", AFFINITY_CONFIG)
-AFFINITY_CLAIMS = ("default-seconds", "zero", "more-than-a-day")
 IP_MODE = Need("1.30", KEP_1860)
 PROXIES = (Balancer.PROXY, Balancer.PROXY_FORWARDED_FOR, Balancer.PROXY_V1, Balancer.PROXY_V2)
 FIELD_RULES = Need("1.7", FIELDS_SINCE_1_7)
@@ -137,54 +130,16 @@ OF_FEATURES: tuple[tuple[str, Need], ...] = (
 )
 """Versions for other features of a check."""
 
-_HEALTH, _CONVERGENCE, _INTEROP = "health_checks", "convergence", "interoperability"
-_CONTINUITY, _COMPATIBILITY = "continuity", "compatibility"
-NAMED_BY_NODES = ("prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
-"""Steps in the life cycle of a port for which nodes must name the Service, which needs the document."""
+Rules = tuple[tuple[Mapping[str, str], Need], ...]
+"""Versions for checks by their traits; the module ``versions`` of a suite has those of its own checks."""
 
-OF_CHECKS: tuple[tuple[Mapping[str, str], Need], ...] = (
-    ({"suite": _HEALTH, "about": "document"}, DOCUMENT),
-    ({"suite": _HEALTH, "about": "count"}, DOCUMENT),
-    ({"suite": _HEALTH, "claim": "count"}, DOCUMENT),
-    *(({"suite": _HEALTH, "trial": "lifecycle", "claim": claim}, DOCUMENT) for claim in NAMED_BY_NODES),
-    ({"suite": _HEALTH, "about": "proxy"}, Need("1.27", PROXY_HEALTHY)),
-    ({"suite": _HEALTH, "about": "weight"}, Need("1.28", HEALTH_WEIGHT)),
-    ({"suite": _HEALTH, "situation": "unready-pod"}, GATES),
-    ({"suite": _HEALTH, "situation": "published-unready-pod"}, GATES),
-    ({"suite": _HEALTH, "trial": "placement"}, GATES),
-    ({"suite": _HEALTH, "trial": "stable"}, GATES),
-    ({"suite": _HEALTH, "trial": "terminating", "claim": "serves"}, TERMINATING),
-    ({"suite": _HEALTH, "trial": "terminating", "claim": "source"}, TERMINATING),
-    ({"suite": _HEALTH, "claim": "refused-with-cluster"}, FIELD_RULES),
-    ({"suite": _HEALTH, "claim": "refused-for-nodeport"}, FIELD_RULES),
-    # also in late releases of 1.20 to 1.22
-    ({"suite": _HEALTH, "claim": "kept-on-update"}, Need("1.23", CARRIED_OVER)),
-    ({"suite": _HEALTH, "claim": "kept-on-apply"}, Need("1.16", KEP_555)),
-    ({"suite": _INTEROP, "trial": "neighbours"}, GATES),
-    # a class without implementation: otherwise the cluster's own load balancer would serve them
-    ({"suite": _INTEROP, "trial": "neighbours"}, CLASSES),
-    ({"suite": _INTEROP, "trial": "many"}, CLASSES),
-    ({"suite": _INTEROP, "claim": "document"}, DOCUMENT),
-    ({"suite": _INTEROP, "trial": "names"}, SLICES),
-    ({"suite": _CONVERGENCE}, SLICES),
-    ({"suite": _CONVERGENCE, "what": "no-loss-on-graceful-deletion"}, TERMINATING),
-    ({"suite": _CONTINUITY}, SLICES),
-    ({"suite": _CONTINUITY, "what": "terminating-serves"}, TERMINATING),
-    *(({"suite": _CONTINUITY, "phase": phase}, TERMINATING) for phase in ("rolling-update", "deleted", "drain")),
-    ({"suite": _COMPATIBILITY, "claim": "external-name.health-port"}, FIELD_RULES),
-    ({"suite": _COMPATIBILITY, "claim": "health-port.clusterip"}, FIELD_RULES),
-    *(({"suite": _COMPATIBILITY, "claim": f"affinity.{claim}"}, AFFINITY) for claim in AFFINITY_CLAIMS),
-)
-"""Versions for checks other than path checks, by their traits."""
-
-_TRAITS = ("suite", "about", "trial", "claim", "what", "phase")
+_TRAITS = ("about", "trial", "claim", "what", "phase")
 
 
-def needs_kubernetes(check: Check) -> Need | None:
+def needs_kubernetes(check: Check, rules: Rules = ()) -> Need | None:
     """Return the latest version that a check needs; None if all supported versions work."""
     needs = [need for path in paths_of(check) for uses, need in OF_PATHS if uses(path)]
     needs += [need for name, need in OF_FEATURES if name in check.features]
-    rules = [(wanted, need) for wanted, need in OF_CHECKS if wanted["suite"] == check.suite]
     if rules:
         traits = {name: str(getattr(check, name, "")) for name in _TRAITS}
         traits["situation"] = str(getattr(getattr(check, "question", None), "situation", ""))
@@ -193,9 +148,9 @@ def needs_kubernetes(check: Check) -> Need | None:
     return max(needs, key=lambda need: need.number, default=None)
 
 
-def dated(check: AnyCheck) -> AnyCheck:
+def dated(check: AnyCheck, rules: Rules = ()) -> AnyCheck:
     """Return the check with its version, as a feature and for reports."""
-    need = needs_kubernetes(check)
+    need = needs_kubernetes(check, rules)
     if need is None:
         return check
     feature = f"{KUBERNETES}{need.since}"

@@ -65,7 +65,7 @@ def promise_of(profiles: Sequence[LoadBalancer], *, sure: bool, bound: float | N
         sure: whether the user named the profile; if not, only documented figures count.
         bound: the user's bound, which takes precedence.
     """
-    spread = {each.spreads.value if each.spreads else None for each in profiles}
+    spread = {each.steering.spreads.value if each.steering.spreads else None for each in profiles}
     spreads = spread.pop() if len(spread) == 1 else None
     by_checks = bool(profiles) and all(each.local.on for each in profiles)
     if bound is not None:
@@ -91,13 +91,13 @@ def promise_of_reference(settings: Mapping[str, Any]) -> Promise:
 
 def _documented(profile: LoadBalancer) -> bool:
     """Whether the figures of its bound come from the vendor's documentation."""
-    figures = [profile.own_bound] if profile.own_bound else [profile.local.period, profile.local.unhealthy]
+    figures = [profile.steering.bound] if profile.steering.bound else [profile.local.period, profile.local.unhealthy]
     return all(each is not None and each.grade is Grade.DOCUMENTED for each in figures)
 
 
 def _figures(profile: LoadBalancer) -> str:
     check = profile.local
-    if profile.own_bound or check.unhealthy is None or check.period is None:
+    if profile.steering.bound or check.unhealthy is None or check.period is None:
         return "its own bound"
     return f"(N+1) x period, N={check.unhealthy.value}, period {check.period.value:g} s"
 

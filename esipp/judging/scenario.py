@@ -10,8 +10,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
+from esipp.checks.catalog import suite_names
 from esipp.checks.check import Check, Feature
 from esipp.checks.observation import Observation, Verdict, Witness
+from esipp.checks.rights import Right
 
 FOLDER = "esipp.scenarios"
 
@@ -51,6 +53,32 @@ class RunThen:
         return then is not None and then.asked == check.asked
 
 
+@dataclass(frozen=True)
+class Typical:
+    """The typical duration of a phase.
+
+    Args:
+        phase: its name, as in ``Run.phase``.
+        of: the kinds of checks that need it; empty for all kinds that the scenario decides.
+        base: seconds in any case.
+        check: seconds for each check of these classes.
+        connection: seconds for each connection of these checks. Each check has as many as a path gets.
+        move: seconds for each endpoint change that a load balancer has to follow.
+        parts: seconds for each scenario, or for each change during steady traffic. If it is given, only checks of these
+            parts need the phase.
+        together: whether the parts run in parallel.
+    """
+
+    phase: str
+    of: tuple[type[Check], ...] = ()
+    base: float = 0.0
+    check: float = 0.0
+    connection: float = 0.0
+    move: float = 0.0
+    parts: Mapping[str, float] = field(default_factory=dict)
+    together: bool = False
+
+
 def _same(evidence: Any) -> Any:
     return evidence
 
@@ -61,6 +89,8 @@ class Scenario:
 
     Args:
         name: its folder in ``esipp/scenarios``.
+        suite: the suite with its checks.
+        order: its place among the scenarios of one suite.
         record: the name of its evidence in ledgers, which stays whatever the folder is called.
         checks: the kinds of checks that it decides.
         evidence: what its run observed, as a ledger has it; without arguments: nothing.
@@ -69,9 +99,13 @@ class Scenario:
         lacks: why recorded evidence cannot decide a check; empty if it can.
         pack: what of the evidence is recorded under ``record``, if other records have the rest.
         unpack: the evidence again, from what was packed and the run's other records.
+        phases: the parts of its run and how long each usually takes, in order.
+        rights: what its run does with the API server besides what every run does.
     """
 
     name: str
+    suite: str
+    order: int = 0
     record: str
     checks: tuple[type[Check], ...]
     evidence: type
@@ -80,6 +114,8 @@ class Scenario:
     analyse: Callable[[Any], Any] = _same
     pack: Callable[[Any], Any] = _same
     unpack: Callable[[Any, RunThen], Any] | None = None
+    phases: tuple[Typical, ...] = ()
+    rights: tuple[Right, ...] = ()
 
     def read(self, packed: Any, then: RunThen) -> Any:
         """The evidence of a recorded run; ``packed`` is None if it has none."""
@@ -90,9 +126,10 @@ class Scenario:
 
 @cache
 def scenarios() -> tuple[Scenario, ...]:
-    """Every scenario: each folder of ``esipp/scenarios``, in the order of their names."""
-    folders = [each.name for each in pkgutil.iter_modules(import_module(FOLDER).__path__) if each.ispkg]
-    return tuple(import_module(f"{FOLDER}.{name}.scenario").SCENARIO for name in sorted(folders))
+    """Every scenario: each folder of ``esipp/scenarios``, in the order of a run."""
+    folders = (each.name for each in pkgutil.iter_modules(import_module(FOLDER).__path__) if each.ispkg)
+    found: list[Scenario] = [import_module(f"{FOLDER}.{name}.scenario").SCENARIO for name in folders]
+    return tuple(sorted(found, key=lambda each: (suite_names().index(each.suite), each.order, each.name)))
 
 
 def scenario_of(check: Check) -> Scenario:

@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.checks.check import Check, Status
-from esipp.checks.durations import PHASES, expected, pace
 from esipp.checks.path import PathCheck
+from esipp.judging.durations import expected, pace, phases
 
 ARRANGE, STRIKE = "arrange", "strike"
 LONG_ENOUGH = 2.0
 """Seconds after which a wait is worth a line."""
-
-ORDER = [typical.phase for typical in PHASES]
 
 
 def plain(text: str) -> str:
@@ -252,10 +250,11 @@ class Progress:
         spent = self._done(now)
         slower = pace(self._typical, spent)
         going = {phase.name: phase.seconds(now) for phase in self._phases if phase.ended is None}
-        at = max((ORDER.index(phase.name) for phase in self._phases if phase.name in ORDER), default=-1)
+        order = [typical.phase for typical in phases()]
+        at = max((order.index(phase.name) for phase in self._phases if phase.name in order), default=-1)
         if any(not phase.whole for phase in self._phases):  # a run that broke off only clears up
-            at = max(at, ORDER.index(STRIKE) - 1)
-        coming = [name for name in self._typical if ORDER.index(name) > at]  # what was passed over does not come
+            at = max(at, order.index(STRIKE) - 1)
+        coming = [name for name in self._typical if order.index(name) > at]  # what was passed over does not come
         left = slower * sum(self._typical[name] for name in coming)
         for name, seconds in going.items():
             whole = slower * self._typical.get(name, 0.0)

@@ -17,14 +17,14 @@ NAMES = frozenset(f"{CARRIES}{each.value.lower()}" for each in (*Protocol, *Fami
 
 def uncarried(profile: LoadBalancer) -> Iterator[Limit]:
     """The limits of a profile that make checks unsupported: its stated limits, and what it does not support."""
-    protocols = frozenset(each.value for each in Protocol if each not in profile.protocols.value)
+    protocols = frozenset(each for each in Protocol if each not in profile.carries.protocols.value)
     if protocols:
         why = f"{profile.name} does not support {' or '.join(sorted(protocols))}"
-        yield Limit(Outcome.UNSUPPORTED, why, profile.protocols.sources, protocols=protocols)
-    families = frozenset(each.value for each in Family if each not in profile.families.value)
+        yield Limit(Outcome.UNSUPPORTED, why, profile.carries.protocols.sources, protocols=protocols)
+    families = frozenset(each for each in Family if each not in profile.carries.families.value)
     if families:
         why = f"{profile.name} does not support {' or '.join(sorted(families))}"
-        yield Limit(Outcome.UNSUPPORTED, why, profile.families.sources, families=families)
+        yield Limit(Outcome.UNSUPPORTED, why, profile.carries.families.sources, families=families)
     yield from (limit for limit in profile.limits if limit.outcome is Outcome.UNSUPPORTED)
 
 
@@ -32,13 +32,13 @@ def names_of(limit: Limit) -> Iterator[tuple[str, ...]]:
     """The words of checks that a limit hits (``Check.balanced``): all words of any of these."""
     fields = (limit.protocols, limit.families, limit.policies, limit.clients, limit.what)
     for each in product(*(sorted(field) or [""] for field in fields)):
-        yield tuple(word.lower() for word in each if word) or (ANYTHING,)
+        yield tuple(part.lower() for part in each if part) or (ANYTHING,)
 
 
-def features_of(told: LoadBalancer | None) -> dict[str, Feature]:
+def features_of(profile: LoadBalancer | None) -> dict[str, Feature]:
     """The missing features of a load balancer that the user named: what it does not support."""
-    limits: Iterable[Limit] = uncarried(told) if told else ()
-    return {f"{CARRIES}{'.'.join(words)}": Feature(False, limit.why) for limit in limits for words in names_of(limit)}
+    limits: Iterable[Limit] = uncarried(profile) if profile else ()
+    return {f"{CARRIES}{'.'.join(parts)}": Feature(False, limit.why) for limit in limits for parts in names_of(limit)}
 
 
 def guess(found: Iterable[LoadBalancer], protocols: Iterable[str], family: Family) -> str:
@@ -51,6 +51,6 @@ def guess(found: Iterable[LoadBalancer], protocols: Iterable[str], family: Famil
     """
     wanted = set(protocols)
     for each in found:
-        if family not in each.families.value or not wanted <= {protocol.value for protocol in each.protocols.value}:
+        if family not in each.carries.families.value or not wanted <= set(each.carries.protocols.value):
             return f"; the detected {each.name} does not support it: confirm that with --provider {each.name}"
     return ""

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from esipp.checks.profile import Grade, HealthCheck, LoadBalancer, Source, Told
+from esipp.checks.profile import Figure, Grade, HealthCheck, HealthChecks, LoadBalancer, Source
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.reference import DEFAULT
 
 HOW = "the reference load balancer reports that it serves Services without a class"
-SOURCE = Source("told", Grade.DOCUMENTED, "reported by the reference load balancer (GET /view)")
+SOURCE = Source(Grade.DOCUMENTED, "reported by the reference load balancer (GET /view)")
 
 
 def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapping[str, Any]) -> Detected:
@@ -28,18 +28,19 @@ def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapp
     profile = next((each for each in known if served in each.found.classes), None)
     if profile is None or (detected.word is not None and detected.word.name != profile.name):
         return detected
-    running = replace(profile, local=_told(profile.local, settings), cluster=_told(profile.cluster, settings))
+    checks = (_as_reported(each, settings) for each in (profile.local, profile.cluster))
+    running = replace(profile, check=HealthChecks(*checks))
     if detected.told:
         return replace(detected, profiles=(running,))
     return replace(detected, profiles=(running,), how=HOW, itself=True)
 
 
-def _told(check: HealthCheck, settings: Mapping[str, Any]) -> HealthCheck:
+def _as_reported(check: HealthCheck, settings: Mapping[str, Any]) -> HealthCheck:
     """A health check with the reported figures."""
 
-    def figure(name: str) -> Told[Any] | None:
-        before: Told[Any] | None = getattr(check, name)
-        return Told(settings[name], (SOURCE,)) if name in settings else before
+    def figure(name: str) -> Figure[Any] | None:
+        before: Figure[Any] | None = getattr(check, name)
+        return Figure(settings[name], (SOURCE,)) if name in settings else before
 
     return replace(
         check,

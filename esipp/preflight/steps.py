@@ -13,10 +13,11 @@ from esipp.base.errors import PreflightError
 from esipp.base.kubernetes_version import read_version
 from esipp.base.redaction import learn_cloud
 from esipp.checks.model import Role
+from esipp.checks.rights import Right
 from esipp.checks.versions import check_age
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import NEWEST
-from esipp.cluster.rights import PAGE, Right, lacking, needed
+from esipp.cluster.rights import PAGE, lacking, needed
 from esipp.disruption.marks import CORDONED_BY
 from esipp.judging.topology import Node, cast_roles, read_node
 from esipp.ledger.run import Settings

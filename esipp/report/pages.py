@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.base.plural import counted
+from esipp.checks.catalog import title_of
 from esipp.checks.check import Check, Level
 from esipp.checks.model import NO_ANSWER, AddressClass, Balancer, Claim, Family, Protocol
 from esipp.checks.path import PathCheck, Spread
@@ -22,16 +23,6 @@ names the levels of protocols whose level differs. Numbers refer to the referenc
 
 _EVERYTHING = frozenset(AddressClass)
 _Line = tuple[PathCheck, ...]
-
-
-TITLES = {
-    "health_checks": "Health checks",
-    "convergence": "Convergence",
-    "interoperability": "Interoperability",
-    "compatibility": "Backward compatibility",
-    "continuity": "Continuity",
-}
-"""Titles of the other suites."""
 
 
 def checks_page(checks: Sequence[Check]) -> str:
@@ -54,7 +45,7 @@ def checks_page(checks: Sequence[Check]) -> str:
             [check for check in of_it if isinstance(check, PathCheck)],
             [check for check in of_it if not isinstance(check, PathCheck)],
         )
-        lines += [f"## {TITLES.get(suite, suite)}", "", f"{counted(len(of_it), 'check')}: {_levels(of_it)}.", ""]
+        lines += [f"## {title_of(suite)}", "", f"{counted(len(of_it), 'check')}: {_levels(of_it)}.", ""]
         lines += [*_table(paths, references), ""] if paths else []
         lines += [*plain.table(others, references), ""] if others else []
     lines += ["## References", "", *(f"{number}. {links([each])}" for number, each in enumerate(references, 1)), ""]

@@ -1,32 +1,30 @@
-"""Testbed objects that checks need, suite by suite: listed without a cluster, and deployed on one."""
+"""Testbed objects that checks need, scenario by scenario: listed without a cluster, and deployed on one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
 
 from esipp.checks.check import Check
-from esipp.scenarios.api.objects import props as compatibility_props
-from esipp.scenarios.continuity.props import props as continuity_props
-from esipp.scenarios.endpoint_change.objects import move_props
-from esipp.scenarios.health.objects import props as health_props
-from esipp.scenarios.interoperability.objects import props as interoperability_props
+from esipp.judging.scenario import FOLDER, scenarios
 from esipp.testbed.objects import Ground, MakeObjects, Objects
 
-PROPS: Mapping[str, MakeObjects] = {
-    "health_checks": health_props,
-    "interoperability": interoperability_props,
-    "compatibility": compatibility_props,
-    "convergence": move_props,
-    "continuity": continuity_props,
-}
-"""The functions that list the objects of each suite."""
 
+def objects_by_scenario(asked: Iterable[Check], ground: Ground) -> dict[str, Objects]:
+    """The objects that these checks need apart from those of their paths, by the name of the scenario.
 
-def props_by_suite(asked: Iterable[Check], ground: Ground) -> dict[str, Objects]:
-    """The same, suite by suite."""
+    A scenario lists them in the function ``objects`` of its module ``objects``, if it has any.
+    """
     checks = list(asked)
-    by_suite = {name: [check for check in checks if check.suite == name] for name in PROPS}
-    return {name: PROPS[name](some, ground) for name, some in by_suite.items() if some}
+    found = {}
+    for scenario in scenarios():
+        own = [check for check in checks if isinstance(check, scenario.checks)]
+        module = f"{FOLDER}.{scenario.name}.objects"
+        if own and find_spec(module):
+            make: MakeObjects = import_module(module).objects
+            found[scenario.name] = make(own, ground)
+    return found
 
 
-def props_of(asked: Iterable[Check], ground: Ground) -> Objects:
-    """The objects that these checks need apart from those of their paths."""
-    return Objects.all_of(props_by_suite(asked, ground).values())
+def objects_of(asked: Iterable[Check], ground: Ground) -> Objects:
+    """The same, all together."""
+    return Objects.all_of(objects_by_scenario(asked, ground).values())

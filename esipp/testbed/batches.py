@@ -1,7 +1,7 @@
 """Batches of load balancers, if a quota limits how many may exist at the same time. Pure.
 
 A check is judged with its controls, which a run observes in the same window. So the Services of a check stay together.
-The other suites need their Services later, one suite after the other.
+The other scenarios need their Services later, one scenario after the other.
 """
 
 import re
@@ -13,6 +13,7 @@ from esipp.base.plural import counted
 from esipp.checks.check import Check
 from esipp.checks.model import Balancer, Path, ServiceType
 from esipp.checks.path import PathCheck, paths_of
+from esipp.judging.scenario import scenario_of
 
 Json = dict[str, Any]
 
@@ -27,13 +28,13 @@ class Batches:
     Args:
         most: maximum number at the same time; None for no limit: then all exist from the beginning.
         windows: the load balancers of each judged window.
-        suites: the load balancers of each other suite.
+        scenarios: the load balancers of each other scenario, by its name.
         too_many: why the checks that need a Service cannot run, by its name.
     """
 
     most: int | None = None
     windows: tuple[frozenset[str], ...] = (frozenset(),)
-    suites: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    scenarios: Mapping[str, frozenset[str]] = field(default_factory=dict)
     too_many: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -44,7 +45,7 @@ class Batches:
     @property
     def at_once(self) -> int:
         """The maximum number at the same time, if it is limited."""
-        return max((len(each) for each in (*self.windows, *self.suites.values())), default=0)
+        return max((len(each) for each in (*self.windows, *self.scenarios.values())), default=0)
 
     def window_of(self, path_check: PathCheck) -> int:
         """The number of the window that observes a check; the first one for checks without load balancers."""
@@ -68,34 +69,29 @@ def is_balanced(service: Json) -> bool:
     return service["spec"].get("type") == ServiceType.LOAD_BALANCER and not service["spec"].get("loadBalancerClass")
 
 
-def batches(checks: Sequence[Check], props: Mapping[str, Iterable[Json]], most: int | None) -> Batches:
+def batches(checks: Sequence[Check], objects: Mapping[str, Iterable[Json]], most: int | None) -> Batches:
     """Plan the batches.
 
     Args:
         checks: the checks that run.
-        props: the own Services of each other suite.
+        objects: the own Services of each other scenario, by its name.
         most: maximum number of load balancers at the same time; None for no limit.
     """
-    suites = {
-        suite: frozenset(each["metadata"]["name"] for each in services if is_balanced(each))
-        | balanced(
-            path
-            for check in checks
-            if check.suite == suite and not isinstance(check, PathCheck)
-            for path in paths_of(check)
-        )
-        for suite, services in props.items()
+    scenarios = {
+        name: frozenset(each["metadata"]["name"] for each in services if is_balanced(each))
+        | balanced(path for check in checks if scenario_of(check).name == name for path in paths_of(check))
+        for name, services in objects.items()
     }
     windows = _together([balanced(check.paths) for check in checks if isinstance(check, PathCheck)])
-    if most is None or len(frozenset().union(*windows, *suites.values())) <= most:
+    if most is None or len(frozenset().union(*windows, *scenarios.values())) <= most:
         return ALL_AT_ONCE
     too_many = {name: _says(len(names), most) for names in windows if len(names) > most for name in names}
-    for suite, names in suites.items():
+    for scenario, names in scenarios.items():
         if len(names) > most:
-            own = {each["metadata"]["name"] for each in props[suite]}
+            own = {each["metadata"]["name"] for each in objects[scenario]}
             too_many |= {name: _says(len(names), most) for name in names & own}
-            suites[suite] = frozenset()
-    return Batches(most, _packed([names for names in windows if len(names) <= most], most), suites, too_many)
+            scenarios[scenario] = frozenset()
+    return Batches(most, _packed([names for names in windows if len(names) <= most], most), scenarios, too_many)
 
 
 def _says(needed: int, most: int) -> str:

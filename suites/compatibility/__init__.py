@@ -1,1 +1,4 @@
 """Backward compatibility: API rules for old and new Services, and traffic while policies change."""
+
+TITLE = "Backward compatibility"
+ORDER = 40

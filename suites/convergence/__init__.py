@@ -1,1 +1,4 @@
 """Convergence: load balancers and nodes follow endpoint changes."""
+
+TITLE = "Convergence"
+ORDER = 50

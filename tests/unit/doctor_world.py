@@ -11,8 +11,9 @@ from esipp.app.doctor.model import DoctorCheck, Grade, Report
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check
+from esipp.checks.rights import Right
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.cluster.rights import Right, all_rights
+from esipp.cluster.rights import all_rights
 from esipp.ledger.run import Settings
 from tests.unit.rights_world import Guarded, node
 

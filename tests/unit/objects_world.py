@@ -20,7 +20,7 @@ from esipp.scenarios.endpoint_change import objects as moves
 from esipp.scenarios.health.objects import local_service, placed, slot
 from esipp.scenarios.interoperability import scale_services as crowd
 from esipp.scenarios.interoperability.objects import service_b
-from esipp.scenarios.objects import props_of as props_on
+from esipp.scenarios.objects import objects_of as objects_on
 from esipp.testbed import manifests, network_policies, pull_secret
 from esipp.testbed.objects import Ground, Objects
 from esipp.testbed.source_ranges import SourceRanges
@@ -42,7 +42,7 @@ def made_testbed(*, raw: bool, ranges: SourceRanges | None = None) -> Testbed:
 
 def props_of(checks: list[Check], features: Mapping[str, Feature] = EVERYTHING) -> Objects:
     ground = Ground(RUN, IMAGE, NODES, ALL_ROLES, features)
-    return props_on(checks, ground)
+    return objects_on(checks, ground)
 
 
 @cache

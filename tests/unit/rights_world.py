@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 
 from esipp.checks.catalog import HOUSE
+from esipp.checks.rights import Right
 from esipp.cluster.client import ApiError
 from esipp.cluster.dialect import dialect_of
-from esipp.cluster.rights import Right
 
 Json = dict[str, Any]
 VERSION = "v1.36.0"

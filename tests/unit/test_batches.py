@@ -49,9 +49,9 @@ def test_what_needs_more_than_may_be_there_says_so() -> None:
 
 
 def test_each_suite_has_its_own_one_after_the_other() -> None:
-    props = {"health_checks": [AT_VIP, NOBODYS], "continuity": [AT_VIP | {"metadata": {"name": "c"}}]}
+    props = {"health": [AT_VIP, NOBODYS], "continuity": [AT_VIP | {"metadata": {"name": "c"}}]}
     made = batches(CHECKS, props, 2)
-    assert made.suites == {"health_checks": frozenset({"health-at-vip"}), "continuity": frozenset({"c"})}
+    assert made.scenarios == {"health": frozenset({"health-at-vip"}), "continuity": frozenset({"c"})}
     assert made.at_once == 2
     few: list[Check] = [
         path_check for path_check in ALL_CHECKS if isinstance(path_check, PathCheck) and not balanced(path_check.paths)
@@ -59,7 +59,7 @@ def test_each_suite_has_its_own_one_after_the_other() -> None:
     assert batches(few, props, 2) == ALL_AT_ONCE, "all of them are no more than two"
     too_few = batches(CHECKS, {"continuity": [AT_VIP, AT_VIP | {"metadata": {"name": "c"}}]}, 1)
     assert {"health-at-vip", "c"} <= too_few.too_many.keys()
-    assert too_few.suites == {"continuity": frozenset()}
+    assert too_few.scenarios == {"continuity": frozenset()}
 
 
 @pytest.mark.parametrize(

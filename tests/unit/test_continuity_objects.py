@@ -76,7 +76,7 @@ def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip
 
 # --------------------------------------------------------------------------------------------------------- the testbed
 def test_a_service_a_way_over_the_same_pods() -> None:
-    props = scene.continuity_props(list(ALL_CHECKS), GROUND)
+    props = scene.objects(list(ALL_CHECKS), GROUND)
     services = {each["metadata"]["name"]: each["spec"] for each in props.services}
     assert len(services) == len(WAYS)
     assert {str(spec["selector"]) for spec in services.values()} == {
@@ -90,7 +90,7 @@ def test_a_service_a_way_over_the_same_pods() -> None:
 
 def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
     checks = [check for check in ALL_CHECKS if check.way.policy is TrafficPolicy.CLUSTER and check.way.by == NODEPORT]
-    assert [each["metadata"]["name"] for each in scene.continuity_props(list(checks), GROUND).services] == [
+    assert [each["metadata"]["name"] for each in scene.objects(list(checks), GROUND).services] == [
         "continuity-nodeport-cluster"
     ]
 

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from esipp.app.cli import main
+from esipp.app.doctor.document import age, as_json, document
 from esipp.app.doctor.examination import clean_command, examine_all
 from esipp.app.doctor.model import Grade
-from esipp.app.doctor.text import age, as_json, as_text
 from esipp.base.customisation import Customisation
 from esipp.base.errors import PreflightError
 from esipp.checks.check import HOST_NETWORK, Level
+from esipp.checks.rights import SLICES, rights
 from esipp.cluster.namespaces import owner
-from esipp.cluster.rights import OF_SUITES, SLICES, all_rights
+from esipp.cluster.rights import all_rights
+from esipp.judging.scenario import recorded_as
+from esipp.report.rendering.terminal import as_text
 from tests.unit.doctor_world import (
     CHECKS,
     HOME,
@@ -39,7 +42,7 @@ NODES = "/api/v1/nodes"
 
 
 def text(report: Any) -> str:
-    return " ".join(" ".join(as_text(report)).split())
+    return " ".join(as_text(document(report)).split())
 
 
 # ------------------------------------------------------------ a fit cluster
@@ -121,13 +124,13 @@ def test_an_api_server_that_does_not_answer_is_said_once_and_all_else_is_looked_
 def test_no_such_context(unreachable: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--context", "other", "--kubeconfig", unreachable, "--image", IMAGE]) == 4
     said = capsys.readouterr().out
-    assert "no   kubeconfig       There is no context 'other'" in said
+    assert "no    kubeconfig    There is no context 'other'" in said
     assert "not fit" in said
     assert "run it" not in said
 
 
 def test_rights_that_are_lacking_are_told_with_the_checks_that_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = {*SLICES, *(right for right in OF_SUITES["compatibility"] if right.verb == "update")}
+    lost = {*SLICES, *rights("update", "services")}
     report = examined(monkeypatch, Asked((all_rights() | LISTS) - lost))
     check = the(report, "rights")
     assert check.grade is Grade.NO
@@ -141,7 +144,9 @@ def test_rights_that_are_lacking_are_told_with_the_checks_that_need_them(monkeyp
 
 def test_rights_that_others_need_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     checks = [check for check in CHECKS if check.suite == "source_ip"]
-    report = examined(monkeypatch, Asked((all_rights() | LISTS) - set(OF_SUITES["convergence"])), checks=checks)
+    report = examined(
+        monkeypatch, Asked((all_rights() | LISTS) - set(recorded_as("convergence").rights)), checks=checks
+    )
     assert the(report, "rights").grade is Grade.OK
 
 

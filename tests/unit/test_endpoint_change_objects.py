@@ -13,9 +13,9 @@ from esipp.checks.check import Level
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Role
 from esipp.cluster.client import Cluster, UnreachableError
+from esipp.judging.timeline.events import Mark
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.probe_capture import StrangersScope
-from esipp.scenarios.endpoint_change.timeline import Mark
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.objects import Ground
 from suites.convergence.checks import CHECKS
@@ -43,7 +43,7 @@ def test_what_the_clusters_own_balancer_does_is_judged() -> None:
 def test_only_what_is_asked_stands_on_the_testbed() -> None:
     ground = Ground("r1", "image", {}, ROLES, {})
     checks: list[Any] = [check for check in CHECKS if check.balancer is Balancer.ECMP and check.what is What.STEERS]
-    props = scene.move_props(checks, ground)
+    props = scene.objects(checks, ground)
     assert [each["metadata"]["name"] for each in props.services] == ["moves-reference-ecmp"]
     assert props.services[0]["spec"]["loadBalancerClass"] == "esipp.dev/reference-ecmp"
     assert [pod["spec"]["nodeName"] for pod in props.pods] == ["a", "b", "c"]
@@ -51,10 +51,10 @@ def test_only_what_is_asked_stands_on_the_testbed() -> None:
     assert pod["spec"]["readinessGates"]
     assert "serve:7" in pod["spec"]["containers"][0]["args"]
     assert pod["spec"]["terminationGracePeriodSeconds"] > 7
-    slow = scene.move_props(checks, replace(ground, steering=70.0)).pods[0]["spec"]
+    slow = scene.objects(checks, replace(ground, steering=70.0)).pods[0]["spec"]
     assert "serve:74" in slow["containers"][0]["args"], "a pod serves on for as long as a slow balancer needs"
     assert slow["terminationGracePeriodSeconds"] > 74
-    both = scene.move_props([check for check in CHECKS if check.balancer is Balancer.ECMP], ground)
+    both = scene.objects([check for check in CHECKS if check.balancer is Balancer.ECMP], ground)
     assert both.announced == {"moves-reference-ecmp", "moves-reference-ecmp-cluster"}
 
 

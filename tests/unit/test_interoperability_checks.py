@@ -19,7 +19,7 @@ from esipp.report.pages import checks_page
 from esipp.report.terminal import summary
 from esipp.scenarios.interoperability import scale_services as crowd
 from esipp.scenarios.interoperability.dns import CLUSTER_DOMAIN, say, say_addresses
-from esipp.scenarios.interoperability.objects import props
+from esipp.scenarios.interoperability.objects import objects
 from esipp.scenarios.paths.judge import judge
 from esipp.testbed.objects import Ground
 from suites.interoperability import inside, trials
@@ -186,7 +186,7 @@ def ground() -> Ground:
 
 def test_props_are_those_of_the_trials_that_are_asked() -> None:
     def needed(trial: str) -> tuple[set[str], set[str], set[str]]:
-        made = props([check for check in trials.CHECKS if check.trial == trial], ground())
+        made = objects([check for check in trials.CHECKS if check.trial == trial], ground())
         pods, services = ({each["metadata"]["name"] for each in of} for of in (made.pods, made.services))
         return pods, services, {client.name for client in made.clients}
 

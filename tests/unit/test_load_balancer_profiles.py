@@ -14,7 +14,7 @@ from esipp.checks.endpoint_change import What
 from esipp.checks.model import AddressClass
 from esipp.checks.profile import Class, Grade, HealthCheck, LoadBalancer
 from esipp.ledger.run import Settings
-from esipp.loadbalancers.profiles.listing import as_text, in_full, told_of
+from esipp.loadbalancers.profiles.listing import as_text, figures_of, in_full
 from esipp.loadbalancers.profiles.loading import FOLDER, all_profiles, named, names, provider, read_file
 from esipp.loadbalancers.profiles.page import SECTIONS, render
 from esipp.loadbalancers.profiles.words import bound, span, takes
@@ -73,7 +73,7 @@ def test_a_profile_fits_together(profile: LoadBalancer) -> None:
     assert profile.probes is not None or not profile.local.there
     known = {what.value for what in What}
     assert all(limit.what <= known for limit in profile.limits)
-    for told in told_of(profile):
+    for told in figures_of(profile):
         assert told.sources
         assert told.grade in (Grade.DOCUMENTED, Grade.REPORTED)
     usual, created = profile.times.usual, profile.times.created
@@ -90,7 +90,7 @@ def test_a_variant_takes_over_what_it_does_not_say() -> None:
     assert variant.times == base.times
     assert variant.found != base.found
     assert variant.local.path is not None
-    assert [source.id for source in variant.local.path.sources] == ["code"], "its own source is of its own figures"
+    assert variant.local.path.sources == (variant.sources["code"],), "its own source is of its own figures"
     assert {each.purpose for each in variant.annotations} == {"controller", "internal", "tags"}, "without the base's"
     values = [each.value for each in named("eks-nlb-ip").annotations if each.purpose == "targets"]
     assert values == ["ip"]
@@ -137,7 +137,7 @@ def test_a_file_of_ones_own_is_like_another(tmp_path: Path) -> None:
     assert profile.local.period is not None
     assert profile.local.period.sources[0].text == "page 12"
     assert profile.local.unhealthy is not None
-    assert profile.local.unhealthy.sources[0].id == "occm"
+    assert profile.local.unhealthy.sources == (profile.sources["occm"],)
 
 
 def test_the_example_of_the_page_is_a_profile(tmp_path: Path) -> None:
@@ -150,17 +150,32 @@ def test_the_example_of_the_page_is_a_profile(tmp_path: Path) -> None:
     ("change", "said"),
     [
         (lambda t: t + "perod = 3\n", "check.local: unknown key 'perod'"),
-        (lambda t: "colour = 1\n" + t, "colour: unknown key 'colour'"),
+        (lambda t: "colour = 1\n" + t, "ours.toml: unknown key 'colour'; known: annotations, carries, check"),
         (lambda t: t.replace('"ours"\ntitle', '"theirs"\ntitle'), "the name must match the file's, 'ours'"),
         (lambda t: t.replace("octavia-amphora", "nothing"), "like: unknown profile 'nothing'"),
-        (lambda t: t.replace('["limits"]', '["sources"]'), "without: expected a list of traps, annotations, limits"),
-        (lambda t: t.replace('grade = "documented"', 'grade = "derived"'), "a derived figure does not belong"),
-        (lambda t: t.replace('grade = "documented"', 'grade = "sure"'), "expected one of documented, reported"),
-        (lambda t: t.replace('source = "ours"', 'source = "book"'), "check.local.period: no section [sources.book]"),
+        (
+            lambda t: t.replace('["limits"]', '["sources"]'),
+            "without[1]: expected one of traps, annotations, limits,",
+        ),
+        (
+            lambda t: t.replace('grade = "documented"', 'grade = "derived"'),
+            "documented, reported, not 'derived'",
+        ),
+        (
+            lambda t: t.replace('grade = "documented"', 'grade = "sure"'),
+            "sources.ours.grade: expected one of",
+        ),
+        (
+            lambda t: t.replace('source = "ours"', 'source = "book"'),
+            "period.source[1]: no section [sources.book]",
+        ),
         (lambda t: t.replace("period = 4", "period = -4"), "at most 86400, not -4"),
-        (lambda t: t.replace("period = 4", "period = true"), "at most 86400, not True"),
-        (lambda t: t.replace("period = 4", 'period = "4"'), "check.local.period: expected seconds"),
-        (lambda t: t.replace("period = 4", "unhealthy = 2.5"), "expected a whole number from 1 to 1000, not 2.5"),
+        (lambda t: t.replace("period = 4", "period = true"), "check.local.period: expected a number, not True"),
+        (lambda t: t.replace("period = 4", 'period = "4"'), "check.local.period: expected a number, not '4'"),
+        (
+            lambda t: t.replace("period = 4", "unhealthy = 2.5"),
+            "unhealthy: expected a whole number, not 2.5",
+        ),
         (lambda t: t.replace("period = 4", "period = { value = 4, from = 1 }"), "unknown key 'from'"),
         (lambda t: t.replace("period = 4", 'path = "healthz"'), "expected a path like '/healthz', or 'none'"),
         (lambda t: t.replace("period = 4", 'target = "none"'), "'none', or neither"),
@@ -173,10 +188,16 @@ def test_the_example_of_the_page_is_a_profile(tmp_path: Path) -> None:
             lambda t: t + '[datapath]\nsource = "ours"\nlocal = ["dropped"]\n',
             "some of client, load_balancer, node, other, pod",
         ),
-        (lambda t: t + '[probes]\nsource = "ours"\nfrom = ["10.0.0.1/8"]\n', "probes.from: 10.0.0.1/8 has host bits"),
-        (lambda t: t + '[times]\nsource = "ours"\nusual = [5, 2]\n', "5 to 2 s: the first is larger"),
-        (lambda t: t + '[found]\nhostnames = ["("]\n', "found.hostnames: '(' is not a valid pattern"),
-        (lambda t: t + '[[traps]]\nkind = "x"\ntext = "y"\n', "missing source"),
+        (
+            lambda t: t + '[probes]\nsource = "ours"\nfrom = ["10.0.0.1/8"]\n',
+            "probes.from[1]: 10.0.0.1/8 has",
+        ),
+        (
+            lambda t: t + '[times]\nsource = "ours"\nusual = [5, 2]\n',
+            "times.usual: 5 to 2 s: the first is negative or",
+        ),
+        (lambda t: t + '[found]\nhostnames = ["("]\n', "found.hostnames[1]: '(' is not a valid pattern"),
+        (lambda t: t + '[[traps]]\nkind = "x"\ntext = "y"\n', "traps[6].source: missing"),
         (lambda t: t + '[[limits]]\noutcome = "bad"\nwhy = "y"\nsource = "ours"\n', "expected one of unsupported"),
         (lambda t: t.replace('text = "page 12"', 'text = ""'), "sources.ours.text: expected a text"),
         (lambda t: t.replace('text = "page 12"', 'text = "x"\nurl = "http://x"'), "expected an https:// address"),
@@ -223,7 +244,7 @@ def test_the_page_names_every_key_that_a_file_may_have() -> None:
     assert not {key for key in keys if f"`{key}`" not in said}
 
 
-def test_a_line_names_each_and_more_is_told_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_names_each_and_more_is_figures_of_one(capsys: pytest.CaptureFixture[str]) -> None:
     lines = list(as_text(all_profiles()))
     assert [line.split()[0] for line in lines[1:]] == names()
     assert main(["load-balancers", "aws-clb"]) == 0
@@ -236,7 +257,7 @@ def test_a_line_names_each_and_more_is_told_of_one(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("profile", all_profiles(), ids=lambda profile: profile.name)
-def test_what_is_told_of_one_is_whole(profile: LoadBalancer) -> None:
+def test_what_is_figures_of_one_is_whole(profile: LoadBalancer) -> None:
     told = " ".join(" ".join(in_full(profile)).split())
     for trap in profile.traps:
         assert trap.text in told

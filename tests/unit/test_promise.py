@@ -7,7 +7,7 @@ import pytest
 
 from esipp.app.options import MOST_BOUND, check_numbers
 from esipp.base.errors import PreflightError
-from esipp.checks.profile import Grade, LoadBalancer, Told
+from esipp.checks.profile import Figure, Grade, LoadBalancer
 from esipp.judging.promise import AS_STARTED, BY_USER, promise_of, promise_of_reference
 from esipp.ledger.run import Settings
 from esipp.loadbalancers.bound import bound_of
@@ -21,7 +21,8 @@ def reported(profile: LoadBalancer) -> LoadBalancer:
     check = profile.local
     assert check.period is not None
     sources = tuple(replace(each, grade=Grade.REPORTED) for each in check.period.sources)
-    return replace(profile, local=replace(check, period=Told(check.period.value, sources)))
+    local = replace(check, period=Figure(check.period.value, sources))
+    return replace(profile, check=replace(profile.check, local=local))
 
 
 def test_the_user_goes_before_the_profile() -> None:

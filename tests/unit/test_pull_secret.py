@@ -16,8 +16,9 @@ from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.labels import labels_of
 from esipp.base.redaction import Redactor
 from esipp.checks.catalog import HOUSE
+from esipp.checks.rights import Right
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
-from esipp.cluster.rights import Right, all_rights, of_pull_secret
+from esipp.cluster.rights import all_rights, of_pull_secret
 from esipp.ledger.run import Run, Settings
 from esipp.preflight.preflight import examine
 from esipp.testbed import pull_secret

@@ -8,8 +8,9 @@ import pytest
 
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks, suite_names
+from esipp.checks.rights import Right
 from esipp.cluster.client import Cluster
-from esipp.cluster.rights import OF_DISRUPTIONS, OF_FEATURES, WELCOME, Right, all_rights, needed
+from esipp.cluster.rights import OF_DISRUPTIONS, OF_FEATURES, WELCOME, all_rights, needed
 from esipp.ledger.run import Settings
 from esipp.preflight.preflight import Findings, examine
 from tests.unit.rights_world import LESS, PAGE, ROLES, Guarded, documents, granted, rules

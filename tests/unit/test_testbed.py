@@ -316,7 +316,7 @@ def test_only_so_many_stand_at_the_same_time_and_each_has_its_turn(monkeypatch: 
     cluster = Creating()
     made = arranged(cluster, monkeypatch, parallel=2)
     assert NODE_PORT_PATH.object_name in made.services
-    turns = [*made.batches.windows, made.batches.suites["continuity"]]
+    turns = [*made.batches.windows, made.batches.scenarios["continuity"]]
     seen: set[str] = set()
     for names in turns:
         made.balance(names)
@@ -334,7 +334,7 @@ def test_a_quota_that_refuses_some_makes_batches_by_itself(monkeypatch: pytest.M
     made = arranged(cluster, monkeypatch)
     assert made.batches.most == 3
     assert not made.refused, "each of them has its turn"
-    for names in (*made.batches.windows, made.batches.suites["continuity"]):
+    for names in (*made.batches.windows, made.batches.scenarios["continuity"]):
         made.balance(names)
         assert set(made.vips) == names
     assert max(map(len, cluster.stood)) == 3

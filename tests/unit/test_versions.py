@@ -11,12 +11,11 @@ from esipp.app import list as listing
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.kubernetes_version import read_version
-from esipp.checks.catalog import all_checks, checks_of, suite_names
+from esipp.checks.catalog import all_checks, checks_of, suite_names, versions_of
 from esipp.checks.check import KUBERNETES, Check, Feature, Level, Status, missing_features, say_missing
 from esipp.checks.path import PathCheck, paths_of
 from esipp.checks.reference import Reference
 from esipp.checks.versions import (
-    OF_CHECKS,
     OF_FEATURES,
     OF_PATHS,
     Need,
@@ -86,11 +85,12 @@ def test_every_rule_is_of_use_and_has_a_reference() -> None:
         assert any(uses(path) for path in paths), need
     for name, need in OF_FEATURES:
         assert any(name in check.features for check in bare), need
-    for wanted, need in OF_CHECKS:
-        assert any(needs_kubernetes(check) for check in bare if check.suite == wanted["suite"]), need
-        alone = [check for check in bare if _fits(check, wanted)]
-        assert alone, wanted
-    for need in (each for _, each in (*OF_PATHS, *OF_FEATURES, *OF_CHECKS)):
+    of_checks = [(suite, wanted, need) for suite in suite_names() for wanted, need in versions_of(suite)]
+    for suite, wanted, need in of_checks:
+        rules = ((wanted, need),)
+        assert any(needs_kubernetes(check, rules) for check in bare if check.suite == suite), need
+        assert any(_fits(check, wanted) for check in bare if check.suite == suite), wanted
+    for need in (*(each for _, each in (*OF_PATHS, *OF_FEATURES)), *(each for *_, each in of_checks)):
         assert need.number >= (1, 5)
         assert need.because
 

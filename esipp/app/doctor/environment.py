@@ -10,8 +10,9 @@ from esipp.base.plural import counted
 from esipp.checks.check import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Check
 from esipp.checks.model import Family
 from esipp.checks.required_features import lacking, refusal
+from esipp.checks.rights import Right
 from esipp.cluster.dialect import NEWEST_RUN, dialect_of
-from esipp.cluster.rights import OF_DISRUPTIONS, OF_EVERY_RUN, OF_FEATURES, WELCOME, Right, needed_by
+from esipp.cluster.rights import OF_DISRUPTIONS, OF_EVERY_RUN, OF_FEATURES, WELCOME, needed_by
 from esipp.judging.promise import promise_of
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profile_findings import class_of, of_words

@@ -78,7 +78,7 @@ def imagine(asked: Asked) -> Imagined:
     """
     if not 2 <= asked.nodes <= 5000:
         raise PreflightError(f"--nodes {asked.nodes} is out of range.", "use 2 to 5000 nodes that can run pods.")
-    families = asked.families or asked.profile.families.value
+    families = asked.families or asked.profile.carries.families.value
     own_kind = asked.profile.system == "kind"
     nodes = {node.name: node for node in _nodes(asked.nodes, families, shown=own_kind or not _managed(asked.profile))}
     roles = cast_roles(nodes.values())

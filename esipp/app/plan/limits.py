@@ -7,7 +7,7 @@ from esipp.checks.continuity import ContinuityCheck
 from esipp.checks.endpoint_change import EndpointChangeCheck, What
 from esipp.checks.model import AddressClass, Balancer, Family, Vantage
 from esipp.checks.path import PathCheck
-from esipp.checks.profile import Class, Limit, LoadBalancer, Outcome
+from esipp.checks.profile import Class, Limit, LoadBalancer, Outcome, Policy
 from esipp.loadbalancers.capabilities import names_of, uncarried
 
 Limited = tuple[Limit, tuple[Check, ...]]
@@ -15,7 +15,7 @@ Limited = tuple[Limit, tuple[Check, ...]]
 SEVERITY = (Outcome.UNSUPPORTED, Outcome.UNDECIDED, Outcome.FAILS, Outcome.DIFFERS)
 """Outcomes, the worst first: each check is listed under one limit only."""
 
-LOCAL = frozenset({"Local"})
+LOCAL: frozenset[Policy] = frozenset({"Local"})
 
 
 def limited(profile: LoadBalancer, checks: Iterable[Check]) -> list[Limited]:

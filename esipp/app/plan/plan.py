@@ -10,14 +10,14 @@ from esipp.app.plan.assumed_cluster import Asked, imagine
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.plural import counted
 from esipp.checks.check import HOST_NETWORK, Check, Feature, missing_features, say_missing
-from esipp.checks.durations import PHASES, expected
 from esipp.checks.model import Balancer, Service, ServiceType, Vantage
 from esipp.checks.path import paths_of
 from esipp.checks.profile import Annotation, LoadBalancer
 from esipp.cluster.client import Cluster
+from esipp.judging.durations import expected, phases
 from esipp.loadbalancers.provider_annotations import internal_of
 from esipp.loadbalancers.timeouts import Timeouts, timeouts_of
-from esipp.scenarios.objects import props_by_suite, props_of
+from esipp.scenarios.objects import objects_by_scenario, objects_of
 from esipp.testbed.batches import balanced, batches
 from esipp.testbed.objects import Ground
 from esipp.testbed.pods import speakers_of_sctp
@@ -211,7 +211,7 @@ def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
 # ------------------------------------------------------------------------------------------------------- what is made
 def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
     paths = sorted({path for check in checks for path in paths_of(check)}, key=lambda path: path.key)
-    props = props_of(checks, ground)
+    props = objects_of(checks, ground)
     hosted = ground.features[HOST_NETWORK].present
     testbed = Testbed(
         *(cast(Cluster, None), ground.run, ground.image, ground.nodes, ground.roles),
@@ -242,11 +242,11 @@ def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
 
 def _in_batches(made: Made, checks: Sequence[Check], ground: Ground, parallel: int | None) -> Made:
     """The same objects with a limit on load balancers at the same time."""
-    services = {suite: each.services for suite, each in props_by_suite(checks, ground).items()}
+    services = {scenario: each.services for scenario, each in objects_by_scenario(checks, ground).items()}
     plan_of = batches(checks, services, parallel)
     if not plan_of.limited:
         return replace(made, all_balancers=made.balancers)
-    turns = [each for each in (*plan_of.windows, *plan_of.suites.values()) if each]
+    turns = [each for each in (*plan_of.windows, *plan_of.scenarios.values()) if each]
     refused = sum(bool(balanced(paths_of(check)) & plan_of.too_many.keys()) for check in checks)
     return replace(made, balancers=plan_of.at_once, batches=len(turns), all_balancers=made.balancers, refused=refused)
 
@@ -280,18 +280,18 @@ def _parts(
     bound: float | None,
 ) -> Iterator[Part]:
     """The parts of the duration on an idle machine; with several profiles, the slowest one counts."""
-    phases = expected(checks, samples, moves)
-    per_move = next(each.move for each in PHASES if each.phase == "moves")
-    moving = phases.pop("moves", None)
+    seconds = expected(checks, samples, moves)
+    following = next(each for each in phases() if each.move)
+    moving = seconds.pop(following.phase, None)
     yield Part(
-        "checks", sum(phases.values()),
+        "checks", sum(seconds.values()),
         f"{counted(len(checks), 'check')}, {counted(samples, 'connection')} per path, "
-        f"{counted(len(phases), 'phase')}, as measured on kind",
+        f"{counted(len(seconds), 'phase')}, as measured on kind",
     )  # fmt: skip
     if moving is not None:
-        each = max([per_move, *(_seconds_per_pair(profile, bound) for profile in profiles)])
+        each = max([following.move, *(_seconds_per_pair(profile, bound) for profile in profiles)])
         yield Part(
-            "endpoint changes", moving + moves * (each - per_move),
+            "endpoint changes", moving + moves * (each - following.move),
             f"{moves} up and {moves} down, {each:g} s for each pair: as measured on kind, "
             "or the bound plus the time to use a new node, if that is longer",
         )  # fmt: skip

@@ -2,9 +2,10 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
-from esipp.checks.profile import HealthCheck, LoadBalancer, Source, Told
+from esipp.checks.profile import Figure, HealthCheck, LoadBalancer, Source
 from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
 
 WIDTH, LABEL = 100, 16
@@ -29,23 +30,25 @@ def in_full(profile: LoadBalancer) -> Iterator[str]:
     yield from _line("arrives for", f"{path.destination.value.value}{_mark(path.destination)}")
     if path.out_of_band:
         yield from _line("client known by", f"{', '.join(path.out_of_band.value)}{_mark(path.out_of_band)}")
-    yield from _line("nodes chosen by", " and ".join(OF_STEERING[each] for each in profile.steering.value))
-    if profile.membership:
-        yield from _line("", f"which takes up to {seconds(profile.membership.value)}{_mark(profile.membership)}")
+    yield from _line("nodes chosen by", " and ".join(OF_STEERING[each] for each in profile.steering.by.value))
+    if (membership := profile.steering.membership) is not None:
+        yield from _line("", f"which takes up to {seconds(membership.value)}{_mark(membership)}")
     yield from _check("Local", profile.local)
     yield from _check("Cluster", profile.cluster)
-    if profile.probes:
-        yield from _line("checked from", f"{', '.join(profile.probes.value)}{_mark(profile.probes)}")
-    yield from _line("carries", ", ".join(each.value for each in (*profile.protocols.value, *profile.families.value)))
+    if (probers := profile.probes.addresses) is not None:
+        yield from _line("checked from", f"{', '.join(probers.value)}{_mark(probers)}")
+    yield from _line(
+        "carries", ", ".join(each.value for each in (*profile.carries.protocols.value, *profile.carries.families.value))
+    )
     mode = f", ipMode {profile.status.ip_mode.value}" if profile.status.ip_mode else ""
     yield from _line("announced as", f"{profile.status.form.value}{mode}")
     times = {"made in": profile.times.usual and span(profile.times.usual.value)}
     limits = (("VIP within", "created"), ("answers within", "answering"), ("gone within", "removed"))
     for label, name in (*limits, ("idle timeout", "idle")):
-        told: Told[float] | None = getattr(profile.times, name)
-        times[label] = seconds(told.value) if told else None
-    for label, words in times.items():
-        yield from _line(label, words) if words else ()
+        figure: Figure[float] | None = getattr(profile.times, name)
+        times[label] = seconds(figure.value) if figure else None
+    for label, text in times.items():
+        yield from _line(label, text) if text else ()
     for trap in profile.traps:
         yield from _line("trap", f"{trap.text} ({trap.kind})")
     for limit in profile.limits:
@@ -61,34 +64,30 @@ def _check(policy: str, check: HealthCheck) -> Iterator[str]:
     yield from _line(f"{policy}", asks(check))
     if check.bound is None or check.period is None or check.unhealthy is None:
         return
-    told = [f"period {seconds(check.period.value)}{_mark(check.period)}"]
-    told += [f"timeout {seconds(check.timeout.value)}"] if check.timeout else []
-    told += [f"healthy {check.healthy.value}"] if check.healthy else []
-    told += [f"unhealthy {check.unhealthy.value}"]
-    yield from _line("", ", ".join(told))
+    parts = [f"period {seconds(check.period.value)}{_mark(check.period)}"]
+    parts += [f"timeout {seconds(check.timeout.value)}"] if check.timeout else []
+    parts += [f"healthy {check.healthy.value}"] if check.healthy else []
+    parts += [f"unhealthy {check.unhealthy.value}"]
+    yield from _line("", ", ".join(parts))
     yield from _line("", f"black hole at most {bound(check)}: (N+1) x period (derived)")
 
 
 def _sources(profile: LoadBalancer) -> list[Source]:
     """The sources that a profile cites, each once."""
-    found: dict[str, Source] = {}
-    for each in told_of(profile):
-        found |= {source.id: source for source in each.sources}
-    stated = [each.sources for each in profile.traps] + [each.sources for each in profile.limits]
-    for sources in (*stated, *(each.sources for each in profile.annotations)):
-        found |= {source.id: source for source in sources}
-    return list(found.values())
+    cited = [each.sources for each in figures_of(profile)] + [each.sources for each in profile.traps]
+    cited += [each.sources for each in profile.limits] + [each.sources for each in profile.annotations]
+    return list(dict.fromkeys(chain.from_iterable(cited)))
 
 
-def told_of(profile: LoadBalancer) -> Iterator[Told[Any]]:
+def figures_of(profile: LoadBalancer) -> Iterator[Figure[Any]]:
     """Every figure of a profile."""
-    parts = (profile, profile.datapath, profile.local, profile.cluster, profile.status, profile.times)
-    for part in parts:
-        yield from (value for value in vars(part).values() if isinstance(value, Told))
+    parts = (profile.steering, profile.probes, profile.carries, profile.datapath, profile.local, profile.cluster)
+    for part in (*parts, profile.status, profile.times):
+        yield from (value for value in vars(part).values() if isinstance(value, Figure))
 
 
-def _mark(told: Told[Any]) -> str:
-    return f" ({told.grade.value})"
+def _mark(figure: Figure[Any]) -> str:
+    return f" ({figure.grade.value})"
 
 
 def _line(label: str, text: str | None) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.checks.profile import Grade, HealthCheck, LoadBalancer, Marks, Source, Told
+from esipp.checks.profile import Figure, Grade, HealthCheck, LoadBalancer, Marks, Source
 from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
 
 HEAD = """# Load balancers
@@ -90,7 +90,7 @@ class _Notes:
     def of(self, sources: Iterable[Source]) -> str:
         return "".join(f"[^{self._number(source)}]" for source in sources)
 
-    def told(self, told: Told[Any] | None, say: Callable[[Any], str] = str) -> str:
+    def told(self, told: Figure[Any] | None, say: Callable[[Any], str] = str) -> str:
         """A figure with its mark; a dash if there is none."""
         if told is None:
             return NOTHING
@@ -145,8 +145,8 @@ def _datapaths(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
             notes.told(path.destination),
             notes.told(path.out_of_band, ", ".join),
             notes.told(status.form) + mode,
-            notes.told(profile.families, ", ".join),
-            notes.told(profile.protocols, ", ".join),
+            notes.told(profile.carries.families, ", ".join),
+            notes.told(profile.carries.protocols, ", ".join),
         )
 
     return _table(heads, map(row, profiles))
@@ -165,12 +165,12 @@ def _checks(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
             threshold += f", 1 if the answer is clear{notes.of(check.first_failure.sources)}"
         silent, local = check.silent_bound if check.on else None, policy == "Local"
         rise = profile.rise if local else check.rise if check.on else None
-        asked = asks(check) + notes.of((check.off_by_default or check.protocol).sources)
+        request = asks(check) + notes.of((check.off_by_default or check.protocol).sources)
         return (
-            _link(profile), policy, asked, period, notes.told(check.timeout, seconds), notes.told(check.healthy),
+            _link(profile), policy, request, period, notes.told(check.timeout, seconds), notes.told(check.healthy),
             threshold, f"**{bound(check)}**", seconds(silent) if silent else NOTHING,
             seconds(rise) if rise else NOTHING,
-            notes.told(profile.probes, ", ".join) if check.there else NOTHING,
+            notes.told(profile.probes.addresses, ", ".join) if check.there else NOTHING,
         )  # fmt: skip
 
     each = [(profile, policy, check) for profile in profiles
@@ -191,12 +191,12 @@ def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
 
     def row(profile: LoadBalancer) -> tuple[str, ...]:
         times = profile.times
-        by = " and ".join(OF_STEERING[each] for each in profile.steering.value)
-        by += f", {notes.told(profile.membership, seconds)}" if profile.membership else ""
+        by = " and ".join(OF_STEERING[each] for each in profile.steering.by.value)
+        by += f", {notes.told(profile.steering.membership, seconds)}" if profile.steering.membership else ""
         return (
             _link(profile), notes.told(times.usual, span), notes.told(times.created, seconds),
             notes.told(times.answering, seconds), notes.told(times.removed, seconds), notes.told(times.idle, seconds),
-            by + notes.of(profile.steering.sources),
+            by + notes.of(profile.steering.by.sources),
         )  # fmt: skip
 
     said = [
@@ -231,7 +231,7 @@ def _one(profile: LoadBalancer, notes: _Notes) -> list[str]:
 
 def _known_by(marks: Marks) -> str:
     """The signs of a profile on a cluster, as text."""
-    told = {
+    shown = {
         "pods of": marks.workloads,
         "loadBalancerClass": sorted(marks.classes),
         "the finalizer": sorted(marks.finalizers),
@@ -240,7 +240,7 @@ def _known_by(marks: Marks) -> str:
         "ipMode": sorted(marks.ip_modes),
         "the condition": sorted(marks.conditions),
     }
-    parts = [f"{name} {', '.join(f'`{each}`' for each in values)}" for name, values in told.items() if values]
+    parts = [f"{name} {', '.join(f'`{each}`' for each in values)}" for name, values in shown.items() if values]
     where = " or ".join(sorted(marks.platforms))
     if where and marks.default:
         parts.insert(0, f"default: a Service gets this load balancer on {where}")

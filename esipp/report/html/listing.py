@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from esipp.checks.catalog import title_of
 from esipp.checks.observation import Verdict
 from esipp.checks.patterns import patterns
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.html.marks import MARKS, WORDS, Count, counts, letters, said_of, worst
 from esipp.report.matrix import grid
-from esipp.report.pages import TITLES
-
-NAMES = {"source_ip": "Source IP", **TITLES}
 
 
 class Field(NamedTuple):
@@ -89,7 +87,7 @@ def _suite(
     others = [check for check in checks if not check.place]
     return Suite(
         name,
-        NAMES.get(name, name.replace("_", " ")),
+        title_of(name),
         checks,
         counts(checks, verdicts),
         _matrix([check for check in checks if check.place], verdicts, numbers),

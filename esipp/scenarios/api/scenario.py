@@ -1,7 +1,8 @@
 """Registration of the scenario of requests to the API server."""
 
 from esipp.checks.api import ApiCheck
-from esipp.judging.scenario import RunThen, Scenario
+from esipp.checks.rights import rights
+from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.api.judge import Seen, judge
 
 
@@ -13,4 +14,14 @@ def _lacks(check: ApiCheck, seen: Seen, then: RunThen) -> str:
     return "" if tried and made == {check.asked} else f"its requests were not sent, or others were ({check.trial})"
 
 
-SCENARIO = Scenario(name="api", record="compatibility", checks=(ApiCheck,), evidence=Seen, judge=judge, lacks=_lacks)
+SCENARIO = Scenario(
+    name="api",
+    suite="compatibility",
+    record="compatibility",
+    checks=(ApiCheck,),
+    evidence=Seen,
+    judge=judge,
+    lacks=_lacks,
+    phases=(Typical("edit services", base=1, check=0.08),),
+    rights=rights("get patch update", "services"),
+)

@@ -98,7 +98,7 @@ def families_of(checks: Iterable[Check]) -> list[Family]:
     return [family for family in Family if family in asked]
 
 
-def continuity_props(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[Check], ground: Ground) -> Objects:
     """The Services of every probed way; the scenario itself creates the pods, as they come and go."""
     ways = ways_of(checks)
     announced = frozenset(service_name(way) for way in ways if way.balancer is not None)

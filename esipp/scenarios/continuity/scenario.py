@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from esipp.checks.check import Feature
 from esipp.checks.continuity import ContinuityCheck
 from esipp.checks.observation import Verdict
-from esipp.judging.scenario import RunThen, Scenario
+from esipp.checks.rights import GATES, SLICES, rights
+from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.judge import Judge
 
@@ -22,10 +23,32 @@ def _lacks(check: ContinuityCheck, seen: Seen, then: RunThen) -> str:
 
 SCENARIO = Scenario(
     name="continuity",
+    suite="continuity",
     record="continuity",
     checks=(ContinuityCheck,),
     evidence=Seen,
     analyse=Judge,
     judge=_judge,
     lacks=_lacks,
+    phases=(
+        Typical(
+            "continuity",
+            base=14,
+            parts={
+                "quiet": 5,
+                "rolling-update": 31,
+                "deleted": 18,
+                "readiness-flaps": 24,
+                "policy-flips": 18,
+                "cordon": 7,
+                "drain": 23,
+                "exclude": 9,
+                "kube-proxy": 10,
+                "speaker": 6,
+                "api-server": 54,
+                "kubelet": 75,
+            },
+        ),
+    ),
+    rights=(*GATES, *SLICES, *rights("patch", "services"), *rights("create patch", "deployments", "apps")),
 )

@@ -75,7 +75,7 @@ def balancers_of(checks: Iterable[Check]) -> list[Balancer]:
     return [balancer for balancer in Balancer if balancer in asked]
 
 
-def move_props(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[Check], ground: Ground) -> Objects:
     """The Services and pods of every probed load balancer."""
     asked = balancers_of(checks)
     of_cluster = (What.VIEW_CLUSTER, What.FREED)

@@ -8,8 +8,9 @@ from esipp.checks.check import Feature
 from esipp.checks.endpoint_change import EndpointChangeCheck
 from esipp.checks.model import Balancer
 from esipp.checks.observation import Verdict
+from esipp.checks.rights import GATES, SLICES
 from esipp.judging.frame import give_verdict
-from esipp.judging.scenario import RunThen, Scenario
+from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 
 Judges = Callable[[Balancer], Judge]
@@ -39,10 +40,13 @@ def _lacks(check: EndpointChangeCheck, moved: Moved, then: RunThen) -> str:
 
 SCENARIO = Scenario(
     name="endpoint_change",
+    suite="convergence",
     record="convergence",
     checks=(EndpointChangeCheck,),
     evidence=Moved,
     analyse=_judges,
     judge=_judge,
     lacks=_lacks,
+    phases=(Typical("moves", base=75, move=6.8),),
+    rights=(*GATES, *SLICES),
 )

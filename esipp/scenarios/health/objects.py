@@ -117,7 +117,7 @@ def leaving(ground: Ground, name: str, role: Role) -> Json:
     return pod
 
 
-def props(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
     run, image = ground.run, ground.image
     questions = [check.question for check in checks if isinstance(check, HealthAnswerCheck)]

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck
-from esipp.judging.scenario import RunThen, Scenario
+from esipp.checks.rights import GATES, rights
+from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import judge
 
@@ -26,9 +27,22 @@ def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen, then: Run
 
 SCENARIO = Scenario(
     name="health",
+    suite="health_checks",
     record="health_checks",
     checks=(HealthAnswerCheck, HealthScenarioCheck),
     evidence=Seen,
     judge=judge,
     lacks=_lacks,
+    phases=(
+        Typical("settle health checks", (HealthAnswerCheck,), base=1),
+        Typical("ask health checks", (HealthAnswerCheck,), base=2, check=0.006),
+        Typical(
+            "trials",
+            (HealthScenarioCheck,),
+            parts={"lifecycle": 18, "terminating": 8, "placement": 82, "stable": 82},
+            together=True,
+        ),
+        Typical("cordon", (HealthScenarioCheck,), parts={"cordoned": 3}),
+    ),
+    rights=(*GATES, *rights("get patch update", "services")),
 )

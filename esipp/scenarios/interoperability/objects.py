@@ -38,7 +38,7 @@ def service_b(run: str, **spec: Any) -> Json:
     return local_service(B, run, {NEIGHBOUR_LABEL: "b"}, **spec)
 
 
-def props(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
     trials = {check.trial for check in checks if isinstance(check, InteroperabilityCheck)}
     pods: list[Json] = []

@@ -1,7 +1,8 @@
 """Registration of the interoperability scenarios."""
 
 from esipp.checks.interoperability import InteroperabilityCheck
-from esipp.judging.scenario import RunThen, Scenario
+from esipp.checks.rights import DISCOVERY, GATES, rights
+from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.interoperability.evidence import Seen
 from esipp.scenarios.interoperability.judge import judge
 
@@ -13,9 +14,15 @@ def _lacks(check: InteroperabilityCheck, seen: Seen, then: RunThen) -> str:
 
 SCENARIO = Scenario(
     name="interoperability",
+    suite="interoperability",
     record="interoperability",
     checks=(InteroperabilityCheck,),
     evidence=Seen,
     judge=judge,
     lacks=_lacks,
+    phases=(
+        Typical("inter-operation", parts={"neighbours": 25, "names": 15, "many": 15}, together=True),
+        Typical("many services", parts={"many": 10}),
+    ),
+    rights=(*GATES, *rights("get patch", "services"), *rights("list", "endpointslices", DISCOVERY)),
 )

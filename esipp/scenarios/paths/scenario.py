@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from esipp.checks.check import Feature
 from esipp.checks.observation import Verdict
 from esipp.checks.path import PathCheck
-from esipp.judging.scenario import RunThen, Scenario
+from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.topology import Topology
 from esipp.scenarios.paths.excuses import Steer
 from esipp.scenarios.paths.judge import Evidence, judge
@@ -65,6 +65,7 @@ def _lacks(check: PathCheck, evidence: Evidence, then: RunThen) -> str:
 
 SCENARIO = Scenario(
     name="paths",
+    suite="source_ip",
     record="paths",
     checks=(PathCheck,),
     evidence=Window,
@@ -72,4 +73,9 @@ SCENARIO = Scenario(
     lacks=_lacks,
     pack=_window,
     unpack=_evidence,
+    phases=(
+        Typical("settle", base=1, check=0.004),
+        Typical("observe", base=5, connection=0.00038),
+        Typical("packets", check=0.0002),
+    ),
 )

@@ -36,7 +36,7 @@ def flipping(name: str, run: str, kind: ServiceType, balancer: Balancer | None =
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
 
 
-def props(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need; the steady services and the pod come with the checks' own paths."""
     services: list[Json] = []
     announced: set[str] = set()

@@ -1,7 +1,7 @@
 """The run of policy changes: one Service's policy changes after each previous change was followed."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,23 @@ from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.policy_change import PLACES, At, Flipping
-from esipp.judging.samples import Sample, Stream
+from esipp.checks.timing import PROMPT
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.probes import PATIENT, TIMEOUT, Asking
-from esipp.scenarios.policy_change.timeline import BUDGET, STAYS, Course, Flip, Ground, Kept, Phase, closed, reads, says
+from esipp.scenarios.policy_change.timeline import (
+    BUDGET,
+    STAYS,
+    Course,
+    Flip,
+    Ground,
+    Kept,
+    Phase,
+    closed,
+    reads,
+    says,
+    stays,
+)
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
 
@@ -32,8 +45,11 @@ LOOSE = 8.0
 """Seconds after which a policy change counts as followed without rewriting, if everything answers."""
 
 MOST_LATE = 2
-"""The number of policy changes that were not followed after which the scenario stops: each takes its whole budget, and
-one for each direction is enough."""
+"""The number of policy changes that were not followed after which the scenario stops; one for each direction is enough.
+
+The first takes the whole budget. What did not follow it has failed its checks of that direction, and has ``PROMPT``
+seconds in later changes: enough for a data plane that follows at all.
+"""
 
 LAST = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
 """After the end: what stays silent is known to have done so only once its time is up."""
@@ -87,6 +103,8 @@ class Driver:
     stop: Stop
     keeps: bool = False
     course: Course = field(default_factory=Course)
+    _failed: set[tuple[TrafficPolicy, str]] = field(default_factory=set)
+    """What did not follow a change to a policy, by that policy and the place."""
 
     def perform(self) -> None:
         """Make all policy changes.
@@ -104,13 +122,13 @@ class Driver:
         try:
             self._dial()
             self._ask_health(course.flips[0])
-            late = int(not self.stop.converge(self._look, FOLLOWED).held)
+            late = int(not self._is_followed())
             self._keep(At.ENDPOINT_NODE)
             for number in range(1, course.planned + 1):
                 to = TrafficPolicy.CLUSTER if number % 2 else TrafficPolicy.LOCAL
                 course.flips.append(flip(self.testbed, name, number, to))
                 self._ask_health(course.flips[-1])
-                late += not self.stop.converge(self._look, FOLLOWED).held
+                late += not self._is_followed()
                 if number == 1:
                     self._keep(At.BARE_NODE)
                 if number >= 2 and late >= MOST_LATE:
@@ -186,27 +204,43 @@ class Driver:
         self.stop.converge(look, MADE)
 
     # ------------------------------------------------------------------------------------- has it been followed?
-    def _look(self) -> Reading:
-        now, last = time.monotonic(), self.course.flips[-1]
-        waiting = [name for name, lasts in self._follows(last, now, strictly=True) if not lasts]
-        if waiting and now - last.cause > LOOSE:
-            waiting = [name for name, lasts in self._follows(last, now, strictly=False) if not lasts]
-        return Reading(not waiting, f"waiting for {', '.join(waiting)}" if waiting else "followed")
+    def _is_followed(self) -> bool:
+        """Wait until everything follows the last policy change, or cannot follow it in time any more."""
+        last, late = self.course.flips[-1], list[str]()
 
-    def _follows(self, last: Flip, now: float, *, strictly: bool) -> Iterator[tuple[str, bool]]:
-        for (at, _), stream in self.course.data.items():
-            yield stream.name, _lasts(stream, last, now, reads(self.ground, at, last.to, strictly=strictly))
+        def look() -> Reading:
+            nonlocal late
+            now = time.monotonic()
+            late = self._late(last, now, strictly=True)
+            if late and now - last.cause > LOOSE:
+                late = self._late(last, now, strictly=False)
+            over = {place for to, place in self._failed if to is last.to and now - last.cause > PROMPT}
+            waiting = [place for place in late if place not in over]
+            return Reading(not waiting, f"waiting for {', '.join(waiting)}" if waiting else "followed")
+
+        self.stop.converge(look, FOLLOWED)
+        self._failed |= {(last.to, place) for place in late}
+        return not late
+
+    def _late(self, last: Flip, now: float, *, strictly: bool) -> list[str]:
+        """The places that do not follow the last change yet: entries, and nodes with a health-check node port."""
+        late = []
+        for (at, family), stream in self.course.data.items():
+            if not _lasts(stream, last, now, reads(self.ground, at, last.to, strictly=strictly)):
+                late.append(f"{self.service} {at} {family}")
         home = self.testbed.roles[Role.ENDPOINT_NODE]
         newest = max((number for number, *_ in self.course.health), default=0)
-        for (number, node, _), stream in self.course.health.items():
+        for (number, node, family), stream in self.course.health.items():
             if number == newest and self.service.balancer:
                 wanted = says("200" if node == home else "503") if last.to is TrafficPolicy.LOCAL else closed
-                yield stream.name, _lasts(stream, last, now, wanted)
+                if not _lasts(stream, last, now, wanted):
+                    late.append(f"{self.service} health check of {node} {family}")
+        return late
 
 
 def _lasts(stream: Stream, last: Flip, now: float, good: Callable[[Sample], bool | None]) -> bool:
     found = Phase(last, now, stream.view(last.cause, now, now)).last_run(good)
-    return found is not None and found.until - found.since >= LASTS and found.stays
+    return found is not None and stays(found) and found.until - found.since >= LASTS
 
 
 def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Stream]:

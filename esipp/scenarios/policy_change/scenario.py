@@ -1,7 +1,8 @@
 """Registration of the scenario of policy changes, and of the Services that they must leave alone."""
 
 from esipp.checks.policy_change import FlipClaim, FlippedCheck, IsolationCheck, IsolationHealthCheck, PolicyChangeCheck
-from esipp.judging.scenario import RunThen, Scenario
+from esipp.checks.rights import rights
+from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.isolation_judge import BESIDE
 from esipp.scenarios.policy_change.judge import judge
@@ -42,5 +43,18 @@ def _flipped(check: FlippedCheck, seen: Seen) -> str:
 
 
 SCENARIO = Scenario(
-    name="policy_change", record="flips", checks=(PolicyChangeCheck,), evidence=Seen, judge=judge, lacks=_lacks
+    name="policy_change",
+    suite="compatibility",
+    order=1,
+    record="flips",
+    checks=(PolicyChangeCheck,),
+    evidence=Seen,
+    judge=judge,
+    lacks=_lacks,
+    phases=(
+        Typical("settle side by side", (IsolationCheck, IsolationHealthCheck), base=1),
+        Typical("side by side", (IsolationCheck, IsolationHealthCheck), base=12),
+        Typical("flips", (FlippedCheck,), base=21),
+    ),
+    rights=rights("get patch", "services"),
 )
