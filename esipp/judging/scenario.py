@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
+from esipp.base.document import Section
 from esipp.checks.catalog import suite_names
 from esipp.checks.check import Check, Feature
 from esipp.checks.observation import Observation, Verdict, Witness
@@ -83,6 +84,10 @@ def _same(evidence: Any) -> Any:
     return evidence
 
 
+def _nothing(_: Any) -> None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """A kind of experiment.
@@ -99,6 +104,7 @@ class Scenario:
         lacks: why recorded evidence cannot decide a check; empty if it can.
         pack: what of the evidence is recorded under ``record``, if other records have the rest.
         unpack: the evidence again, from what was packed and the run's other records.
+        section: what report.html shows of a recorded run (``ledger.reading.RecordedRun``).
         phases: the parts of its run and how long each usually takes, in order.
         rights: what its run does with the API server besides what every run does.
     """
@@ -114,6 +120,7 @@ class Scenario:
     analyse: Callable[[Any], Any] = _same
     pack: Callable[[Any], Any] = _same
     unpack: Callable[[Any, RunThen], Any] | None = None
+    section: Callable[[Any], Section | None] = _nothing
     phases: tuple[Typical, ...] = ()
     rights: tuple[Right, ...] = ()
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from esipp.report.drawings import PARTS
 
 from ci import lane_file
 from esipp.checks.catalog import HOUSE, all_checks, all_path_checks
 from esipp.checks.check import Level
 from esipp.checks.model import Family, Protocol
 from esipp.checks.path import PathCheck
-from esipp.report.drawings import PARTS
 from suites.known_differences import paths as known
 from tests.unit.drawings_world import everything, recorded
 

@@ -14,7 +14,6 @@ import jinja2
 from markupsafe import Markup
 
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings import sections
 from esipp.report.html import legend, references
 from esipp.report.html.embedded import embedded
 from esipp.report.html.head import head_of
@@ -22,6 +21,8 @@ from esipp.report.html.listing import suites_of
 from esipp.report.html.marks import MARKS, WORDS, said_of
 from esipp.report.html.trouble import instrument_of, missing_of, troubles_of
 from esipp.report.rendering.html import HERE as PAGE
+from esipp.report.rendering.html import blocks
+from esipp.report.sections import sections
 
 HERE = Path(__file__).parent
 SCRIPTS = ("page.js", "filters.js", "drawer.js", "way.js", "strip.js", "start.js")
@@ -42,7 +43,8 @@ def render(run: RecordedRun) -> str:
             instrument=instrument_of(run),
             known=missing_of(run, "known"),
             unsupported=missing_of(run, "unsupported"),
-            sections=_sections(run),
+            sections=sections(run),
+            blocks=blocks,
             data=_json(embedded(run)),
             legend=legend,
             style=Markup((PAGE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
@@ -69,11 +71,6 @@ def _environment() -> jinja2.Environment:
     made.filters["linked"] = references.linked
     made.globals.update(marks=MARKS, words=WORDS, said_of=said_of)
     return made
-
-
-def _sections(run: RecordedRun) -> list[dict[str, Any]]:
-    """The sections with drawings; their markup is already escaped."""
-    return [{"id": one.id, "title": one.title, "html": Markup(one.html)} for one in sections(run)]  # noqa: S704
 
 
 def _json(data: Any) -> Markup:

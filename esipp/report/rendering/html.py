@@ -5,7 +5,6 @@
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
@@ -29,14 +28,12 @@ from esipp.base.document import (
     Strong,
     Table,
     Text,
+    clean,
     parts,
     plain,
 )
 
 HERE = Path(__file__).parent
-
-FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no document may hold: most control characters, and surrogates."""
 
 
 def as_html(document: Document) -> str:
@@ -52,18 +49,15 @@ def page(template: str, folder: Path, *, script: Markup | str = "", **data: Any)
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=clean,
+        finalize=_clean,
     )
     made.globals.update(blocks=blocks, digest=_digest)
     style = Markup((HERE / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
     return made.get_template(template).render(style=style, script=script, **data) + "\n"
 
 
-def clean(text: Any) -> Any:
-    """Text in which forbidden characters are replacement characters: a ledger may hold an unpaired surrogate."""
-    if not isinstance(text, str):
-        return text
-    return type(text)(FORBIDDEN.sub("\ufffd", text))
+def _clean(text: Any) -> Any:
+    return type(text)(clean(text)) if isinstance(text, str) else text
 
 
 def _digest(text: str) -> str:
@@ -84,7 +78,7 @@ def tag(name: str, *inner: object, **attributes: object) -> Markup:
 
 def joined(inner: Iterable[object]) -> Markup:
     """Several pieces; those that are not markup are escaped."""
-    return Markup().join(escape(clean(each)) for each in inner)
+    return Markup().join(escape(_clean(each)) for each in inner)
 
 
 def blocks(of: Iterable[Block], level: int = 2) -> Markup:

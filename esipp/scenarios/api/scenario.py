@@ -4,6 +4,7 @@ from esipp.checks.api import ApiCheck
 from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.api.judge import Seen, judge
+from esipp.scenarios.api.sections import section
 
 
 def _lacks(check: ApiCheck, seen: Seen, then: RunThen) -> str:
@@ -22,6 +23,7 @@ SCENARIO = Scenario(
     evidence=Seen,
     judge=judge,
     lacks=_lacks,
+    section=section,
     phases=(Typical("edit services", base=1, check=0.08),),
     rights=rights("get patch update", "services"),
 )

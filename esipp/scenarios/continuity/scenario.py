@@ -8,6 +8,7 @@ from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
 
 
@@ -30,6 +31,7 @@ SCENARIO = Scenario(
     analyse=Judge,
     judge=_judge,
     lacks=_lacks,
+    section=section,
     phases=(
         Typical(
             "continuity",

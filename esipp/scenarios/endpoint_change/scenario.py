@@ -11,6 +11,7 @@ from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES
 from esipp.judging.frame import give_verdict
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.scenarios.endpoint_change.figures import section
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 
 Judges = Callable[[Balancer], Judge]
@@ -47,6 +48,7 @@ SCENARIO = Scenario(
     analyse=_judges,
     judge=_judge,
     lacks=_lacks,
+    section=section,
     phases=(Typical("moves", base=75, move=6.8),),
     rights=(*GATES, *SLICES),
 )

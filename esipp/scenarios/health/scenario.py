@@ -7,6 +7,7 @@ from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import judge
+from esipp.scenarios.health.sections import section
 
 
 def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen, then: RunThen) -> str:
@@ -33,6 +34,7 @@ SCENARIO = Scenario(
     evidence=Seen,
     judge=judge,
     lacks=_lacks,
+    section=section,
     phases=(
         Typical("settle health checks", (HealthAnswerCheck,), base=1),
         Typical("ask health checks", (HealthAnswerCheck,), base=2, check=0.006),

@@ -5,6 +5,7 @@ from esipp.checks.rights import DISCOVERY, GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.interoperability.evidence import Seen
 from esipp.scenarios.interoperability.judge import judge
+from esipp.scenarios.interoperability.sections import section
 
 
 def _lacks(check: InteroperabilityCheck, seen: Seen, then: RunThen) -> str:
@@ -20,6 +21,7 @@ SCENARIO = Scenario(
     evidence=Seen,
     judge=judge,
     lacks=_lacks,
+    section=section,
     phases=(
         Typical("inter-operation", parts={"neighbours": 25, "names": 15, "many": 15}, together=True),
         Typical("many services", parts={"many": 10}),

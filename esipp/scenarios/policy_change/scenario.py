@@ -4,6 +4,7 @@ from esipp.checks.policy_change import FlipClaim, FlippedCheck, IsolationCheck, 
 from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.policy_change.evidence import Seen
+from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.isolation_judge import BESIDE
 from esipp.scenarios.policy_change.judge import judge
 
@@ -51,6 +52,7 @@ SCENARIO = Scenario(
     evidence=Seen,
     judge=judge,
     lacks=_lacks,
+    section=section,
     phases=(
         Typical("settle side by side", (IsolationCheck, IsolationHealthCheck), base=1),
         Typical("side by side", (IsolationCheck, IsolationHealthCheck), base=12),

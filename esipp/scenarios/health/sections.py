@@ -5,27 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from esipp.base.document import MISSING, Block, Figure, Fold, Inline, Section, Strong, Table, Text, Words
+from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
 from esipp.base.plural import counted as many
+from esipp.judging.showing import attempted, headed, quantile, real, shorten, summed, tallied
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.markup import (
-    NOTHING,
-    Html,
-    attempt,
-    counted,
-    details,
-    esc,
-    figure,
-    heading,
-    joined,
-    paragraph,
-    quantile,
-    real,
-    shorten,
-    summed,
-    table,
-    tag,
-)
-from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
 
 ID = "health"
 TITLE = "Health checks by node"
@@ -37,7 +21,7 @@ NODES = ("endpoint-node", "bare-node", "other-node", "control-plane")
 Record = Mapping[str, Any]
 
 
-def draw(run: RecordedRun) -> Html:
+def section(run: RecordedRun) -> Section:
     """The section; empty if the suite did not run."""
     parts = {
         "The answers": lambda: _answers(run),
@@ -45,7 +29,7 @@ def draw(run: RecordedRun) -> Html:
         "The placement rounds": lambda: _rounds(run),
         "The life of a port": lambda: _life(run),
     }
-    return joined((attempt(what, make) for what, make in parts.items()), "\n")
+    return attempted(ID, TITLE, parts)
 
 
 def said(answer: Record) -> str:
@@ -80,7 +64,7 @@ def _sign(words: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- by situation
-def _answers(run: RecordedRun) -> Html:
+def _answers(run: RecordedRun) -> list[Block]:
     by_cell: dict[tuple[str, str], dict[str, list[Record]]] = {}
     others: dict[str, list[Record]] = {}
     for each in run.of(SUITE, "answer"):
@@ -92,7 +76,7 @@ def _answers(run: RecordedRun) -> Html:
         else:
             others.setdefault(question, []).append(each)
     if not by_cell and not others:
-        return Html("")
+        return []
     wrong = _not_right(run)
     situations = list(dict.fromkeys(situation for situation, _ in by_cell))
     asked = sorted({way for ways in by_cell.values() for way in ways})
@@ -105,19 +89,15 @@ def _answers(run: RecordedRun) -> Html:
         f"{total} answers in one window. ● 200: send traffic here. ○ 503: do not. ✕: no answer. n counts equal "
         f"answers; clients with different answers are listed separately. Clients: {_ways(asked)}."
     )
-    parts = [table(["pods of the Service", *NODES], rows, words)] if rows else []
+    parts: list[Block] = [Table.of(["pods of the Service", *NODES], rows, words)] if rows else []
     if others:
         lines = [
             [question, *_counted(_tally(answers)), wrong.get(question, "as required")]
             for question, answers in others.items()
         ]
-        parts.append(
-            details(
-                "Other addresses, methods and paths, and the VIP",
-                table(["question", "answer", "n", "verdict"], lines),
-            )
-        )
-    return joined(parts)
+        others_too = Table.of(["question", "answer", "n", "verdict"], lines)
+        parts.append(Fold("Other addresses, methods and paths, and the VIP", (others_too,)))
+    return parts
 
 
 def _ways(asked: Iterable[str]) -> str:
@@ -138,9 +118,9 @@ def _not_right(run: RecordedRun) -> dict[str, str]:
     return found
 
 
-def _cell(situation: str, place: str, ways: Mapping[str, list[Record]], wrong: Mapping[str, str]) -> Html:
+def _cell(situation: str, place: str, ways: Mapping[str, list[Record]], wrong: Mapping[str, str]) -> Words:
     if not ways:
-        return esc("not tested")
+        return "not tested"
     alike: dict[str, list[str]] = {}
     total: Counter[str] = Counter()
     for way, answers in sorted(ways.items()):
@@ -152,20 +132,19 @@ def _cell(situation: str, place: str, ways: Mapping[str, list[Record]], wrong: M
             else next(iter(tally))
         )
         alike.setdefault(key, []).append(way)
-    lines: list[Html] = []
+    lines: list[tuple[Inline, ...]] = []
     for words, of in sorted(alike.items(), key=lambda item: -len(item[1])):
-        mark = tag("strong", f"{_sign(words)} {words}")
         count = f" n = {total[words]}" if words in total else ""
-        lines.append(joined([mark, esc(count)] if len(alike) == 1 else [mark, esc(f"{count} — {', '.join(of)}")]))
+        lines.append((Strong(f"{_sign(words)} {words}"), count if len(alike) == 1 else f"{count} — {', '.join(of)}"))
     judged = [
         wrong[key]
         for key in (f"{situation}.{way.rpartition(' ')[2]}.{way.rpartition(' ')[0]}-to-{place}" for way in ways)
         if key in wrong
     ]
     if len(alike) > 1:
-        lines.append(tag("strong", "≠ answers differ"))
-    lines += [tag("strong", f"✗ {why}") for why in dict.fromkeys(judged)]
-    return joined(lines, "<br/>")
+        lines.append((Strong("≠ answers differ"),))
+    lines += [(Strong(f"✗ {why}"),) for why in dict.fromkeys(judged)]
+    return tuple(part for at, line in enumerate(lines) for part in (("; ",) if at else ()) + line)
 
 
 def _counted(tally: Counter[str]) -> list[str | int]:
@@ -174,7 +153,7 @@ def _counted(tally: Counter[str]) -> list[str | int]:
 
 
 # --------------------------------------------------------------------------------------------------------- long windows
-def _long(run: RecordedRun) -> Html:
+def _long(run: RecordedRun) -> list[Block]:
     rows = []
     for kind, check, words in (
         ("stable", "stable.never-wrong", "steady"),
@@ -193,28 +172,25 @@ def _long(run: RecordedRun) -> Html:
             judged = ", ".join(dict.fromkeys(each.status.value for each in verdicts if each)) or "no verdict"
             rows.append([f"{words}, {place} ({families})", *_counted(summed(tally for _, tally in of)), judged])
     for each in run.of(SUITE, "leaving"):
-        dialled = counted(summed([each.get("dialled")]))
+        dialled = tallied(summed([each.get("dialled")]))
         more = f"nodePort in that time: {dialled}; {each.get('foreign') or 0} with another source"
         trouble = "; ".join(str(each[name]) for name in ("trouble", "disbelieved") if each.get(name))
         answers = _counted(_tally(each.get("answers") or []))
         rows.append([f"last pod terminating, {each.get('family')}", *answers, f"{more}. {trouble}"])
     if not rows:
-        return Html("")
+        return []
     words = "Every answer counts: of unchanged Services, while nodes are cordoned, and while a pod terminates."
-    parts = [
-        heading("Windows in which no answer may change"),
-        table(["window and node", "answers", "n", "verdict, or details"], rows, words),
-    ]
+    parts: list[Block] = [Table.of(["window and node", "answers", "n", "verdict, or details"], rows, words)]
     for each in run.of(SUITE, "disrupted"):
-        parts.append(paragraph(f"{each.get('disruption')} of {each.get('node')}: {each.get('words')}"))
-    return joined(parts)
+        parts.append(Text(f"{each.get('disruption')} of {each.get('node')}: {each.get('words')}"))
+    return headed("Windows in which no answer may change", parts)
 
 
 # -------------------------------------------------------------------------------------------------------------- rounds
-def _rounds(run: RecordedRun) -> Html:
+def _rounds(run: RecordedRun) -> list[Block]:
     found = run.of(SUITE, "round")
     if not found:
-        return Html("")
+        return []
     followed: dict[str, list[Record]] = {}
     for each in found:
         for node, status in each["status"].items():
@@ -230,14 +206,14 @@ def _rounds(run: RecordedRun) -> Html:
         times = sorted(at for each in changed if (at := real(each.get("seconds"))) is not None)
         never = len(changed) - len(times)
         after = summed(each.get("after") for each in followed[node])
-        later = counted(after)
+        later = tallied(after)
         drawing.text(0, y + 12, shorten(node, 28))
         drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
         drawing.dots(((scale(t), y + 8 + (i % 3 - 1) * 3) for i, t in enumerate(times)), stroke=ACCENT)
         figures = [quantile(times, 0.5), quantile(times, 0.95), times[-1]] if times else [None, None, None]
         if times:
             drawing.ticks([scale(quantile(times, 0.5))], y, 16, stroke=INK, wide=1.8)
-        texts = [*(NOTHING if each is None else f"{each:.2f}" for each in figures), str(len(changed)), str(never)]
+        texts = [*(MISSING if each is None else f"{each:.2f}" for each in figures), str(len(changed)), str(never)]
         for i, text in enumerate(texts):
             drawing.text(
                 WIDTH - 190 + i * 45, y + 12, text, anchor="end", size=11, fill=BAD if i == 4 and never else ""
@@ -253,14 +229,8 @@ def _rounds(run: RecordedRun) -> Html:
         "three times in a row. The stroke is the median; quantiles are nearest-rank."
     )
     head = ["node", "p50 (s)", "p95 (s)", "max (s)", "n", "never", "rounds without change", "answers after that"]
-    return joined(
-        [
-            heading("Placement rounds"),
-            figure(
-                drawing.render(), caption, details("Numbers", table(head, rows)), details("Every round", _every(found))
-            ),
-        ]
-    )
+    numbers = Fold("Numbers", (Table.of(head, rows),))
+    return headed("Placement rounds", [Figure(drawing, caption), numbers, Fold("Every round", (_every(found),))])
 
 
 def _order(node: str) -> tuple[int, str]:
@@ -268,7 +238,7 @@ def _order(node: str) -> tuple[int, str]:
     return (NODES.index(place) if place in NODES else len(NODES), node)
 
 
-def _every(found: Iterable[Record]) -> Html:
+def _every(found: Iterable[Record]) -> Table:
     rows = []
     for each in found:
         truth = ", ".join(f"{place} {count}" for place, count in (each.get("truth") or {}).items())
@@ -280,14 +250,14 @@ def _every(found: Iterable[Record]) -> Html:
         rows.append(
             [str(each.get("number")), shorten(each.get("done"), 160), truth, ", ".join(slow) or "no change required"]
         )
-    return table(["round", "change", "pods by node after it", "health check right after"], rows)
+    return Table.of(["round", "change", "pods by node after it", "health check right after"], rows)
 
 
 # ------------------------------------------------------------------------------------------------------- a port's life
-def _life(run: RecordedRun) -> Html:
+def _life(run: RecordedRun) -> list[Block]:
     found = run.of(SUITE, "step")
     if not found:
-        return Html("")
+        return []
     rows = []
     for each in found:
         claim = str(each.get("claim"))
@@ -302,10 +272,10 @@ def _life(run: RecordedRun) -> Html:
         if refused:
             shown = f"refused, {refused[0]} {refused[1]}: {shorten(refused[2], 140)}"
         heard = summed((each.get("listeners") or {}).values())
-        nodes = counted(heard)
+        nodes = tallied(heard)
         shown += f" — {each['trouble']}" if each.get("trouble") else ""
         judged = verdict.status.value if verdict else "no verdict"
-        rows.append([claim, str(each.get("words")), shown or NOTHING, nodes or NOTHING, judged])
+        rows.append([claim, str(each.get("words")), shown or MISSING, nodes or MISSING, judged])
     words = f"{len(found)} steps, in order."
     head = ["step", "action", "health-check node port", "answers at the port on all nodes", "verdict"]
-    return joined([heading("The life of a health-check port"), table(head, rows, words)])
+    return headed("The life of a health-check port", [Table.of(head, rows, words)])
