@@ -10,7 +10,7 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Observation
 from esipp.judging.controls import Counts, Vantage
 from esipp.judging.course import Course
-from esipp.judging.samples import Stream
+from esipp.judging.timeline.streams import Stream
 
 Node = tuple[Place, Family]
 

@@ -11,10 +11,22 @@ from esipp.base.waiting import Budget, Reading
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.policy_change import PLACES, At, Flipping
 from esipp.checks.timing import PROMPT
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.probes import PATIENT, TIMEOUT, Asking
-from esipp.scenarios.policy_change.timeline import BUDGET, STAYS, Course, Flip, Ground, Kept, Phase, closed, reads, says
+from esipp.scenarios.policy_change.timeline import (
+    BUDGET,
+    STAYS,
+    Course,
+    Flip,
+    Ground,
+    Kept,
+    Phase,
+    closed,
+    reads,
+    says,
+    stays,
+)
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
 
@@ -228,7 +240,7 @@ class Driver:
 
 def _lasts(stream: Stream, last: Flip, now: float, good: Callable[[Sample], bool | None]) -> bool:
     found = Phase(last, now, stream.view(last.cause, now, now)).last_run(good)
-    return found is not None and found.until - found.since >= LASTS and found.stays
+    return found is not None and stays(found) and found.until - found.since >= LASTS
 
 
 def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Stream]:
