@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from esipp.report.drawings import PARTS
 
 from ci import lane_file
 from esipp.checks.catalog import HOUSE, all_checks, all_path_checks
@@ -16,7 +15,7 @@ from esipp.checks.check import Level
 from esipp.checks.model import Family, Protocol
 from esipp.checks.path import PathCheck
 from suites.known_differences import paths as known
-from tests.unit.drawings_world import everything, recorded
+from tests.unit.drawings_world import everything, html_of, recorded
 
 TEXT = (HOUSE / "CONTRIBUTING.md").read_text()
 
@@ -72,10 +71,9 @@ def test_the_known_difference_covers_checks() -> None:
 
 
 def test_the_section_shows_its_evidence_and_nothing_without() -> None:
-    made = executed(example("Add a section"))
-    assert made["ID"] not in {part.ID for part in PARTS}
-    assert "<table" in made["draw"](recorded(everything()))
-    assert made["draw"](recorded({})) == ""
+    section = executed(example("Add a section"))["section"]
+    assert "<table" in html_of(section(recorded(everything())))
+    assert section(recorded({})).blocks == ()
 
 
 @pytest.mark.parametrize("heading", re.findall(r"^### (.*)$", TEXT, re.MULTILINE))

@@ -309,7 +309,7 @@ def test_a_flood_of_evidence_stays_small() -> None:
 BYTES = """
 import hashlib
 from esipp.report.sections import sections
-from tests.unit.drawings_world import everything, recorded
+from tests.unit.drawings_world import everything, html_of, recorded
 print(hashlib.sha256("".join(html_of(each) for each in sections(recorded(everything()))).encode()).hexdigest())
 """
 

@@ -102,7 +102,7 @@ def _of(block: Block, level: int) -> Markup:
         case Section():
             return joined([tag(f"h{min(level, 6)}", block.title), "\n", blocks(block.blocks, level + 1)])
         case Text():
-            return tag("p", *map(_inline, parts(block.words)))
+            return tag("p", *map(inline, parts(block.words)))
         case Command():
             copy = tag("button", "Copy", type="button", class_="copy", hidden="hidden", data_copy=block.text)
             return tag("div", tag("pre", tag("code", block.text), tabindex="0"), copy, class_="command")
@@ -126,7 +126,7 @@ def _pair(label: str, words: Cell) -> Markup:
 def _items(items: Items, level: int) -> Markup:
     made = []
     for item in items.items:
-        head = tag(f"h{min(level, 6)}", *map(_inline, parts(item.head)))
+        head = tag(f"h{min(level, 6)}", *map(inline, parts(item.head)))
         details = _of(Pairs(item.details), level) if item.details else ""
         ids = tag("ul", *(tag("li", tag("code", each)) for each in item.ids), class_="links") if item.ids else ""
         made.append(tag("article", head, details, ids, class_="trouble item"))
@@ -156,10 +156,11 @@ def _table(table: Table) -> Markup:
 def _cell(cell: Cell) -> Markup:
     if cell is None or isinstance(cell, (int, float)):
         return escape(plain(cell))
-    return joined(map(_inline, parts(cell)))
+    return joined(map(inline, parts(cell)))
 
 
-def _inline(part: Inline) -> Markup:
+def inline(part: Inline) -> Markup:
+    """The markup of words; only HTTPS and places on the page are linked, as a ledger can come from anywhere."""
     if isinstance(part, str):
         return escape(clean(part))
     if isinstance(part, Code):
