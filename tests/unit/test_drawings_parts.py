@@ -5,6 +5,8 @@ import pytest
 from esipp.base.document import Table, number
 from esipp.base.drawing import Drawing, Scale, nice, scale_of, short, staggered
 from esipp.checks.check import Level, Status
+from esipp.checks.health import Answer
+from esipp.checks.observation import Outcome
 from esipp.judging.showing import quantile, summed, tallied
 from esipp.report.rendering.html import joined, tag
 from esipp.report.sections import sections
@@ -95,12 +97,10 @@ def test_what_is_steadily_right(shown: list[Shown], began: float | None) -> None
 
 
 def test_answers_in_words() -> None:
-    assert said({"outcome": "timeout"}) == "timed out"
-    assert said({"outcome": "answered", "status": 200, "body": "not JSON", "headers": {}}) == "200"
-    weighed = {"x-load-balancing-endpoint-weight": "2"}
-    assert said({"outcome": "answered", "status": 200, "body": '{"localEndpoints": 1}', "headers": weighed}) == (
-        "200, 1 local (weight 2)"
-    )
+    assert said(Answer(Outcome.TIMEOUT)) == "timed out"
+    assert said(Answer(Outcome.ANSWERED, 200, body="not JSON")) == "200"
+    weighed = Answer(Outcome.ANSWERED, 200, {"x-load-balancing-endpoint-weight": "2"}, '{"localEndpoints": 1}')
+    assert said(weighed) == "200, 1 local (weight 2)"
 
 
 # ----------------------------------------------------------------------------------------------------- what was judged

@@ -14,7 +14,7 @@ from esipp.base.document import Document, Link
 from esipp.ledger.reading import RecordedRun
 from esipp.report.html.embedded import embedded
 from esipp.report.html.head import cluster_of, features_of, head_of
-from esipp.report.html.legend import legend
+from esipp.report.html.legend import legend_of
 from esipp.report.html.listing import suites_of
 from esipp.report.html.marks import MARKS, WORDS, said_of
 from esipp.report.html.trouble import instrument_of, missing_of, troubles_of
@@ -44,7 +44,7 @@ def render(run: RecordedRun) -> str:
         sections=sections(run),
         features=features_of(run),
         cluster=cluster_of(run),
-        legend=legend(run.header.get("samples")),
+        legend=legend_of(run.header.get("samples")),
         data=_json(embedded(run)),
         marks=MARKS,
         words=WORDS,

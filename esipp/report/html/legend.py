@@ -127,7 +127,7 @@ MATRIX = (
 )
 
 
-def legend(samples: object) -> Section:
+def legend_of(samples: object) -> Section:
     """The legend; ``samples`` is how many connections the run made on each path."""
     signs = [(Strong(f"{MARKS[name]} {WORDS[name]}", name), meaning, todo) for name, meaning, todo in VERDICTS]
     letters = [(Strong(letter), meaning) for letter, meaning in LETTERS]
