@@ -19,12 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-import yaml
-
-from ci import data_planes, lane_file
+from ci import data_planes, lane_file, lane_lists
 from ci.expiry import expired
 from ci.lane import INTERRUPTED, SETUP_FAILED, split
-from ci.lane_merge import EXTENDS
 from ci.matrix_state import Ended, State
 from ci.places import CI, ROOT
 from ci.step import SetupError, guarded
@@ -89,14 +86,10 @@ def usual_lanes() -> list[str]:
     Lanes that extend no other come first, as others are compared with them. If lanes differ only in name and
     description (the default Kubernetes version, and the lane that names this version), only the first is included.
     """
-    names = sorted((path.stem for path in lane_file.LANES.glob("*.yaml")), key=lambda name: (_extends(name), name))
-    lanes = [lane for lane in map(lane_file.load, names) if not lane.emulates and not lane.needs]
-    bare = [replace(lane, name="", description="") for lane in lanes]
+    every = sorted(lane_lists.lanes("*"), key=lambda lane: bool(lane.extends))
+    lanes = [lane for lane in every if not lane.emulates and not lane.needs]
+    bare = [replace(lane, name="", description="", extends="") for lane in lanes]
     return [lane.name for number, lane in enumerate(lanes) if bare[number] not in bare[:number]]
-
-
-def _extends(name: str) -> bool:
-    return EXTENDS in yaml.safe_load((lane_file.LANES / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def run(

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ci import lane_lists, records
 from esipp.app.plan.assumed_cluster import Asked
+from esipp.app.plan.document import minutes
 from esipp.app.plan.plan import Plan, plan
-from esipp.app.plan.text import minutes
 from esipp.checks.catalog import HOUSE, all_checks
 from esipp.checks.check import Check, Level
 from esipp.checks.profile import Source

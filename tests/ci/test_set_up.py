@@ -49,25 +49,39 @@ def test_every_lane_of_the_repository_is_sound() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"kubernets": "v1.36.3"}, "unknown key 'kubernets'"),
-        ({"kubernetes": "1.36"}, "'1.36' is not a Kubernetes version"),
-        ({"kubernetes": None}, "'kubernetes' is missing"),
-        ({"kind_config": "none.yaml"}, "kind-configs/none.yaml"),
-        ({"load_balancers": ["purelb"]}, "unknown load balancer 'purelb'"),
-        ({"suites": ["nothing"]}, "suites/nothing"),
-        ({"fail_on": None}, "'fail_on' is missing"),
-        ({"fail_on": "all"}, "'fail_on' is 'all', which is not a level"),
+        ({"kubernets": "v1.36.3"}, "unknown key 'kubernets'; known: cilium_values, description, emulates"),
+        ({"kubernetes": "1.36"}, "kubernetes: '1.36' is not a Kubernetes version"),
+        ({"kubernetes": None}, "kubernetes: expected a text, not None"),
+        ({"kind_config": "none.yaml"}, "kind_config: there is no kind-configs/none.yaml"),
+        ({"load_balancers": ["purelb"]}, r"load_balancers\[1\]: expected one of .*reference, not 'purelb'"),
+        ({"load_balancers": ["metallb-l2", "metallb-bgp"]}, "both protocols of MetalLB"),
+        ({"suites": ["nothing"]}, r"suites\[1\]: there is no suites/nothing"),
+        ({"fail_on": None}, "fail_on: expected one of core, extended, not None"),
+        ({"fail_on": "all"}, "fail_on: expected one of core, extended, not 'all'"),
         ({"extends": "nobody"}, "no lane 'nobody', which 'mine' extends"),
-        ({"extends": ["kind-ipv4"]}, "'extends' is not the name of a lane"),
         ({"extends": "mine"}, "'mine' extends itself: mine extends mine"),
-        ({"exclude": "nodeport"}, "'exclude' is not a list of checks"),
-        ({"exclude": []}, "'exclude' is not a list of checks"),
-        ({"exclude": ["nodeport"]}, "an entry of 'exclude' names no check"),
-        ({"exclude": [{"reason": "why"}]}, "an entry of 'exclude' names no check"),
-        ({"exclude": [{"row": "nodeport"}]}, "'exclude' gives no reason for 'nodeport'"),
-        ({"include": [{"row": "nodeport", "reason": " "}]}, "'include' gives no reason for 'nodeport'"),
-        ({"exclude": [{"row": "nodeport", "reason": "why", "until": 1}]}, "unknown key 'until'"),
+        ({"name": "yours"}, "name: must match the file's, 'mine'"),
+        ({"exclude": "nodeport"}, "exclude: expected a list, not 'nodeport'"),
+        ({"exclude": ["nodeport"]}, r"exclude\[1\]: expected a table of keys and values, not 'nodeport'"),
+        ({"exclude": [{"reason": "why"}]}, r"exclude\[1\].row: missing"),
+        ({"exclude": [{"row": "nodeport"}]}, r"exclude\[1\].reason: missing"),
+        ({"include": [{"row": "nodeport", "reason": " "}]}, r"include\[1\].reason: expected a text"),
+        ({"exclude": [{"row": "nodeport", "reason": "why", "until": 1}]}, r"exclude\[1\]: unknown key 'until'"),
         ({"include": [{"row": "nodeport.lokal", "reason": "why"}]}, "no check matches 'nodeport.lokal'"),
+        ({"emulates": "gke-legacy"}, "has another load balancer than the reference one"),
+        ({"emulates": ["gke-legacy"]}, "emulates: expected a text"),
+        ({"moves": "many"}, "moves: expected a whole number, not 'many'"),
+        ({"moves": 0}, "moves: expected a whole number above 0, not 0"),
+        ({"network": "flannel"}, "network: expected one of built-in, cilium, calico, not 'flannel'"),
+        ({"service_proxy": "ipvs"}, "service_proxy: expected one of kube-proxy, cilium, not 'ipvs'"),
+        ({"cilium_values": ["a"]}, "cilium_values: expected a table of keys and values"),
+        ({"needs": []}, "needs: expected a table of keys and values"),
+        ({"needs": {"luck": "always"}}, "needs.luck: expected one of registry, ip_vs, not 'luck'"),
+        ({"needs": {"registry": " "}}, "needs.registry: expected a text"),
+        ({"needs": {"registry": True}}, "needs.registry: expected a text, not True"),
+        ({"published": "calico"}, "published: expected a list, not 'calico'"),
+        ({"published": ["flannel"]}, r"published\[1\]: expected one of calico, cloud-provider-kind, not 'flannel'"),
+        ({"published": ["calico"]}, "'calico' as published, but does not need a registry"),
     ],
 )
 def test_a_lane_with_a_mistake_is_refused_with_the_mistake(
@@ -267,6 +281,8 @@ def test_a_key_follows_content_names_and_modes(tmp_path: Path) -> None:
     keys.add(key_of(tmp_path))
     keys.add(key_of(tmp_path, "more"))
     assert len(keys) == 5
+    (tmp_path / "README.md").write_text("a text changes no image")
+    assert key_of(tmp_path) in keys
     assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
 
 

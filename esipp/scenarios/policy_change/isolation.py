@@ -19,7 +19,7 @@ from esipp.judging.topology import Node, Topology
 from esipp.preflight.facts import listener_facts
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.traffic import Target, Traffic
-from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.paths.run import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.objects import INSIDE, NEIGHBOURS
