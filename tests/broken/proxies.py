@@ -19,7 +19,7 @@ PODS = "/api/v1/namespaces/kube-system/pods"
 CONFIG = "/api/v1/namespaces/kube-system/configmaps/kube-proxy"
 KEY = "config.conf"
 MARK = f"esipp.dev/{OURS}"
-"""The ConfigMap's annotation while a node has another configuration: the node's name, and the original configuration."""
+"""The ConfigMap's annotation while a node has another configuration: the node, and the original configuration."""
 
 SELECTOR = "k8s-app=kube-proxy"
 

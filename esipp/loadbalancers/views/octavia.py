@@ -2,7 +2,8 @@
 
 The VIP, or the floating IP in front of it, leads to the load balancer and its status tree. Load balancers may be
 shared, so members are identified by the Service's node ports. By default the cloud controller creates pools without a
-health monitor: their members are ``NO_MONITOR``, and their state is unknown. The shapes are those of python-octaviaclient and the Octavia API v2 (``/v2/lbaas/loadbalancers/{id}/status``).
+health monitor: their members are ``NO_MONITOR``, and their state is unknown. The shapes are those of
+python-octaviaclient and the Octavia API v2 (``/v2/lbaas/loadbalancers/{id}/status``).
 """
 
 from typing import Any, NamedTuple
