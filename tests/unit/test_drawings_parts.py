@@ -8,7 +8,6 @@ from esipp.checks.observation import Outcome
 from esipp.report.drawings import sections
 from esipp.report.drawings.health import said
 from esipp.report.drawings.markup import counted, esc, joined, number, quantile, summed, table
-from esipp.report.drawings.policy_change import Shown, steady
 from esipp.report.drawings.svg import Drawing, Scale, nice, scale_of, short, staggered
 from esipp.report.drawings.windows import key
 from tests.unit.drawings_world import (
@@ -72,25 +71,6 @@ def test_counts_are_summed_and_the_most_frequent_comes_first() -> None:
 
 def test_letters_of_phases_do_not_end() -> None:
     assert [key(at) for at in (0, 25, 26, 27)] == ["A", "Z", "AA", "AB"]
-
-
-@pytest.mark.parametrize(
-    ("shown", "began"),
-    [
-        ([Shown(0, 1, 5, "client"), Shown(1.5, 4, 9, "node")], 1.5),
-        (
-            [Shown(0, 1, 5, "client"), Shown(1.5, 2, 9, "node"), Shown(2.1, 2.5, 3, "none"), Shown(2.6, 4, 9, "node")],
-            1.5,
-        ),
-        ([Shown(0, 1, 5, "node"), Shown(1.5, 3, 9, "none"), Shown(3.1, 4, 9, "node")], 3.1),
-        ([Shown(0, 1, 5, "node"), Shown(1.5, 4, 9, "client")], None),
-        ([Shown(0, 1, 5, "node"), Shown(3, 4, 9, "node")], 3),
-        ([Shown(0, 3.8, 5, "node"), Shown(3.9, 4, 1, "other")], None),
-        ([], None),
-    ],
-)
-def test_what_is_steadily_right(shown: list[Shown], began: float | None) -> None:
-    assert steady(shown, ("node",), 0, 4) == began
 
 
 def test_answers_in_words() -> None:
