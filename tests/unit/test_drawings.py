@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 from xml.etree import ElementTree
@@ -221,7 +221,7 @@ def poisoned(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(map(poisoned, value))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{name: poisoned(each) for name, each in vars(value).items()})
+        return replace(value, **{of.name: poisoned(getattr(value, of.name)) for of in fields(value) if of.init})
     if isinstance(value, Enum):
         return value
     return f"{value}{HOSTILE}" if isinstance(value, str) else value

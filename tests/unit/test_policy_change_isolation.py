@@ -15,7 +15,7 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
 from esipp.scenarios.policy_change.isolation import FLIPS
 from esipp.scenarios.policy_change.judge import judge
-from esipp.scenarios.policy_change.objects import NEIGHBOURS, props
+from esipp.scenarios.policy_change.objects import NEIGHBOURS, objects
 from esipp.scenarios.policy_change.probes import read_kept, read_port
 from esipp.scenarios.policy_change.sections import section
 from esipp.scenarios.policy_change.timeline import Flip
@@ -175,7 +175,7 @@ def ground(**features: bool) -> Ground:
 
 def test_only_what_the_checks_need_stands_on_the_testbed() -> None:
     flips = [check for check in CHECKS if isinstance(check, FlippedCheck)]
-    made = props(list(CHECKS), ground())
+    made = objects(list(CHECKS), ground())
     assert {each["metadata"]["name"] for each in made.services} == {
         *NEIGHBOURS, "flips-nodeport", "flips-loadbalancer", "flips-loadbalancer-ecmp",
     }  # fmt: skip
@@ -185,8 +185,8 @@ def test_only_what_the_checks_need_stands_on_the_testbed() -> None:
         "flips-loadbalancer-ecmp": "esipp.dev/reference-ecmp"
     }
     node_port = [check for check in flips if check.service.balancer is None]
-    assert [each["metadata"]["name"] for each in props(list(node_port), ground()).services] == ["flips-nodeport"]
-    assert {client.name for client in props(list(STEADY), ground(outside=False)).clients} == {"host-on-other-node"}
+    assert [each["metadata"]["name"] for each in objects(list(node_port), ground()).services] == ["flips-nodeport"]
+    assert {client.name for client in objects(list(STEADY), ground(outside=False)).clients} == {"host-on-other-node"}
 
 
 # -------------------------------------------------------------------------------------------------- reading
