@@ -5,25 +5,14 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from esipp.base.document import Block, Figure, Fold, Section, Table, Text, number
+from esipp.base.drawing import ACCENT, BAD, INK, MUTED, PAPER, WIDTH, Drawing, Scale
 from esipp.base.plural import counted as many
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.policy_change import At
+from esipp.judging.showing import attempt, headed, shorten, tallied
 from esipp.judging.timeline.streams import Sample, Stream, Stretch
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.markup import (
-    Html,
-    attempt,
-    counted,
-    details,
-    figure,
-    heading,
-    joined,
-    number,
-    paragraph,
-    shorten,
-    table,
-)
-from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, PAPER, WIDTH, Drawing, Scale
 from esipp.scenarios.policy_change.evidence import Seen, Window
 from esipp.scenarios.policy_change.judge import followed, times
 from esipp.scenarios.policy_change.timeline import GONE, Course, Ground, Shown
@@ -45,19 +34,18 @@ class Run(NamedTuple):
     what: Shown
 
 
-def draw(run: RecordedRun) -> Html:
+def section(run: RecordedRun) -> Section:
     """The section; empty if no policy changed."""
     seen = run.evidence_of(Seen) or Seen()
     window, ground = seen.window, seen.ground
-    isolation = attempt("Isolation", lambda: _isolation(window) if window else Html(""))
-    parts = []
+    blocks: list[Block] = []
     if ground is not None and seen.courses:
-        parts += [paragraph(_LEGEND)] if any(course.data for course in seen.courses.values()) else []
-        parts += [
-            attempt(f"The policy changes of {service}", partial(_service, service.value, course, ground, at))
-            for at, (service, course) in enumerate(seen.courses.items())
-        ]
-    return joined([*parts, isolation], "\n")
+        blocks += [Text(_LEGEND)] if any(course.data for course in seen.courses.values()) else []
+        for at, (service, course) in enumerate(seen.courses.items()):
+            blocks += attempt(f"The policy changes of {service}", partial(_service, service.value, course, ground, at))
+    if window is not None:
+        blocks += attempt("Isolation", lambda: _isolation(window))
+    return Section(TITLE, tuple(blocks), f"seen-{ID}" if blocks else "")
 
 
 _LEGEND = (
@@ -68,18 +56,17 @@ _LEGEND = (
 )
 
 
-def _service(service: str, course: Course, ground: Ground, which: int) -> Html:
+def _service(service: str, course: Course, ground: Ground, which: int) -> list[Block]:
     words = [
-        paragraph(f"{at.value} {family.value} could not be tested: {why}")
-        for (at, family), why in course.obstacles.items()
+        Text(f"{at.value} {family.value} could not be tested: {why}") for (at, family), why in course.obstacles.items()
     ]
     if not course.flips or not course.data:
-        return joined([heading(service), paragraph("The run has no observations of its policy changes."), *words])
+        return headed(service, [Text("The run has no observations of its policy changes."), *words])
     rows = [_row(course, ground, at, family) for at, family in course.data]
     drawing = _drawing(f"flips-{which}", service, course, ground)
     drawing.words = _words(rows)
     head = ["entry", *(f"to {to}: {of}" for to in DIRECTIONS for of in ("p50 (s)", "max (s)", "n", "never"))]
-    numbers = table([*head, "probes", "no answer"], rows)
+    numbers = Table.of([*head, "probes", "no answer"], rows)
     longest = max((at for row in rows for at in (row[2], row[6]) if at is not None), default=None)
     never = sum(row[4] + row[8] for row in rows)
     summary = f"Seconds until stable by entry: at most {number(longest)}; never stable: {never}"
@@ -88,9 +75,7 @@ def _service(service: str, course: Course, ground: Ground, which: int) -> Html:
         "seconds from the call until traffic showed the new policy and kept doing so until the next change. At the "
         "node without local endpoints, Local requires no answer."
     )
-    return joined(
-        [heading(service), figure(drawing.render(), caption, details(summary, numbers)), _kept(course), *words]
-    )
+    return headed(service, [Figure(drawing, caption), Fold(summary, (numbers,)), *_kept(course), *words])
 
 
 def shown(at: At, stream: Stream, ground: Ground) -> list[Run]:
@@ -197,22 +182,21 @@ def _port(drawing: Drawing, left: float, right: float, outcome: str, y: float) -
 
 
 # -------------------------------------------------------------------------------------------------- kept and neighbours
-def _kept(course: Course) -> Html:
+def _kept(course: Course) -> list[Block]:
     by_entry: dict[str, list[Stream]] = {}
     for each in course.kept:
         by_entry.setdefault(f"{each.at.value} {each.family.value}", []).extend(each.streams)
     if not by_entry:
-        return Html("")
+        return []
     rows = []
     for name, of in by_entry.items():
         whole = sum(all(sample.answered for sample in stream.samples) for stream in of)
         rows.append([name, len(of), whole, sum(len(stream.samples) for stream in of)])
-    return table(
-        ["connections opened before the changes, at", "connections", "answered in every exchange", "exchanges"], rows
-    )
+    head = ["connections opened before the changes, at", "connections", "answered in every exchange", "exchanges"]
+    return [Table.of(head, rows)]
 
 
-def _isolation(window: Window) -> Html:
+def _isolation(window: Window) -> list[Block]:
     made = Counter(name for name, _ in window.flips)
     shown_at: dict[str, Counter[str]] = {}
     for path in window.paths:
@@ -224,10 +208,10 @@ def _isolation(window: Window) -> Html:
     changes = ", ".join(f"{name} changed its policy {many(count, 'time')}" for name, count in sorted(made.items()))
     words = f"{many(total, 'connection')} on {many(len(shown_at), 'path')} of unchanged Services, while "
     words += f"{changes or 'no other Service changed its policy'}."
-    rows = [[path, counted(tally), tally.total()] for path, tally in several.items()]
+    rows = [[path, tallied(tally), tally.total()] for path, tally in several.items()]
     more = (
-        details(f"{many(len(several), 'path')} with different observations", table(["path", "observed", "n"], rows))
+        Fold(f"{many(len(several), 'path')} with different observations", (Table.of(["path", "observed", "n"], rows),))
         if several
-        else paragraph("The observations of each path did not change.")
+        else Text("The observations of each path did not change.")
     )
-    return joined([heading("Isolation: unchanged Services while others change their policy"), paragraph(words), more])
+    return headed("Isolation: unchanged Services while others change their policy", [Text(words), more])
