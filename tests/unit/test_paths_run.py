@@ -14,7 +14,7 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober, ProberLostError
 from esipp.scenarios import paths as observe
-from esipp.scenarios.paths.run import (
+from esipp.scenarios.paths.probes import (
     ANSWER_TIMEOUT,
     JOBS_AT_ONCE,
     JUDGED_TIMEOUT,
