@@ -65,8 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _wants_suites(config: pytest.Config) -> bool:
     """Whether the command line names something in suites/, or a folder that contains it."""
-    words = [Path(config.invocation_params.dir, word.partition("::")[0]).resolve() for word in config.args]
-    return any(path.is_relative_to(SUITES) or SUITES.is_relative_to(path) for path in words)
+    paths = [Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args]
+    return any(path.is_relative_to(SUITES) or SUITES.is_relative_to(path) for path in paths)
 
 
 def _check(item: pytest.Item) -> Check | None:
@@ -104,9 +104,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]:
     """Hide pytest's dots while the live display is on; with -v, each check has a line above the display."""
-    category, letter, word = yield
+    category, letter, label = yield
     quiet = display.is_live(config) and config.get_verbosity() <= 0
-    return (category, "", "") if quiet else (category, letter, word)
+    return (category, "", "") if quiet else (category, letter, label)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -147,8 +147,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     terminalreporter.section("source IP qualification", sep="=")
     try:
-        told = read_run(run.folder)
-        lines = [*write_reports(told), *junit.write(told, config.option.junit), *allure.surround(config, told)]
+        recorded = read_run(run.folder)
+        lines = [
+            *write_reports(recorded),
+            *junit.write(recorded, config.option.junit),
+            *allure.surround(config, recorded),
+        ]
     except EsippError as error:  # not even the header could be written
         lines = [str(error)]
     lines += [f"esipp: {each}" for each in (run.trouble, *run.later) if each]

@@ -50,7 +50,7 @@ def values(lane: Lane) -> dict[str, Any]:
         its = next((net for net in subnets if sign in net.partition("/")[0]), "")
         here[key] = {"enabled": bool(its)}
         here |= {f"{key}NativeRoutingCIDR": its} if its else {}
-    return laid_over(laid_over(yaml.safe_load(VALUES.read_text()), here), lane.data_plane.cilium_values)
+    return laid_over(laid_over(yaml.safe_load(VALUES.read_text()), here), lane.cilium_values)
 
 
 def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with (folder / "ledger.jsonl").open(encoding="utf-8") as ledger:
                 again = "judged_again" in json.loads(ledger.readline())
             report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-            keep(report, surroundings() | {"judged_again": again})
+            keep(report, conditions() | {"judged_again": again})
     except (OSError, ValueError, SetupError) as broken:
         hint = "name folders of finished runs of as- lanes, such as runs/latest."
         parser.exit(4, f"{parser.prog}: {broken}\n  hint: {hint}\n")
@@ -59,18 +59,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def surroundings() -> Json:
+def conditions() -> Json:
     """Number of cores, and the current commit."""
-    told = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return {"cores": cores(), "commit": told.stdout.strip()}
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return {"cores": cores(), "commit": commit.stdout.strip()}
 
 
-def load(kept: Path = KEPT) -> dict[str, Json]:
+def load(folder: Path = KEPT) -> dict[str, Json]:
     """All records, by lane."""
-    return {each["lane"]: each for each in records.read(kept)}
+    return {each["lane"]: each for each in records.read(folder)}
 
 
-def keep(report: Mapping[str, Any], about: Json, kept: Path = KEPT) -> None:
+def keep(report: Mapping[str, Any], about: Json, folder: Path = KEPT) -> None:
     """Record a run, in place of an earlier one of its lane.
 
     Raises:
@@ -79,8 +81,8 @@ def keep(report: Mapping[str, Any], about: Json, kept: Path = KEPT) -> None:
     lane = str(report["run"]["lane"])
     if not lane_file.load(lane).emulates:
         raise SetupError(f"The lane {lane} does not emulate a cloud.", "use a lane of ci/lanes/as-*.yaml.")
-    by_lane = load(kept) | {lane: tell(report) | about}
-    records.write(kept, (by_lane[name] for name in sorted(by_lane)))
+    by_lane = load(folder) | {lane: tell(report) | about}
+    records.write(folder, (by_lane[name] for name in sorted(by_lane)))
 
 
 def tell(report: Mapping[str, Any]) -> Json:
@@ -88,7 +90,7 @@ def tell(report: Mapping[str, Any]) -> Json:
     facts = {each["name"]: each["value"] for each in report["facts"]}
     rows = [each for each in report["rows"] if each["status"]]
     (balancer,) = [each for each in report["convergence"]["balancers"] if each["name"] == "default"]
-    seen = balancer["observed"]
+    observed = balancer["observed"]
     return {
         "lane": report["run"]["lane"],
         "at": str(report["run"]["began"])[:10],
@@ -100,8 +102,8 @@ def tell(report: Mapping[str, Any]) -> Json:
         "seconds": round(sum(each["seconds"] for each in report["phases"])),
         "rows": dict(sorted(Counter(f"{each['level']} {each['status']}" for each in rows).items())),
         "bad": [f"{each['id']}: {each['status']}" for each in rows if each["status"] in BAD],
-        "period": seen["gaps"]["p50"],
-        "failures": sorted(set(seen["failures"])),
+        "period": observed["gaps"]["p50"],
+        "failures": sorted(set(observed["failures"])),
         "down": _slowest(balancer, *DOWN),
         "up": _slowest(balancer, *UP),
     }
@@ -128,13 +130,13 @@ def _table(by_lane: Mapping[str, Json]) -> Iterator[str]:
     for lane, each in by_lane.items():
         profile = named(each["profile"])
         check = profile.local
-        told = "-"
+        configured = "-"
         if check.period and check.unhealthy:
-            told = f"every {check.period.value:g} s, unhealthy after {check.unhealthy.value}"
-        seen = f"every {each['period']:.1f} s, unhealthy after {' or '.join(map(str, each['failures']))}"
+            configured = f"every {check.period.value:g} s, unhealthy after {check.unhealthy.value}"
+        observed = f"every {each['period']:.1f} s, unhealthy after {' or '.join(map(str, each['failures']))}"
         yield (
-            f"| `{lane}` | `{each['profile']}` | {each['class']} | {_announced(each)} | {told} | {bound(check)} | "
-            f"{seen} | {_moves(each['down'])} | {_moves(each['up'])} |"
+            f"| `{lane}` | `{each['profile']}` | {each['class']} | {_announced(each)} | {configured} | "
+            f"{bound(check)} | {observed} | {_change_times(each['down'])} | {_change_times(each['up'])} |"
         )
     yield ""
     yield "*health check, measured*: the median period at a node, and the number of failures in a row before a node"
@@ -149,8 +151,8 @@ def _announced(each: Json) -> str:
     return {"": "-", "hostname": "a hostname"}.get(way, f"an address, ipMode {way}")
 
 
-def _moves(told: Json | None) -> str:
-    return f"{told['max']:.1f} s ({told['n']} change{'s' * (told['n'] != 1)})" if told else "-"
+def _change_times(times: Json | None) -> str:
+    return f"{times['max']:.1f} s ({times['n']} change{'s' * (times['n'] != 1)})" if times else "-"
 
 
 def _lanes(by_lane: Mapping[str, Json]) -> Iterator[str]:

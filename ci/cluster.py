@@ -37,8 +37,8 @@ def config_of(lane: Lane, *, hermetic: bool) -> str:
         skip = {"kind": "InitConfiguration", "skipPhases": phases}
         config["kubeadmConfigPatches"] = [*config.get("kubeadmConfigPatches", []), yaml.safe_dump(skip)]
     text = yaml.safe_dump(config, sort_keys=False)
-    if lane.data_plane.has_cilium:  # a kept cluster is not that of other values
-        text += f"# Cilium's values: {key_of(CI / 'cilium-values.yaml', dict(lane.data_plane.cilium_values))}\n"
+    if lane.has_cilium:  # a kept cluster is not that of other values
+        text += f"# Cilium's values: {key_of(CI / 'cilium-values.yaml', dict(lane.cilium_values))}\n"
     return text
 
 

@@ -62,8 +62,8 @@ def build_image(there: Surroundings, image: str, source: Path, base: str | None,
 
 def inspect(there: Surroundings, name: str) -> dict[str, Any] | None:
     """docker's description of a container; None if it does not exist."""
-    told = there.ask("docker", "container", "inspect", name)
-    found: list[dict[str, Any]] = json.loads(told) if told else []
+    output = there.ask("docker", "container", "inspect", name)
+    found: list[dict[str, Any]] = json.loads(output) if output else []
     return found[0] if found else None
 
 

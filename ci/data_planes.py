@@ -18,7 +18,7 @@ from typing import Any
 
 from ci import records
 from ci.data_planes_page import render
-from ci.expiry import Record, expired_kept, facts_of, sights_of, told_sight
+from ci.expiry import Record, expired_records, facts_of, sight_text, sights_of
 from ci.places import ROOT
 from esipp.base.errors import EsippError, PreflightError
 from esipp.checks.expiry import all_claims
@@ -36,15 +36,15 @@ MOST_PATTERNS = 6
 """Most id patterns in the record of one difference; the page gives the number of the others."""
 
 
-def load(kept: Path = KEPT) -> list[Record]:
+def load(folder: Path = KEPT) -> list[Record]:
     """All records, in the order of the page."""
-    return [*records.read(kept)]
+    return [*records.read(folder)]
 
 
 def add(
     runs: Sequence[RecordedRun],
     lanes: Mapping[str, Mapping[str, Any]] | None = None,
-    kept: Path = KEPT,
+    folder: Path = KEPT,
     page: Path = PAGE,
 ) -> str:
     """Record runs, and render the page.
@@ -75,18 +75,18 @@ def add(
         plane.name: tell(plane, planes, (lanes or {}).get(str(run.header["lane"]), {})) | {"alike": alike[plane][:-1]}
         for plane, run in planes.items()
     }
-    by_plane: dict[str, Record] = {record["plane"]: record for record in load(kept)}
+    by_plane: dict[str, Record] = {record["plane"]: record for record in load(folder)}
     ordered = sorted((by_plane | made).values(), key=_order)
-    records.write(kept, ordered)
-    page.write_text(render(load(kept)), encoding="utf-8")
-    told = [f"recorded: {'; '.join(made)}"]
-    told += [
+    records.write(folder, ordered)
+    page.write_text(render(load(folder)), encoding="utf-8")
+    lines = [f"recorded: {'; '.join(made)}"]
+    lines += [
         f"{', '.join(names)} have the same data plane: the last one is recorded"
         for names in alike.values()
         if len(names) > 1
     ]
-    told += [f"incomplete, not recorded: the run in {run.folder}" for run in runs if not run.whole]
-    return "\n".join(told)
+    lines += [f"incomplete, not recorded: the run in {run.folder}" for run in runs if not run.whole]
+    return "\n".join(lines)
 
 
 def _order(record: Record) -> tuple[Any, ...]:
@@ -121,12 +121,12 @@ def tell(plane: Plane, planes: Mapping[Plane, RecordedRun], lane: Mapping[str, A
         "why": run.conclusion.why,
         "counts": dict(sorted(Counter(each.status.value for each in run.verdicts.values()).items())),
         "against": reference.name if reference else None,
-        "differences": [_told(each) for each in shown],
-        "claims": [told_sight(each) for each in sights_of(run, claims) if each.asked],
+        "differences": [_summary(each) for each in shown],
+        "claims": [sight_text(each) for each in sights_of(run, claims) if each.asked],
     }
 
 
-def _told(each: Differing) -> dict[str, Any]:
+def _summary(each: Differing) -> dict[str, Any]:
     checks = each.checks
     return {
         "what": each.what.value,
@@ -143,9 +143,9 @@ def _told(each: Differing) -> dict[str, Any]:
 
 def _matrix_summary(folder: Path) -> dict[str, Any]:
     """Time, commit and cores of a run of `ci/matrix`, from the file next to the run's folder."""
-    word = folder.absolute().parent / f"{folder.absolute().name}.json"
-    told: dict[str, Any] = json.loads(word.read_text(encoding="utf-8")) if word.is_file() else {}
-    return told
+    path = folder.absolute().parent / f"{folder.absolute().name}.json"
+    summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return summary
 
 
 # -------------------------------------------------------------------------------------------------------- the command
@@ -165,9 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EsippError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)
-    told = expired_kept(load()) if options.expired else []
-    print("".join(f"expired: {line}\n" for line in told), end="")
-    return 1 if told else 0
+    expired = expired_records(load()) if options.expired else []
+    print("".join(f"expired: {line}\n" for line in expired), end="")
+    return 1 if expired else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ci import lane_file
-from ci.expiry import Record, expired_kept
+from ci.expiry import Record, expired_records
 from esipp.checks.expiry import all_claims, binds
 from esipp.checks.known_differences import KnownDifference
 from esipp.report.comparing.data_planes import What, plane_of
@@ -67,7 +67,7 @@ def _runs(records: Sequence[Record]) -> Iterable[str]:
         yield f"\nNo recorded run yet: the lanes {', '.join(map(code, missing))}.\n"
     if records:
         yield "\nSource of the detected service proxy: "
-        decided = dict.fromkeys(told for each in records for told in each["decided"].values())
+        decided = dict.fromkeys(how for each in records for how in each["decided"].values())
         yield "; ".join(map(prose, decided)) + ".\n"
 
 
@@ -95,18 +95,18 @@ def _planes(records: Sequence[Record]) -> Iterable[str]:
                 + "---|" * 8
                 + "\n"
             )
-        for told in each["differences"]:
-            more = f" and {told['more_patterns']} more patterns" if told["more_patterns"] else ""
-            rows = "<br>".join(map(code, told["rows"])) + more
-            words = (told["before"], told["after"], told["reason"])
-            yield f"| {told['what']} | {rows} | {told['number']} | {', '.join(told['levels'])} | "
-            yield f"{' | '.join([*map(prose, words), _references(told)])} |\n"
+        for difference in each["differences"]:
+            more = f" and {difference['more_patterns']} more patterns" if difference["more_patterns"] else ""
+            rows = "<br>".join(map(code, difference["rows"])) + more
+            cells = (difference["before"], difference["after"], difference["reason"])
+            yield f"| {difference['what']} | {rows} | {difference['number']} | {', '.join(difference['levels'])} | "
+            yield f"{' | '.join([*map(prose, cells), _references(difference)])} |\n"
 
 
-def _references(told: Mapping[str, Any]) -> str:
+def _references(shown: Mapping[str, Any]) -> str:
     """The references of a difference as links; a record has only their titles."""
     known = {claim.reason: claim.references for claim in all_claims()}
-    return links(known[told["reason"]]) if told["reason"] in known else prose(told["reference"])
+    return links(known[shown["reason"]]) if shown["reason"] in known else prose(shown["reference"])
 
 
 def _short(name: str, records: Sequence[Record]) -> str:
@@ -119,22 +119,22 @@ def _short(name: str, records: Sequence[Record]) -> str:
 
 
 def _claims(records: Sequence[Record]) -> Iterable[str]:
-    gone = expired_kept(records)
+    gone = expired_records(records)
     if gone:
         yield "\n**Expired: no longer observed on their data planes:**\n\n"
         yield from (f"* {prose(line, 400)}\n" for line in gone)
     yield "\n| known difference | nature | applies to | observed | references |\n|" + "---|" * 5 + "\n"
     for claim in sorted(all_claims(), key=lambda each: (not binds(each), each.where, each.reason)):
-        words = (claim.reason, claim.nature.value, claim.where, _seen(claim, records))
-        yield f"| {' | '.join([*map(prose, words), links(claim.references)])} |\n"
+        cells = (claim.reason, claim.nature.value, claim.where, _observed_where(claim, records))
+        yield f"| {' | '.join([*map(prose, cells), links(claim.references)])} |\n"
 
 
-def _seen(claim: KnownDifference, records: Sequence[Record]) -> str:
+def _observed_where(claim: KnownDifference, records: Sequence[Record]) -> str:
     when = [list(pair) for pair in claim.when]
-    told = []
+    lines = []
     for number, record in enumerate(records, 1):
         for each in record["claims"]:
             same = (each["when"], each["before"], each["reason"]) == (when, claim.before, claim.reason)
             if same and (each["seen"] or binds(claim)):
-                told.append(f"run {number}: {each['seen']} of {each['asked']} checks")
-    return "; ".join(told) or "no run yet"
+                lines.append(f"run {number}: {each['seen']} of {each['asked']} checks")
+    return "; ".join(lines) or "no run yet"

@@ -52,7 +52,7 @@ def options(profile: str) -> list[str]:
         "--default",
         class_of(found),
         *announced,
-        *(f"{name}={told.value:g}" for name, told in figures.items() if told),
+        *(f"{name}={figure.value:g}" for name, figure in figures.items() if figure),
     ]
 
 

@@ -91,10 +91,10 @@ as before.
 """
 
 
-def surroundings() -> dict[str, Any]:
+def conditions() -> dict[str, Any]:
     """Time, commit, machine and cluster, for each record."""
-    asked = ["git", "rev-parse", "--short=7", "HEAD"]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    command = ["git", "rev-parse", "--short=7", "HEAD"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     there = Surroundings.load(places())
     return waited() | {
         "at": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
@@ -106,26 +106,26 @@ def surroundings() -> dict[str, Any]:
     }
 
 
-def waited(told: Path = Path("/proc/pressure/cpu")) -> dict[str, float]:
+def waited(path: Path = Path("/proc/pressure/cpu")) -> dict[str, float]:
     """Percentage of the last five minutes in which a task waited for a core; empty if unknown."""
     with contextlib.suppress(OSError):
-        if found := re.search(r"^some .*avg300=([\d.]+)", told.read_text(encoding="utf-8")):
+        if found := re.search(r"^some .*avg300=([\d.]+)", path.read_text(encoding="utf-8")):
             return {"waited": float(found[1])}
     return {}
 
 
-def load(kept: Path = KEPT) -> Records:
+def load(path: Path = KEPT) -> Records:
     """All records, oldest first: ``runs`` and ``kills``."""
     found: Records = {"runs": [], "kills": []}
-    for each in records.read(kept):
+    for each in records.read(path):
         found[each["kind"]].append(each)
     return found
 
 
-def add(kind: str, record: Record, kept: Path = KEPT, page: Path = PAGE) -> None:
+def add(kind: str, record: Record, path: Path = KEPT, page: Path = PAGE) -> None:
     """Add a record, and render the page."""
-    records.write(kept, [*records.read(kept), {"kind": kind, **surroundings(), **record}])
-    page.write_text(render(load(kept)), encoding="utf-8")
+    records.write(path, [*records.read(path), {"kind": kind, **conditions(), **record}])
+    page.write_text(render(load(path)), encoding="utf-8")
 
 
 def in_a_row(runs: Sequence[Record]) -> int:
@@ -136,10 +136,10 @@ def in_a_row(runs: Sequence[Record]) -> int:
 def render(found: Records) -> str:
     """The page."""
     runs, kills = found["runs"], found["kills"]
-    return "".join((HEAD, *_told_runs(runs), KILLED, *_told_kills(kills), TAIL))
+    return "".join((HEAD, *_run_lines(runs), KILLED, *_kill_lines(kills), TAIL))
 
 
-def _told_runs(runs: Sequence[Record]) -> Iterable[str]:
+def _run_lines(runs: Sequence[Record]) -> Iterable[str]:
     red, undecided = (sum(1 for each in runs if each[what]) for what in ("red", "undecided"))
     yield f"\n**{len(runs)} runs so far, {red} red, {undecided} undecided; the last {in_a_row(runs)} are "
     yield f"neither** (goal: {WANTED_RUNS}).\n"
@@ -156,15 +156,15 @@ def _told_runs(runs: Sequence[Record]) -> Iterable[str]:
         yield f"| {number} | {each['at']} | {each['commit']} | {busy} | {each['load']:.0f} | {waited} | "
         yield f"{each['seconds']:.0f} | "
         yield f"{good} | {bad} | {each['result']} |\n"
-    worse = [(number, words) for number, each in enumerate(runs, 1) for words in each["worse"]]
+    worse = [(number, text) for number, each in enumerate(runs, 1) for text in each["worse"]]
     noted = [(number, each["note"]) for number, each in enumerate(runs, 1) if "note" in each]
-    yield from (f"\nRun {number}: {words}.\n" for number, words in noted)
+    yield from (f"\nRun {number}: {text}.\n" for number, text in noted)
     if worse:
         yield "\nChecks that did not pass:\n\n"
-        yield from (f"* run {number}: {words}\n" for number, words in worse)
+        yield from (f"* run {number}: {text}\n" for number, text in worse)
 
 
-def _told_kills(kills: Sequence[Record]) -> Iterable[str]:
+def _kill_lines(kills: Sequence[Record]) -> Iterable[str]:
     left = sum(1 for each in kills if each["left"])
     hit = sum(1 for each in kills if each["phase"] != ENDED)
     yield f"\n**{hit} runs killed so far; {left or 'none'} of them left resources behind or changed anything "

@@ -50,16 +50,16 @@ def _table(nature: Nature) -> str:
 
 def _lines(claims: Mapping[KnownDifference, frozenset[str]], core: set[str]) -> Iterator[str]:
     for claim, ids in sorted(claims.items(), key=lambda each: (-len(each[1] & core), -len(each[1]), each[0].where)):
-        what = f"{_table_cell(claim.reason)}; {_table_cell(links(claim.references))}"
-        told = (
+        what = f"{_escaped(claim.reason)}; {_escaped(links(claim.references))}"
+        cells = (
             what,
-            _table_cell(claim.where),
+            _escaped(claim.where),
             f"{len(ids)} ({len(ids & core)})",
-            _table_cell(claim.evidence),
-            _table_cell(claim.hides),
+            _escaped(claim.evidence),
+            _escaped(claim.hides),
         )
-        yield f"| {' | '.join(told)} |"
+        yield f"| {' | '.join(cells)} |"
 
 
-def _table_cell(text: str) -> str:
+def _escaped(text: str) -> str:
     return text.replace("|", "\\|")

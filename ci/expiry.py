@@ -22,25 +22,25 @@ def facts_of(run: RecordedRun) -> dict[str, str]:
 
 def expired(runs: Iterable[RecordedRun], claims: Mapping[KnownDifference, frozenset[str]] | None = None) -> list[str]:
     """Known differences that apply to the data plane of a run but were not observed there, one line each."""
-    told = []
+    lines = []
     for run in runs:
         facts = facts_of(run)
         for each in sights_of(run, all_claims() if claims is None else claims):
             if each.expired:
-                told.append(f"{plane_of(facts).name}: {each.sentence}")
-    return told
+                lines.append(f"{plane_of(facts).name}: {each.sentence}")
+    return lines
 
 
-def expired_kept(records: Sequence[Record], claims: Iterable[KnownDifference] | None = None) -> list[str]:
+def expired_records(records: Sequence[Record], claims: Iterable[KnownDifference] | None = None) -> list[str]:
     """The same for recorded runs: differences that are still known and apply to the recorded facts."""
-    known = {_identity(told_sight(Sight(each, 0, 0))): each for each in (all_claims() if claims is None else claims)}
-    told = []
+    known = {_identity(sight_text(Sight(each, 0, 0))): each for each in (all_claims() if claims is None else claims)}
+    lines = []
     for record in records:
-        for kept in record["claims"]:
-            claim = known.get(_identity(kept))
-            if claim and (sight := Sight(claim, kept["asked"], kept["seen"])).expired:
-                told.append(f"{record['plane']}: {sight.sentence}")
-    return told
+        for each_claim in record["claims"]:
+            claim = known.get(_identity(each_claim))
+            if claim and (sight := Sight(claim, each_claim["asked"], each_claim["seen"])).expired:
+                lines.append(f"{record['plane']}: {sight.sentence}")
+    return lines
 
 
 def sights_of(run: RecordedRun, claims: Mapping[KnownDifference, frozenset[str]]) -> list[Sight]:
@@ -49,7 +49,7 @@ def sights_of(run: RecordedRun, claims: Mapping[KnownDifference, frozenset[str]]
     return sights(claims, facts_of(run), run.verdicts, packets=packets is not None and packets.present)
 
 
-def told_sight(each: Sight) -> dict[str, Any]:
+def sight_text(each: Sight) -> dict[str, Any]:
     """The observation of a known difference, for a record."""
     claim = each.claim
     return {
@@ -62,5 +62,5 @@ def told_sight(each: Sight) -> dict[str, Any]:
     }
 
 
-def _identity(told: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(tuple(pair) for pair in told["when"]), told["before"], told["reason"]
+def _identity(claim: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(tuple(pair) for pair in claim["when"]), claim["before"], claim["reason"]

@@ -54,8 +54,8 @@ def _one_pod(cluster: Cluster, where: str, pod: dict[str, Any]) -> float:
     began = time.monotonic()
     cluster.create(f"{where}/pods", pod)
     name = pod["metadata"]["name"]
-    seen = cluster.wait_for(f"{where}/pods", _is_ready, {name}, budget=BUDGET_SECONDS)
-    if name not in seen or not _is_ready(seen[name]):
+    made = cluster.wait_for(f"{where}/pods", _is_ready, {name}, budget=BUDGET_SECONDS)
+    if name not in made or not _is_ready(made[name]):
         raise SystemExit(f"{name} was not ready within {BUDGET_SECONDS:.0f} s")
     return time.monotonic() - began
 

@@ -106,9 +106,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Places, journal: Journal) -> int:
     keep = options.keep or options.up
-    for word, chosen in (("only", lane.include), ("without", lane.exclude)):
+    for key, chosen in (("only", lane.include), ("without", lane.exclude)):
         for each in chosen:
-            journal.line(f"         {word} {each.check}: {each.reason}")
+            journal.line(f"         {key} {each.check}: {each.reason}")
     if options.path != "auto":
         needs.check(lane.name, lane.needs, options.path)  # before anybody asks for an engine
     way = choose(options.path, lane, where, journal)
@@ -121,10 +121,12 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
     standing = None
     there = Surroundings(way.name, lane.name, lane.kubernetes, "")
     try:
-        kept = Surroundings.load(where)
-        standing = kept if kept and keep and not options.fresh and _fits(kept, way, lane, where) else None
-        if kept and not standing:
-            journal.line(f"         A kept cluster (lane {kept.lane}, Kubernetes {kept.kubernetes}) goes for this one.")
+        earlier = Surroundings.load(where)
+        standing = earlier if earlier and keep and not options.fresh and _fits(earlier, way, lane, where) else None
+        if earlier and not standing:
+            journal.line(
+                f"         A kept cluster (lane {earlier.lane}, Kubernetes {earlier.kubernetes}) goes for this one."
+            )
         if standing:
             there = _renew(standing, way, lane, where, journal)
         else:
@@ -144,26 +146,26 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
     return code
 
 
-def _fits(kept: Surroundings, way: Way, lane: Lane, where: Places) -> bool:
+def _fits(earlier: Surroundings, way: Way, lane: Lane, where: Places) -> bool:
     """Say whether the kept cluster is the one wanted, and healthy."""
-    same = (kept.path, kept.lane, kept.node_image) == (way.name, lane.name, way.expected_image(lane))
-    same = same and (METALLB_BGP not in lane.load_balancers or runs(kept, router.NAME))
-    return same and cluster.made_as(lane, where, hermetic=way.name == "hermetic") and cluster.healthy(kept)
+    same = (earlier.path, earlier.lane, earlier.node_image) == (way.name, lane.name, way.expected_image(lane))
+    same = same and (METALLB_BGP not in lane.load_balancers or runs(earlier, router.NAME))
+    return same and cluster.made_as(lane, where, hermetic=way.name == "hermetic") and cluster.healthy(earlier)
 
 
-def _renew(kept: Surroundings, way: Way, lane: Lane, where: Places, journal: Journal) -> Surroundings:
+def _renew(earlier: Surroundings, way: Way, lane: Lane, where: Places, journal: Journal) -> Surroundings:
     """Reuse a kept cluster, with the images of the checkout."""
     journal.line("         A kept cluster of this lane stands and is healthy: it is used.")
-    network.give_second_addresses(kept, journal)  # a node that was started again has lost them
-    base = way.echo_base(kept.kubernetes) if isinstance(way, Hermetic) else None
-    image = cluster.build_echo(kept, base, journal)
-    if image != kept.image:
-        way.load(kept, image)
+    network.give_second_addresses(earlier, journal)  # a node that was started again has lost them
+    base = way.echo_base(earlier.kubernetes) if isinstance(way, Hermetic) else None
+    image = cluster.build_echo(earlier, base, journal)
+    if image != earlier.image:
+        way.load(earlier, image)
     if REFERENCE in lane.load_balancers:
         base = way.balancer_base() if isinstance(way, Hermetic) else None
-        loadbalancer.renew(kept, loadbalancer.build(kept, base, journal), journal, lane.balancer_options)
-    account.install(kept, journal)
-    there = replace(kept, image=image)
+        loadbalancer.renew(earlier, loadbalancer.build(earlier, base, journal), journal, lane.balancer_options)
+    account.install(earlier, journal)
+    there = replace(earlier, image=image)
     there.save(where)
     return there
 
@@ -238,11 +240,11 @@ def _suite(there: Surroundings, lane: Lane, more: Sequence[str], journal: Journa
 
 
 def _down(where: Places, journal: Journal) -> int:
-    kept = Surroundings.load(where)
-    if kept and kept.path == "official":
-        Official(where, journal).remove(kept)
-    elif kept or where.run.exists():
-        Hermetic(where, journal).remove(kept or Surroundings("hermetic", "", "", ""))
+    earlier = Surroundings.load(where)
+    if earlier and earlier.path == "official":
+        Official(where, journal).remove(earlier)
+    elif earlier or where.run.exists():
+        Hermetic(where, journal).remove(earlier or Surroundings("hermetic", "", "", ""))
     else:
         journal.line("There is no kept cluster.")
     return 0

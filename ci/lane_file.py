@@ -1,57 +1,155 @@
-"""A lane: the kind config, Kubernetes version, load balancers and checks of one run."""
+"""A lane: the kind config, Kubernetes version, load balancers and checks of one run.
 
-from __future__ import annotations
+``extends: NAME`` takes over all keys of another lane; the lane's own keys replace them. Only ``exclude`` is appended: a
+check that the other lane excludes stays excluded.
+"""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from ci import data_plane, emulation, needs
-from ci.data_plane import DataPlane
-from ci.lane_merge import EMULATES, EXCLUDE, INCLUDE, KEYS, MOVES, NEEDS, PUBLISHED, merged
+import yaml
+
+from ci import emulation
+from ci.needs import REGISTRY, Component, Requirement
 from ci.places import CI, ROOT
 from ci.step import SetupError
 from esipp.app.cli import select
+from esipp.base import strict
 from esipp.base.errors import PreflightError
 
 LANES = CI / "lanes"
 METALLB, METALLB_BGP, REFERENCE = "metallb-l2", "metallb-bgp", "reference"
-KNOWN_LOAD_BALANCERS = (METALLB, METALLB_BGP, REFERENCE)
+BUILT_IN, CILIUM, KUBE_PROXY = "built-in", "cilium", "kube-proxy"
 PATIENCE = 5
 """Health check timeout of the reference load balancer in seconds. A late answer on a busy machine is no
 failure, and a node without a local endpoint answers 503 at once. An emulation uses the profile's timeout."""
 
-LEVELS = ("core", "extended")
+HINT = "ci/README.md has the keys of a lane; compare it with kind-iptables.yaml."
+
+
+def _one_line(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a text")
+    return " ".join(text.split())
+
+
+def _check(part: str) -> str:
+    try:
+        select([part.strip()])
+    except PreflightError:
+        raise ValueError(f"no check matches '{part}'; 'esipp list' prints all ids") from None
+    return part.strip()
+
+
+def _version(text: str) -> str:
+    if not re.fullmatch(r"v\d+\.\d+\.\d+", text):
+        raise ValueError(f"'{text}' is not a Kubernetes version like v1.36.3")
+    return text
+
+
+def _suite(name: str) -> str:
+    if not (ROOT / "suites" / name).is_dir():
+        raise ValueError(f"there is no suites/{name}")
+    return name
+
+
+def _kind_config(name: str, _: type[Path]) -> Path:
+    path = ROOT / "kind-configs" / str(name)
+    if not path.is_file():
+        raise ValueError(f"there is no kind-configs/{name}")
+    return path
+
+
+def _above_zero(number: int) -> int:
+    if number < 1:
+        raise ValueError(f"expected a whole number above 0, not {number}")
+    return number
+
+
+Text = Annotated[str, _one_line]
 
 
 @dataclass(frozen=True)
 class Choice:
     """A check that a lane includes or excludes, by its id or a part of it, with a reason."""
 
-    check: str
-    reason: str
+    check: Annotated[str, _check] = field(metadata={"key": "row"})
+    reason: Text
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One file of ci/lanes/."""
+    """One file of ci/lanes/: each field is a key of it.
+
+    Args:
+        fail_on: the lowest level at which a failure fails the lane.
+        include: if not empty, only these checks run.
+        emulates: the profile that the reference load balancer emulates.
+        moves: endpoint changes up, and as many down; default: that of `esipp run`.
+        network: ``built-in`` is kind's own add-on, or on the hermetic path `network_addon.py`; ``calico`` is
+            ``published`` (`ci/published.py`).
+        service_proxy: ``kube-proxy``, in the mode of the kind config, or ``cilium``.
+        cilium_values: values of its chart, in addition to those of all lanes (`ci/cilium-values.yaml`).
+        needs: requirements that not every machine meets, with reasons: kernel modules, or a ``registry`` for published
+            images that the hermetic path cannot build.
+        published: components that are used as published images.
+    """
 
     name: str
-    description: str
+    description: Text
     kind_config: Path
-    kubernetes: str
-    load_balancers: tuple[str, ...]
-    suites: tuple[str, ...]
-    fail_on: str  # lowest level at which a failure fails the lane
-    include: tuple[Choice, ...] = ()  # if not empty, only these checks run
+    kubernetes: Annotated[str, _version]
+    load_balancers: tuple[Literal["metallb-l2", "metallb-bgp", "reference"], ...]
+    suites: tuple[Annotated[str, _suite], ...]
+    fail_on: Literal["core", "extended"]
+    extends: str = ""
+    include: tuple[Choice, ...] = ()
     exclude: tuple[Choice, ...] = ()
-    emulates: str = ""  # profile that the reference load balancer emulates
-    moves: int | None = None  # endpoint changes up, and as many down; default: that of `esipp run`
-    data_plane: DataPlane = field(default_factory=DataPlane)
-    needs: Mapping[str, str] = field(default_factory=dict)  # requirements of the machine, with reasons
-    published: tuple[str, ...] = ()  # components that are used as published images
+    emulates: str = ""
+    moves: Annotated[int, _above_zero] | None = None
+    network: Literal["built-in", "cilium", "calico"] = "built-in"
+    service_proxy: Literal["kube-proxy", "cilium"] = "kube-proxy"
+    cilium_values: Mapping[str, Any] = field(default_factory=dict)
+    needs: Mapping[Requirement, Text] = field(default_factory=dict)
+    published: tuple[Component, ...] = ()
+
+    def __post_init__(self) -> None:
+        if {METALLB, METALLB_BGP} <= set(self.load_balancers):
+            raise ValueError("it enables both protocols of MetalLB; one of them serves Services without a class")
+        if self.emulates and self.load_balancers != (REFERENCE,):
+            raise ValueError(
+                f"it emulates {self.emulates}, but has another load balancer than the reference one, "
+                "which then serves Services without a class"
+            )
+        if (self.network == CILIUM) != (self.service_proxy == CILIUM):
+            raise ValueError(
+                f"the network '{self.network}' with the service proxy '{self.service_proxy}' is not supported; "
+                "use cilium for both, or for neither"
+            )
+        if self.cilium_values and not self.has_cilium:
+            raise ValueError("it has 'cilium_values', but no Cilium")
+        if self.published and REGISTRY not in self.needs:
+            raise ValueError(f"it uses '{self.published[0]}' as published, but does not need a registry")
+        networking = (yaml.safe_load(self.kind_config.read_text()) or {}).get("networking") or {}
+        wanted = {"disableDefaultCNI": self.network != BUILT_IN, "kubeProxyMode": self.service_proxy != KUBE_PROXY}
+        found = {
+            "disableDefaultCNI": networking.get("disableDefaultCNI", False),
+            "kubeProxyMode": networking.get("kubeProxyMode") == "none",
+        }
+        for key in (key for key in wanted if found[key] is not wanted[key]):
+            raise ValueError(
+                f"kind-configs/{self.kind_config.name} does not fit 'network: {self.network}', 'service_proxy: "
+                f"{self.service_proxy}': see {key} there. disableDefaultCNI is true with another network than the "
+                "built-in one, kubeProxyMode is none with Cilium"
+            )
+
+    @property
+    def has_cilium(self) -> bool:
+        """Whether the lane uses Cilium."""
+        return self.network == CILIUM
 
     @property
     def balancer_options(self) -> list[str]:
@@ -59,83 +157,52 @@ class Lane:
         return emulation.options(self.emulates) if self.emulates else [f"--timeout={PATIENCE}"]
 
 
+_CONVERTER = strict.converter()
+_CONVERTER.register_structure_hook(Path, _kind_config)
+
+
 def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
-    """Read and check a lane; `kubernetes` overrides its version."""
-    data = merged(name, lanes)
-    path = lanes / f"{name}.yaml"
-    for key, kind in KEYS.items():
-        if not isinstance(data.get(key), kind):
-            raise SetupError(
-                f"ci/lanes/{path.name}: '{key}' is missing or not a {kind.__name__}.", "see kind-iptables.yaml"
-            )
-    version = kubernetes or data["kubernetes"]
-    if not re.fullmatch(r"v\d+\.\d+\.\d+", version):
-        raise SetupError(f"'{version}' is not a Kubernetes version.", "write it like v1.36.3")
-    config = ROOT / "kind-configs" / data["kind_config"]
-    if not config.is_file():
-        raise SetupError(
-            f"ci/lanes/{path.name} names kind-configs/{config.name}, which does not exist.", "see kind-configs/"
-        )
-    if strange := [lb for lb in data["load_balancers"] if lb not in KNOWN_LOAD_BALANCERS]:
-        raise SetupError(
-            f"ci/lanes/{path.name} names the unknown load balancer '{strange[0]}'.",
-            f"known: {', '.join(KNOWN_LOAD_BALANCERS)}",
-        )
-    if {METALLB, METALLB_BGP} <= set(data["load_balancers"]):
-        raise SetupError(
-            f"ci/lanes/{path.name} enables both protocols of MetalLB.",
-            "choose one, which then serves Services without a class.",
-        )
-    if missing := [suite for suite in data["suites"] if not (ROOT / "suites" / str(suite)).is_dir()]:
-        raise SetupError(f"ci/lanes/{path.name} names suites/{missing[0]}, which does not exist.", "see suites/")
-    if data["fail_on"] not in LEVELS:
-        raise SetupError(
-            f"ci/lanes/{path.name}: 'fail_on' is '{data['fail_on']}', which is not a level.",
-            f"known: {', '.join(LEVELS)}",
-        )
-    dressed, moves = data.get(EMULATES, ""), data.get(MOVES)
-    if not isinstance(dressed, str):
-        raise SetupError(
-            f"ci/lanes/{path.name}: '{EMULATES}' is not the name of a profile.", "'esipp load-balancers' lists them."
-        )
-    if dressed and data["load_balancers"] != [REFERENCE]:
-        raise SetupError(
-            f"ci/lanes/{path.name} emulates {dressed}, but has another load balancer than the reference one.",
-            f"use load_balancers: [{REFERENCE}], which then serves Services without a class.",
-        )
-    if moves is not None and not (isinstance(moves, int) and moves > 0):
-        raise SetupError(
-            f"ci/lanes/{path.name}: '{MOVES}' is not a number of endpoint changes.", "use a whole number above 0."
-        )
-    needed = needs.read(path.name, data.get(NEEDS, {}))
-    lane = Lane(
-        name=name,
-        description=data["description"],
-        kind_config=config,
-        kubernetes=version,
-        load_balancers=tuple(data["load_balancers"]),
-        suites=tuple(data["suites"]),
-        fail_on=data["fail_on"],
-        include=_choices(path.name, data.get(INCLUDE, [])),
-        exclude=_choices(path.name, data.get(EXCLUDE, [])),
-        emulates=dressed,
-        moves=moves,
-        data_plane=data_plane.read(path.name, data, config),
-        needs=needed,
-        published=needs.published(path.name, data.get(PUBLISHED, []), needed),
-    )
-    _ = lane.balancer_options  # a profile that cannot be worn is told before there is a cluster
+    """Read and check a lane.
+
+    Args:
+        name: its name.
+        kubernetes: another version of Kubernetes than its own.
+        lanes: the folder of all lanes.
+
+    Raises:
+        SetupError: the lane or one that it extends does not exist, is invalid, or extends itself.
+    """
+    keys = _merged(name, lanes)
+    if kubernetes:
+        keys["kubernetes"] = kubernetes
+    try:
+        if keys.setdefault("name", name) != name:
+            raise strict.FormError("name", f"must match the file's, '{name}'")
+        lane: Lane = strict.read(keys, Lane, _CONVERTER)
+    except strict.FormError as wrong:
+        raise SetupError(f"ci/lanes/{name}.yaml: {wrong}.", HINT) from None
+    _ = lane.balancer_options  # a profile that cannot be emulated is reported before there is a cluster
     return lane
 
 
-def _choices(file: str, choices: list[dict[str, Any]]) -> tuple[Choice, ...]:
-    """The checks that a lane chooses or leaves out."""
-    found = tuple(Choice(str(each["row"]).strip(), " ".join(str(each["reason"]).split())) for each in choices)
-    for choice in found:
-        try:
-            select([choice.check])
-        except PreflightError:
-            raise SetupError(
-                f"ci/lanes/{file}: no check matches '{choice.check}'.", "'esipp list' prints all ids."
-            ) from None
-    return found
+def _merged(name: str, lanes: Path, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
+    """All keys of a lane, which its ``heirs`` extend."""
+    names = sorted(path.stem for path in lanes.glob("*.yaml"))
+    if name in heirs:
+        way = " extends ".join([*heirs[heirs.index(name) :], name])
+        raise SetupError(f"The lane '{name}' extends itself: {way}.", "one of them must not extend another.")
+    if name not in names:
+        whose = f", which '{heirs[-1]}' extends" if heirs else ""
+        raise SetupError(f"There is no lane '{name}'{whose}.", f"lanes in ci/lanes/: {', '.join(names)}")
+    try:
+        own = yaml.safe_load((lanes / f"{name}.yaml").read_text())
+    except yaml.YAMLError as error:
+        raise SetupError(f"ci/lanes/{name}.yaml is not valid YAML: {error}.", HINT) from error
+    if not isinstance(own, dict):
+        raise SetupError(f"ci/lanes/{name}.yaml is not a mapping.", HINT)
+    if "extends" not in own:
+        return dict(own)
+    base = _merged(str(own["extends"]), lanes, (*heirs, name))
+    left_out, more = (each.get("exclude", []) for each in (base, own))
+    both = isinstance(left_out, list) and isinstance(more, list)
+    return {**base, **own, "exclude": [*left_out, *more] if both else more}

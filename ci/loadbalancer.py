@@ -129,8 +129,8 @@ def image_of(there: Surroundings) -> str:
 def addresses(there: Surroundings) -> list[str]:
     """Return its own addresses, one per family of its network; empty if it does not exist."""
     found = inspect(there, NAME)
-    told = found["NetworkSettings"]["Networks"].values() if found else ()
-    return [each[name] for each in told for name in ("IPAddress", "GlobalIPv6Address") if each.get(name)]
+    networks = found["NetworkSettings"]["Networks"].values() if found else ()
+    return [each[name] for each in networks for name in ("IPAddress", "GlobalIPv6Address") if each.get(name)]
 
 
 def resolver(there: Surroundings) -> str:
@@ -202,26 +202,26 @@ def forget_credentials(where: Places) -> None:
 
 
 def _write_credentials(there: Surroundings, where: Places) -> None:
-    told = there.ask("kubectl", "--context", CONTEXT, "--namespace", NAME, "get", "secret", NAME, "--output", "json")
-    if told is None:
+    output = there.ask("kubectl", "--context", CONTEXT, "--namespace", NAME, "get", "secret", NAME, "--output", "json")
+    if output is None:
         raise SetupError("Cannot read the reference load balancer's token.", "ci/enter kubectl get secret -A")
     folder = credentials(where)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     for name in ("ca.crt", "token"):
         path = folder / name
-        path.write_bytes(base64.b64decode(json.loads(told)["data"][name]))
+        path.write_bytes(base64.b64decode(json.loads(output)["data"][name]))
         path.chmod(0o600)
 
 
 def _server(there: Surroundings) -> str:
     select = "{.clusters[0].cluster.server}"
-    told = there.ask("kubectl", "--context", CONTEXT, "config", "view", "--minify", "--output", f"jsonpath={select}")
-    if not told:
+    output = there.ask("kubectl", "--context", CONTEXT, "config", "view", "--minify", "--output", f"jsonpath={select}")
+    if not output:
         raise SetupError(f"The kubeconfig has no context {CONTEXT}.", "run ci/conformance --down and start again")
-    return told.strip()
+    return output.strip()
 
 
 def _options(found: dict[str, Any], label: str = OPTIONS_LABEL) -> list[str]:
-    told: list[str] = json.loads((found["Config"].get("Labels") or {}).get(label, "[]"))
-    return told
+    options: list[str] = json.loads((found["Config"].get("Labels") or {}).get(label, "[]"))
+    return options

@@ -19,12 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-import yaml
-
-from ci import data_planes, lane_file
+from ci import data_planes, lane_file, lane_lists
 from ci.expiry import expired
 from ci.lane import INTERRUPTED, SETUP_FAILED, split
-from ci.lane_merge import EXTENDS
 from ci.matrix_state import Ended, State
 from ci.places import CI, ROOT
 from ci.step import SetupError, guarded
@@ -37,7 +34,7 @@ from esipp.report.rendering.terminal import as_text
 
 STATE = ROOT / "runs" / "matrix"
 REPORT = "merged.md"
-WORDS = {
+MEANINGS = {
     0: "holds",
     1: "does not conform",
     INTERRUPTED: "interrupted",
@@ -57,12 +54,12 @@ Start = Callable[[list[str]], "subprocess.Popen[bytes]"]
 class Stopping:
     """The state of an interruption: whether it was requested, and the running lane to notify."""
 
-    asked: bool = False
+    requested: bool = False
     under_way: subprocess.Popen[bytes] | None = None
 
     def stop(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         """Forward the signal: the lane removes its cluster and ends, and no other lane starts."""
-        self.asked = True
+        self.requested = True
         if self.under_way and self.under_way.poll() is None:
             self.under_way.send_signal(signal.SIGINT)
 
@@ -89,14 +86,10 @@ def usual_lanes() -> list[str]:
     Lanes that extend no other come first, as others are compared with them. If lanes differ only in name and
     description (the default Kubernetes version, and the lane that names this version), only the first is included.
     """
-    names = sorted((path.stem for path in lane_file.LANES.glob("*.yaml")), key=lambda name: (_extends(name), name))
-    lanes = [lane for lane in map(lane_file.load, names) if not lane.emulates and not lane.needs]
-    bare = [replace(lane, name="", description="") for lane in lanes]
+    every = sorted(lane_lists.lanes("*"), key=lambda lane: bool(lane.extends))
+    lanes = [lane for lane in every if not lane.emulates and not lane.needs]
+    bare = [replace(lane, name="", description="", extends="") for lane in lanes]
     return [lane.name for number, lane in enumerate(lanes) if bare[number] not in bare[:number]]
-
-
-def _extends(name: str) -> bool:
-    return EXTENDS in yaml.safe_load((lane_file.LANES / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def run(
@@ -120,13 +113,14 @@ def run(
     """
     ended: dict[str, Ended] = {}
     for number, lane in enumerate(lanes, 1):
-        kept = None if again else state.kept(lane)
-        if kept:
-            ended[lane.name] = kept
+        earlier = None if again else state.recorded(lane)
+        if earlier:
+            ended[lane.name] = earlier
             print(
-                f"[{number}/{len(lanes)}] {lane.name}: kept from before ({WORDS.get(kept.code, kept.code)})", flush=True
+                f"[{number}/{len(lanes)}] {lane.name}: kept from before ({MEANINGS.get(earlier.code, earlier.code)})",
+                flush=True,
             )
-        elif stopping.asked:
+        elif stopping.requested:
             break
         else:
             print(f"[{number}/{len(lanes)}] {lane.name}: {lane.description}", flush=True)
@@ -134,8 +128,10 @@ def run(
         code = ended[lane.name].code
         if code == SETUP_FAILED:
             print(f"         {lane.name} got no cluster; the others go on.", flush=True)
-        elif code and not keep_going and not stopping.asked:
-            print(f"         {lane.name} {WORDS.get(code, 'failed')}: this ends here without --keep-going.", flush=True)
+        elif code and not keep_going and not stopping.requested:
+            print(
+                f"         {lane.name} {MEANINGS.get(code, 'failed')}: this ends here without --keep-going.", flush=True
+            )
             break
     return ended
 
@@ -148,11 +144,11 @@ def _run_one(lane: lane_file.Lane, state: State, stopping: Stopping, start: Star
     command: list[str] = [str(CI / "conformance"), "--lane", lane.name, "--path", state.path, "--"]
     key, began = state.key(lane), time.monotonic()
     stopping.under_way = process = start([*command, "--out", str(folder), *state.more])
-    if stopping.asked:  # the word came just before there was anybody to pass it on to
+    if stopping.requested:  # the word came just before there was anybody to pass it on to
         stopping.stop()
     code = process.wait()
     stopping.under_way = None
-    if stopping.asked and code not in JUDGED:
+    if stopping.requested and code not in JUDGED:
         code = INTERRUPTED  # whatever broke off as it was told to stop
     return state.note(lane, key, code, time.monotonic() - began)
 
@@ -183,14 +179,14 @@ def report(
         print(f"expired: {line}")
     if record and runs:
         try:
-            told = data_planes.add(runs, {name: each.as_json() for name, each in ended.items()})
+            lines = data_planes.add(runs, {name: each.as_json() for name, each in ended.items()})
         except EsippError as refused:
             print(f"\n{refused}", file=sys.stderr)
             return int(refused.exit_code)
-        print(f"\n{told}")
+        print(f"\n{lines}")
     codes = [code, *([int(ExitCode.HARNESS)] if gone else [])]
     codes += [SETUP_FAILED for each in ended.values() if each.code == SETUP_FAILED]
-    if stopping.asked:
+    if stopping.requested:
         missing = [lane.name for lane in lanes if lane.name not in ended or ended[lane.name].code == INTERRUPTED]
         print(f"\nInterrupted; the same command goes on with {', '.join(missing) or 'nothing more'}.", file=sys.stderr)
         return INTERRUPTED
@@ -225,8 +221,8 @@ def table(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended]) -> str:
         if each is None:
             checks.append((lane.name, "not run", "", "", ""))
         else:
-            word = WORDS.get(each.code, f"exit code {each.code}")
-            checks.append((lane.name, word, str(each.cores), f"{each.seconds / 60:.1f}", each.at))
+            meaning = MEANINGS.get(each.code, f"exit code {each.code}")
+            checks.append((lane.name, meaning, str(each.cores), f"{each.seconds / 60:.1f}", each.at))
     widths = [max(len(check[column]) for check in checks) for column in range(5)]
     return "\n".join(
         "  ".join(f"{text:<{width}}" for text, width in zip(check, widths, strict=True)) for check in checks

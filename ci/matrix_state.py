@@ -77,13 +77,15 @@ class State:
         """Where the run of a lane is."""
         return self.root / lane
 
-    def _word(self, lane: str) -> Path:
+    def _meaning(self, lane: str) -> Path:
         return self.root / f"{lane}.json"
 
     def key(self, lane: Lane) -> str:
         """The hash of a lane's inputs."""
-        told = {name: str(value) for name, value in asdict(lane).items() if name not in ("kind_config", "description")}
-        return key_of(told, lane.kind_config, self.path, self.more, self._suite)
+        values = {
+            name: str(value) for name, value in asdict(lane).items() if name not in ("kind_config", "description")
+        }
+        return key_of(values, lane.kind_config, self.path, self.more, self._suite)
 
     @cached_property
     def _suite(self) -> str:
@@ -91,10 +93,10 @@ class State:
         parts += sorted(path for path in CI.glob("*.py") if path.stem not in ASIDE)
         return key_of(*parts)
 
-    def kept(self, lane: Lane) -> Ended | None:
+    def recorded(self, lane: Lane) -> Ended | None:
         """The stored result of the lane, if its run is complete and has the same inputs."""
         try:
-            ended = Ended(**json.loads(self._word(lane.name).read_text(encoding="utf-8")))
+            ended = Ended(**json.loads(self._meaning(lane.name).read_text(encoding="utf-8")))
             if ended.key != self.key(lane):
                 return None
             run = read_run(self.folder(lane.name))
@@ -104,7 +106,7 @@ class State:
 
     def forget(self, lane: str) -> None:
         """Before a lane is run: what is kept of it is not how it ended."""
-        self._word(lane).unlink(missing_ok=True)
+        self._meaning(lane).unlink(missing_ok=True)
 
     def note(self, lane: Lane, key: str, code: int, seconds: float) -> Ended:
         """Keep how a lane ended; the key is that of before it began."""
@@ -112,9 +114,9 @@ class State:
         ended = Ended(key, code, round(seconds, 1), cores(), at, commit())
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            half = self._word(lane.name).with_suffix(".half")
+            half = self._meaning(lane.name).with_suffix(".half")
             half.write_text(json.dumps(ended.as_json(), indent=1) + "\n", encoding="utf-8")
-            half.rename(self._word(lane.name))
+            half.rename(self._meaning(lane.name))
         except OSError as broken:
             raise SetupError(
                 f"Cannot write to {self.root}: {broken.strerror}.", "name another folder with --state."
@@ -124,9 +126,9 @@ class State:
 
 def commit() -> str:
     """The commit of the checkout, short; unknown without git."""
-    asked = ["git", "rev-parse", "--short=7", "HEAD"]
+    command = ["git", "rev-parse", "--short=7", "HEAD"]
     try:
-        done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     except OSError:
         return "unknown"
     return done.stdout.strip() or "unknown"

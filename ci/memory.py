@@ -34,10 +34,12 @@ class Process:
     @property
     def program(self) -> str:
         """Its name: a script's own where an interpreter runs one."""
-        words = [word.rsplit("/", 1)[-1] for word in self.command]
-        if words[0].startswith("python"):
-            return next((word for word in words[1:] if word and not word.startswith("-")), words[0])
-        return words[0]
+        arguments = [argument.rsplit("/", 1)[-1] for argument in self.command]
+        if arguments[0].startswith("python"):
+            return next(
+                (argument for argument in arguments[1:] if argument and not argument.startswith("-")), arguments[0]
+            )
+        return arguments[0]
 
     def kib(self) -> int:
         """Its proportional set size; none for one that has ended."""
@@ -141,5 +143,5 @@ class Watch:
             found = {process.pid: process for process in processes() if process.pid != os.getpid()}
             self.harness.take(tree(self._pid, found))
             if self._engine:
-                ours = (p for p in found.values() if any(word.startswith(PROGRAMS) for word in p.command))
+                ours = (p for p in found.values() if any(argument.startswith(PROGRAMS) for argument in p.command))
                 self.images.take([process for process in ours if process.is_in(self._engine)])

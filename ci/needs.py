@@ -9,54 +9,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from ci.step import SetupError, output
 
-REGISTRY = "registry"
-MODULES = ("ip_vs",)
-KNOWN = (REGISTRY, *MODULES)
+Requirement = Literal["registry", "ip_vs"]
+Component = Literal["calico", "cloud-provider-kind"]
+"""What ci/published.py installs from published images."""
+
+REGISTRY: Requirement = "registry"
+MODULES: tuple[Requirement, ...] = ("ip_vs",)
 CALICO, CLOUD_PROVIDER = "calico", "cloud-provider-kind"
-PUBLISHED = (CALICO, CLOUD_PROVIDER)
-"""Names for ``published: [NAME]``; ci/published.py installs them."""
 LOADED = Path("/sys/module")
 
 
-def read(file: str, said: object) -> dict[str, str]:
-    """The needs of a lane's file.
-
-    Raises:
-        SetupError: they are no mapping, name what is unknown, or give no reason.
-    """
-    hint = f"needs: {{{REGISTRY}: why}}; known: {', '.join(KNOWN)}"
-    if not isinstance(said, dict):
-        raise SetupError(f"ci/lanes/{file}: 'needs' is not a mapping.", hint)
-    if strange := [name for name in said if name not in KNOWN]:
-        raise SetupError(f"ci/lanes/{file} needs '{strange[0]}', which is unknown.", hint)
-    if bare := [name for name, why in said.items() if not isinstance(why, str) or not why.strip()]:
-        raise SetupError(f"ci/lanes/{file} gives no reason for needing '{bare[0]}'.", hint)
-    return {name: " ".join(why.split()) for name, why in said.items()}
-
-
-def published(file: str, names: object, needs: Mapping[str, str]) -> tuple[str, ...]:
-    """The published components of a lane.
-
-    Raises:
-        SetupError: the value is not a list, has an unknown name, or the lane does not need a registry.
-    """
-    hint = f"published: [{CALICO}]; known: {', '.join(PUBLISHED)}"
-    if not isinstance(names, list):
-        raise SetupError(f"ci/lanes/{file}: 'published' is not a list.", hint)
-    if strange := [name for name in names if name not in PUBLISHED]:
-        raise SetupError(f"ci/lanes/{file} uses '{strange[0]}' as published, which is unknown.", hint)
-    if names and REGISTRY not in needs:
-        raise SetupError(
-            f"ci/lanes/{file} uses '{names[0]}' as published, but does not need a registry.",
-            f"needs: {{{REGISTRY}: why}}",
-        )
-    return tuple(names)
-
-
-def check(lane: str, needs: Mapping[str, str], path: str) -> None:
+def check(lane: str, needs: Mapping[Requirement, str], path: str) -> None:
     """Refuse a lane that cannot be run on this machine by this path, before anything is built.
 
     Args:

@@ -54,12 +54,12 @@ def bridge_of(network: Json) -> str:
 
 def held(network: Json) -> set[IPAddress]:
     """Collect the addresses assigned by docker on a network: to its bridge, to containers, and reserved ones."""
-    told = [entry.get("Gateway") for entry in network["IPAM"]["Config"]]
+    addresses = [entry.get("Gateway") for entry in network["IPAM"]["Config"]]
     for entry in network["IPAM"]["Config"]:
-        told += (entry.get("AuxiliaryAddresses") or {}).values()
+        addresses += (entry.get("AuxiliaryAddresses") or {}).values()
     for container in (network.get("Containers") or {}).values():
-        told += [container.get("IPv4Address"), container.get("IPv6Address")]
-    return {ipaddress.ip_interface(each).ip for each in told if each}
+        addresses += [container.get("IPv4Address"), container.get("IPv6Address")]
+    return {ipaddress.ip_interface(each).ip for each in addresses if each}
 
 
 def node_addresses(there: Surroundings) -> dict[str, list[str]]:

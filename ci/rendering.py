@@ -44,11 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{count} observations, {ledger.stat().st_size / 1e6:.0f} MB of ledger, {cores()} cores")
         print(f"{'report':<16} {'seconds':>8} {'peak MB':>8} {'kB':>8}")
         for name in (READ, *FORMATS):
-            told = subprocess.run(
+            done = subprocess.run(
                 [sys.executable, "-m", "ci.rendering", folder, "--one", name],
                 check=True, stdout=subprocess.PIPE, text=True, env=os.environ,
             ).stdout.split()  # fmt: skip
-            print(f"{name:<16} {float(told[0]):>8.1f} {int(told[1]) / 1024:>8.0f} {int(told[2]) / 1000:>8.0f}")
+            print(f"{name:<16} {float(done[0]):>8.1f} {int(done[1]) / 1024:>8.0f} {int(done[2]) / 1000:>8.0f}")
     return 0
 
 

@@ -122,9 +122,9 @@ def await_sessions(there: Surroundings, journal: Journal) -> None:
         step.note = f"{len(wanted)} sessions"
 
 
-def established(told: str) -> set[str]:
+def established(output: str) -> set[str]:
     """The established sessions in the output of ``birdc show protocols``."""
-    checks = (line.split() for line in told.splitlines())
+    checks = (line.split() for line in output.splitlines())
     return {check[0] for check in checks if len(check) > 5 and check[1] == "BGP" and check[-1] == "Established"}
 
 
@@ -166,7 +166,7 @@ def on_this_machine(image: str, *arguments: str) -> list[str]:
 
 def _address(there: Surroundings) -> str:
     shown = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
-    told = docker(there, "inspect", "--format", shown, NAME).strip()
-    if not told:
+    address = docker(there, "inspect", "--format", shown, NAME).strip()
+    if not address:
         raise SetupError("The router has no IPv4 address on the kind network.", f"ci/enter docker inspect {NAME}")
-    return told
+    return address

@@ -82,9 +82,9 @@ def read(lines: Iterable[str]) -> Result:
             statuses[status] += 1
             core += status == "pass" and record["level"] == "core"
             if status in order:
-                words = f"{status} {record['id']} ({record['level']}): {record['observed']}; {record['reason']}"
-                wrong.append((order.index(status), words))
-    return Result(result, whole, core, statuses, tuple(words for _, words in sorted(wrong)))
+                text = f"{status} {record['id']} ({record['level']}): {record['observed']}; {record['reason']}"
+                wrong.append((order.index(status), text))
+    return Result(result, whole, core, statuses, tuple(text for _, text in sorted(wrong)))
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ def one_run(options: argparse.Namespace, out: Path) -> tuple[Result, float]:
     """Run once; return the result and the seconds it took."""
     command = [sys.executable, "-m", "esipp", "run", "--context", options.context, "--image", options.image or ""]
     command += ["--out", str(out), "--samples", str(options.samples), "--fail-on", "extended"]
-    command += [word for suite in options.suite or ["source_ip"] for word in ("--suite", suite)]
+    command += [option for suite in options.suite or ["source_ip"] for option in ("--suite", suite)]
     command += options.more
     out.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -159,7 +159,7 @@ def record(options: argparse.Namespace, result: Result, seconds: float) -> None:
             "statuses": dict(sorted(result.statuses.items())),
             "red": result.is_red,
             "undecided": result.is_undecided,
-            "worse": [words[:LONGEST] for words in result.checks[:SHOWN]],
+            "worse": [text[:LONGEST] for text in result.checks[:SHOWN]],
         },
     )
 
@@ -182,12 +182,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
     parser.add_argument("more", nargs="*", metavar="OPTION", help="after --: more options for 'esipp run'")
     options = parser.parse_args(arguments)
-    kept = options.keep or Path(tempfile.mkdtemp(prefix="esipp-soak-"))
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="esipp-soak-"))
     in_node = f", {options.busy_in_node} in {NODE}" if options.busy_in_node else ""
     beside = options.busy * cores()
     print(
         f"{options.runs} runs on {cores()} cores, {beside} busy processes next to the cluster{in_node}; ledgers in "
-        f"{kept}",
+        f"{folder}",
         flush=True,
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the busy processes and removes their control group
@@ -196,13 +196,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     loads: list[float] = []
     with busy(beside, options.busy_in_node):
         for number in range(1, options.runs + 1):
-            out = kept / f"run-{number}"
+            out = folder / f"run-{number}"
             result, took = one_run(options, out)
             seconds.append(took)
             loads.append(os.getloadavg()[0])
             print(sentence(number, result, took, loads[-1]), flush=True)
-            for words in result.checks[:SHOWN]:
-                print(f"    {words[:LONGEST]}", flush=True)
+            for text in result.checks[:SHOWN]:
+                print(f"    {text[:LONGEST]}", flush=True)
             if len(result.checks) > SHOWN:
                 print(f"    and {len(result.checks) - SHOWN} more", flush=True)
             if options.record:
@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             in_a_row = 0 if result.is_red else in_a_row + 1
             if not result.is_red and not result.is_undecided:
                 shutil.rmtree(out)
-                (kept / f"{out.name}.said").unlink()
+                (folder / f"{out.name}.said").unlink()
     print(f"{min(seconds):.0f} to {max(seconds):.0f} s a run, load average {min(loads):.0f} to {max(loads):.0f}")
     print(f"{options.runs} runs, {red} red, {undecided} undecided; the last {in_a_row} in a row without red")
     return 1 if red else 3 if undecided else 0

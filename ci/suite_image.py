@@ -55,11 +55,11 @@ def main() -> int:
     try:
         if not there:
             raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
-        told, sys.stdout = sys.stdout, sys.stderr  # what is done is told beside, the reference may be captured
+        stdout, sys.stdout = sys.stdout, sys.stderr  # what is done is told beside, the reference may be captured
         try:
             image = provide(there, where, Journal(where.logs / "suite-image"))
         finally:
-            sys.stdout = told
+            sys.stdout = stdout
     except SetupError as error:
         error.show()
         return 4

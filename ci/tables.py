@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ci import lane_lists, records
 from esipp.app.plan.assumed_cluster import Asked
+from esipp.app.plan.document import minutes
 from esipp.app.plan.plan import Plan, plan
-from esipp.app.plan.text import minutes
 from esipp.checks.catalog import HOUSE, all_checks
 from esipp.checks.check import Check, Level
 from esipp.checks.profile import Source
@@ -103,9 +103,9 @@ def _left_out(plans: Sequence[Plan]) -> Iterator[str]:
     counts: dict[str, dict[str, list[Check]]] = {}
     features: dict[str, set[str]] = {}
     for each in plans:
-        for told, checks in each.unsupported.items():
-            needs = re.fullmatch(r"needs ([\w.-]+)(?:: (.*))?", told)
-            why = (needs[2] or f"needs {needs[1]}") if needs else told
+        for reason, checks in each.unsupported.items():
+            needs = re.fullmatch(r"needs ([\w.-]+)(?:: (.*))?", reason)
+            why = (needs[2] or f"needs {needs[1]}") if needs else reason
             why = why.removeprefix(f"{each.profile.name} ")
             counts.setdefault(why, {}).setdefault(each.profile.name, []).extend(checks)
             features.setdefault(why, set()).update({needs[1]} if needs else ())
@@ -117,8 +117,8 @@ def _left_out(plans: Sequence[Plan]) -> Iterator[str]:
 def _features(names: Sequence[str]) -> str:
     """Features in brackets; of more than two, their common prefix."""
     same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    told = names if len(names) < 3 else ["".join(letters[0] for letters in same) + "…"]
-    return f" (`{'`, `'.join(told)}`)" if told else ""
+    labels = names if len(names) < 3 else ["".join(letters[0] for letters in same) + "…"]
+    return f" (`{'`, `'.join(labels)}`)" if labels else ""
 
 
 def _known(plans: Sequence[Plan]) -> Iterator[str]:

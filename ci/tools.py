@@ -33,8 +33,8 @@ def chart(folder: Path, journal: Journal) -> Chart:
             step.run([go, "install", f"helm.sh/helm/v3/cmd/helm@{versions()['helm']['version']}"], env=env)
             helm = str(folder / "helm")
         # Go holds what it downloads there against go.sum.
-        told = output([go, "-C", MODULES / "cilium", "mod", "download", "-json", MODULE], timeout=DOWNLOAD_SECONDS)
-        where = str(json.loads(told).get("Dir") or "") if told else ""
+        answer = output([go, "-C", MODULES / "cilium", "mod", "download", "-json", MODULE], timeout=DOWNLOAD_SECONDS)
+        where = str(json.loads(answer).get("Dir") or "") if answer else ""
         if not where or not (Path(where) / CHART).is_dir():
             raise SetupError(f"The Go module {MODULE} is not available.", step.hint, step.log)
     return Chart(Path(helm), Path(where) / CHART)

@@ -82,7 +82,7 @@ class Hermetic:
     def expected_image(self, lane: Lane) -> str:
         """Name the node image by what it is built from."""
         image = Builder(lane.kubernetes, Store(self.places), self.engine, self.journal).node_image
-        return hermetic_cilium.node_image(image) if lane.data_plane.has_cilium else image
+        return hermetic_cilium.node_image(image) if lane.has_cilium else image
 
     def clear(self) -> None:
         """Stop a leftover engine with its namespace, mounts and containers; remove incomplete builds."""
@@ -95,7 +95,7 @@ class Hermetic:
     def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
         """Install, start, build: each only where needed."""
         builder = Builder(lane.kubernetes, Store(self.places, fresh=fresh), self.engine, self.journal)
-        more = CILIUM_GIGABYTES if lane.data_plane.has_cilium else 0.0
+        more = CILIUM_GIGABYTES if lane.has_cilium else 0.0
         need_space(self.places.cache, RUNNING_GIGABYTES + more, "running a cluster")
         builder.check()
         apt.install_needed(self.journal)
@@ -110,7 +110,7 @@ class Hermetic:
         if METALLB_BGP in lane.load_balancers:
             routing = base_image.make(base_image.ROUTER, builder.store, self.engine, self.journal)
         node_image, chart = built.node_image, None
-        if lane.data_plane.has_cilium:
+        if lane.has_cilium:
             node_image = hermetic_cilium.make(node_image, builder.store, self.engine, self.journal)
             chart = hermetic_cilium.chart(builder.store, self.journal)
         for program in (built.kind, built.kubectl):
@@ -210,7 +210,7 @@ class Official:
         if version != lane.kubernetes:
             self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
         there = Surroundings(self.name, lane.name, version, image)
-        chart = tools.chart(self.bin, self.journal) if lane.data_plane.has_cilium else None
+        chart = tools.chart(self.bin, self.journal) if lane.has_cilium else None
         return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None, None, cilium=chart)
 
     def load(self, there: Surroundings, image: str) -> None:

@@ -166,12 +166,12 @@ def _sources() -> str:
     for path in sorted((SOURCES / "sources.list.d").glob("*.sources")):
         for stanza in path.read_text().split("\n\n"):
             entries += _one_line(stanza)
-    kept = [entry for entry in entries if _main_suite(entry) in wanted]
-    if not kept:
+    selected = [entry for entry in entries if _main_suite(entry) in wanted]
+    if not selected:
         raise SetupError(
             f"The package sources of this machine lack {_codename()} main.", "see /etc/apt/sources.list.d."
         )
-    return "\n".join(dict.fromkeys(kept)) + "\n"
+    return "\n".join(dict.fromkeys(selected)) + "\n"
 
 
 def _one_line(stanza: str) -> list[str]:
@@ -188,8 +188,8 @@ def _one_line(stanza: str) -> list[str]:
 
 
 def _main_suite(entry: str) -> str | None:
-    words = entry.split("]", 1)[-1].split() if "[" in entry else entry.split()[1:]
-    return words[1] if len(words) > 2 and "main" in words[2:] else None
+    fields = entry.split("]", 1)[-1].split() if "[" in entry else entry.split()[1:]
+    return fields[1] if len(fields) > 2 and "main" in fields[2:] else None
 
 
 def main() -> int:

@@ -69,18 +69,18 @@ def isolated(corefile: str) -> str:
     A resolver that tries its search list meets names of other zones: as with an upstream server, they must be denied,
     where an error would make it report a trouble instead of a missing name.
     """
-    kept: list[str] = []
+    lines: list[str] = []
     depth = 0  # of the block that is being left out
     zones: list[str] = []
     for line in corefile.splitlines():
-        words = line.split() or [""]
-        if depth or words[0] in OUTWARD:
+        fields = line.split() or [""]
+        if depth or fields[0] in OUTWARD:
             depth += line.count("{") - line.count("}")
             continue
-        if words[0] == "kubernetes":
-            zones = [word for word in words[1:] if word != "{"]
-        kept.append(line)
-    if not zones or not kept or kept[0].strip() != ".:53 {":
+        if fields[0] == "kubernetes":
+            zones = [field for field in fields[1:] if field != "{"]
+        lines.append(line)
+    if not zones or not lines or lines[0].strip() != ".:53 {":
         raise SetupError("kubeadm's Corefile has an unexpected form.", "adapt ci/hermetic/coredns.py.")
-    kept[0] = " ".join(f"{zone}:53" for zone in zones) + " {"
-    return "\n".join(kept) + "\n" + ELSEWHERE
+    lines[0] = " ".join(f"{zone}:53" for zone in zones) + " {"
+    return "\n".join(lines) + "\n" + ELSEWHERE

@@ -57,10 +57,10 @@ class Engine:
         """Environment in which docker, kind and kubectl find the hermetic cluster and nothing else."""
         dropped = ("DOCKER_", "KUBE", "KIND_")
         proxies = {"http_proxy", "https_proxy", "no_proxy", "all_proxy"}
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped) and k.lower() not in proxies}
-        kept["PATH"] = f"{self.bin}:{kept.get('PATH', '')}:/usr/sbin:/sbin"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(dropped) and k.lower() not in proxies}
+        environment["PATH"] = f"{self.bin}:{environment.get('PATH', '')}:/usr/sbin:/sbin"
         return {
-            **kept,
+            **environment,
             "DOCKER_HOST": f"unix://{self.socket}",
             "DOCKER_CONFIG": str(self.places.run / "docker-config"),
             "DOCKER_BUILDKIT": "0",  # Debian's engine is built without the other builder's client

@@ -189,7 +189,7 @@ def cilium() -> Build:
     so this project's module, which has none, builds it with the original modules.
     """
     module, version = "github.com/cilium/cilium", versions()["cilium"]["version"]
-    told = f"{version.removeprefix('v')} {versions()['cilium']['commit']}"  # as its own build does
+    label = f"{version.removeprefix('v')} {versions()['cilium']['commit']}"  # as its own build does
     return Build(
         "cilium",
         MODULES / "cilium",
@@ -203,7 +203,7 @@ def cilium() -> Build:
             "cilium-mount": f"{module}/tools/mount",
         },
         tags="osusergo,ipam_provider_operator",
-        defines=(f"'{module}/pkg/version.ciliumVersion={told}'",),
+        defines=(f"'{module}/pkg/version.ciliumVersion={label}'",),
         files=(
             "install/kubernetes/cilium",
             "bpf",

@@ -20,7 +20,7 @@ from ci.peer_tests.build import Upstream, upstream
 from ci.peer_tests.damage import DAMAGES, PLAN, TOGETHER, Damage
 from ci.peer_tests.data import KEPT, Broken, Comparison, Noticing, Ours, Theirs
 from ci.peer_tests.report import BAD, Outcome
-from ci.peer_tests.running import PROCESSES, Watch, cluster_version, remove_left_overs, run_theirs
+from ci.peer_tests.running import PROCESSES, Watch, cluster_version, remove_leftovers, run_theirs
 from ci.peer_tests.specs import SPECS
 from ci.places import CONTEXT, cores, places
 from ci.step import Journal, SetupError
@@ -36,7 +36,7 @@ LASTING = "lasting"
 SUITES = ("source_ip", "health_checks", "interoperability")
 """The suites that correspond to those specs; convergence, API and continuity have their own."""
 
-TOLD = (Outcome.PASSED, Outcome.FAILED)
+TEXTS = (Outcome.PASSED, Outcome.FAILED)
 """Results on the healthy cluster of specs that also run with breaks."""
 
 MOVES = 3
@@ -49,9 +49,9 @@ BROKEN_LIMIT = 360.0
 class Peer:
     """One session: what is built, where the cluster is, and what is kept."""
 
-    def __init__(self, built: Upstream, nodes: Nodes, folder: Path, kept: Path) -> None:
-        self.built, self.nodes, self.folder, self.kept = built, nodes, folder, kept
-        self.data = Comparison.load(kept)
+    def __init__(self, built: Upstream, nodes: Nodes, folder: Path, records: Path) -> None:
+        self.built, self.nodes, self.folder, self.records = built, nodes, folder, records
+        self.data = Comparison.load(records)
 
     def healthy(self, limit: float) -> None:
         """Run both on the cluster as it is."""
@@ -65,17 +65,17 @@ class Peer:
         say(f"ours on the healthy cluster: {effort.seconds:.0f} s, exit code {ours.exit_code}, {counts}")
         self.data.ours, self.data.theirs = ours, theirs
         self.data.limits[HEALTHY] = limit
-        self.data.save(self.kept)
+        self.data.save(self.records)
 
     def lasting(self, limit: float) -> None:
         """Run upstream's specs that take long by design, on the cluster as it is."""
         assert self.data.theirs is not None, "ci/peer healthy comes first"
         names = [spec.name for spec in SPECS if spec.lasting]
         more = self._theirs(names, LASTING, limit)
-        kept = [each for each in self.data.theirs.results if each.name not in names]
-        self.data.theirs = Theirs(self.data.theirs.effort, [*kept, *more.results])
+        steady = [each for each in self.data.theirs.results if each.name not in names]
+        self.data.theirs = Theirs(self.data.theirs.effort, [*steady, *more.results])
         self.data.limits[LASTING] = limit
-        self.data.save(self.kept)
+        self.data.save(self.records)
 
     def broken(self, damages: Sequence[Damage], limit: float) -> None:
         """Break the cluster and run both: this suite once per break, upstream's specs with all breaks at once.
@@ -92,7 +92,7 @@ class Peer:
             made = Broken(damage.name, damage.ours.what, noticing[damage.name], alone, others)
             self.data.broken[damage.name] = made
         self.data.limits["broken"] = limit
-        self.data.save(self.kept)
+        self.data.save(self.records)
 
     def _broken_for_theirs(self, damages: Sequence[Damage], limit: float) -> Theirs:
         said = self.data.healthy()
@@ -100,7 +100,7 @@ class Peer:
         with ExitStack() as stack:
             for damage in damages:
                 stack.enter_context(damage.theirs(self.nodes))
-            chosen = [name for name in names if said.get(name) in TOLD]
+            chosen = [name for name in names if said.get(name) in TEXTS]
             return self._theirs(chosen, TOGETHER.join(each.name for each in damages), limit)
 
     def _noticing(self, damage: Damage) -> Noticing:
@@ -124,7 +124,7 @@ class Peer:
         names = [spec.name for spec in SPECS if spec.name in changed]
         self.data.after = self._theirs(names, AFTER, limit) if names else None
         self.data.limits[AFTER] = limit
-        self.data.save(self.kept)
+        self.data.save(self.records)
 
     def _theirs(self, names: list[str], what: str, limit: float) -> Theirs:
         theirs = run_theirs(self.built, names, self.folder / what, limit)
@@ -212,8 +212,8 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
     say(f"reports and ledgers: {folder}")
     nodes = Nodes.of(CONTEXT, None)
     nodes.heal()
-    remove_left_overs()
-    peer = Peer(built, nodes, folder, options.kept)
+    remove_leftovers()
+    peer = Peer(built, nodes, folder, options.records)
     peer.data.versions |= {
         "kubernetes": cluster_version(),
         "e2e.test": built.kubernetes,
@@ -229,7 +229,7 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
         except SetupError as error:
             error.show()
             code = 4
-    if options.kept == KEPT:
+    if options.records == KEPT:
         page.write(Comparison.load())
     return code
 

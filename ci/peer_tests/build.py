@@ -73,8 +73,8 @@ def upstream(kubernetes: str, store: Store, journal: Journal) -> Upstream:
         )
     key = key_of(folder, AGNHOST, GINKGO, platform.machine())
     built = store.get("e2e", key, lambda out: _build(out, folder, kubernetes, journal))
-    words = [(built / name).read_text().strip() for name in ("ginkgo.version", "agnhost.version")]
-    return Upstream(built, kubernetes, *words)
+    versions = [(built / name).read_text().strip() for name in ("ginkgo.version", "agnhost.version")]
+    return Upstream(built, kubernetes, *versions)
 
 
 def _build(out: Path, folder: Path, kubernetes: str, journal: Journal) -> None:
@@ -89,12 +89,12 @@ def _build(out: Path, folder: Path, kubernetes: str, journal: Journal) -> None:
         step.run(
             [go, "test", "-c", "-vet=off", *flags, "-o", out / "e2e.test", f"{MODULE}/test/e2e"], cwd=folder, env=env
         )
-        asked: list[str | Path] = [go, "-C", folder, "list", "-m", "-f", "{{.Version}} {{.Dir}}", GINKGO, MODULE]
-        told = [line.split() for line in (output(asked, timeout=120) or "").splitlines()]
-        if [words[0] for words in told[1:]] != [kubernetes]:
+        command: list[str | Path] = [go, "-C", folder, "list", "-m", "-f", "{{.Version}} {{.Dir}}", GINKGO, MODULE]
+        lines = [line.split() for line in (output(command, timeout=120) or "").splitlines()]
+        if [fields[0] for fields in lines[1:]] != [kubernetes]:
             raise SetupError(f"ci/hermetic/modules/e2e/{kubernetes}/go.mod does not require {MODULE} {kubernetes}.")
-        (out / "ginkgo.version").write_text(told[0][0])
-        shutil.copyfile(Path(told[1][1]) / "test/images/agnhost/VERSION", out / "agnhost.version")
+        (out / "ginkgo.version").write_text(lines[0][0])
+        shutil.copyfile(Path(lines[1][1]) / "test/images/agnhost/VERSION", out / "agnhost.version")
 
 
 def load_image(built: Upstream, there: Surroundings, store: Store, journal: Journal) -> None:

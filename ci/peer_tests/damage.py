@@ -58,16 +58,16 @@ def into_pods(*more: str, families: tuple[Family, ...] = tuple(Family)) -> Break
 
     def apply(nodes: Nodes) -> AbstractContextManager[Any]:
         cidrs = {family: cidr for family, cidr in nodes.pod_cidrs.items() if family in families}
-        words = {family: ("--destination", cidr, "!", "--source", cidr, *more) for family, cidr in cidrs.items()}
-        return nodes.rules(*(Rule(each, "POSTROUTING", (*words[each], *MASQUERADE)) for each in words))
+        matches = {family: ("--destination", cidr, "!", "--source", cidr, *more) for family, cidr in cidrs.items()}
+        return nodes.rules(*(Rule(each, "POSTROUTING", (*matches[each], *MASQUERADE)) for each in matches))
 
     return apply
 
 
 def to_cluster_ips(nodes: Nodes) -> AbstractContextManager[Any]:
     """Every node masquerades all connections to ClusterIPs."""
-    words = {family: ("--match", "conntrack", "--ctorigdst", cidr) for family, cidr in nodes.service_cidrs.items()}
-    return nodes.rules(*(Rule(each, "POSTROUTING", (*words[each], *MASQUERADE)) for each in words))
+    matches = {family: ("--match", "conntrack", "--ctorigdst", cidr) for family, cidr in nodes.service_cidrs.items()}
+    return nodes.rules(*(Rule(each, "POSTROUTING", (*matches[each], *MASQUERADE)) for each in matches))
 
 
 # ------------------------------------------------------------------------------------- by the services that are there

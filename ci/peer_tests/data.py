@@ -131,33 +131,33 @@ class Comparison:
         """Write it down: what it was run with, then a record for each side and each break."""
         about = {"kind": "about", "versions": self.versions, "machine": self.machine, "limits": self.limits}
         once = {"ours": self.ours, "theirs": self.theirs, "after": self.after}
-        told = [{"kind": kind, **asdict(each)} for kind, each in once.items() if each]
-        records.write(path, [about, *told, *({"kind": "broken", **asdict(each)} for each in self.broken.values())])
+        recorded = [{"kind": kind, **asdict(each)} for kind, each in once.items() if each]
+        records.write(path, [about, *recorded, *({"kind": "broken", **asdict(each)} for each in self.broken.values())])
 
     @staticmethod
     def load(path: Path = KEPT) -> Comparison:
         """Read what is kept; nothing is kept at first."""
         data = Comparison()
-        for told in records.read(path):
-            match told.pop("kind"):
+        for record in records.read(path):
+            match record.pop("kind"):
                 case "about":
-                    data.versions, data.machine, data.limits = told["versions"], told["machine"], told["limits"]
+                    data.versions, data.machine, data.limits = record["versions"], record["machine"], record["limits"]
                 case "ours":
-                    data.ours = Ours(**{**told, "effort": Effort(**told["effort"])})
+                    data.ours = Ours(**{**record, "effort": Effort(**record["effort"])})
                 case "theirs":
-                    data.theirs = _theirs(told)
+                    data.theirs = _theirs(record)
                 case "after":
-                    data.after = _theirs(told)
+                    data.after = _theirs(record)
                 case "broken":
-                    data.broken[told["name"]] = _broken(told)
+                    data.broken[record["name"]] = _broken(record)
         return data
 
 
-def _broken(told: Json) -> Broken:
-    ours = Noticing(**{**told["ours"], "effort": Effort(**told["ours"]["effort"])})
-    return Broken(told["name"], told["what"], ours, _theirs(told["theirs"]), told["together"])
+def _broken(record: Json) -> Broken:
+    ours = Noticing(**{**record["ours"], "effort": Effort(**record["ours"]["effort"])})
+    return Broken(record["name"], record["what"], ours, _theirs(record["theirs"]), record["together"])
 
 
-def _theirs(told: Json) -> Theirs:
-    results = [SpecResult(**{**each, "outcome": Outcome(each["outcome"])}) for each in told["results"]]
-    return Theirs(Effort(**told["effort"]), results)
+def _theirs(record: Json) -> Theirs:
+    results = [SpecResult(**{**each, "outcome": Outcome(each["outcome"])}) for each in record["results"]]
+    return Theirs(Effort(**record["effort"]), results)

@@ -138,9 +138,9 @@ def leaked(nodes: Nodes, upstream: UpstreamServices) -> list[Rule]:
             for address in service["spec"].get("clusterIPs") or []:
                 if family_of(address) is family:
                     to = hands_to(backend.address, backend.port)
-                    words = ("--destination", address, *to_port(port), *to)
+                    arguments = ("--destination", address, *to_port(port), *to)
                     bare = _without(nodes, backends)
-                    rules += [Rule(family, chain, words, bare) for chain in ("PREROUTING", "OUTPUT")]
+                    rules += [Rule(family, chain, arguments, bare) for chain in ("PREROUTING", "OUTPUT")]
     return [rule for rule in rules if rule.nodes]
 
 
@@ -153,25 +153,29 @@ def black_holed(nodes: Nodes, upstream: UpstreamServices) -> list[Rule]:
         for vip in vips(service):
             family, bare = family_of(vip), _without(nodes, backends)
             for port in service["spec"]["ports"]:
-                words = ("--destination", vip, *to_port(port), *DROP)
+                arguments = ("--destination", vip, *to_port(port), *DROP)
                 pods = ("--source", nodes.pod_cidrs[family])
-                rules.append(Rule(family, "PREROUTING", (*pods, *words), bare, "mangle"))
-                rules.append(Rule(family, "OUTPUT", words, bare, "mangle"))
+                rules.append(Rule(family, "PREROUTING", (*pods, *arguments), bare, "mangle"))
+                rules.append(Rule(family, "OUTPUT", arguments, bare, "mangle"))
     return [rule for rule in rules if rule.nodes]
 
 
 def rewritten_at_home(_: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """Nodes masquerade traffic to their own endpoints."""
-    words = ("--match", "conntrack", "--ctstate", "DNAT", *MASQUERADE)
+    arguments = ("--match", "conntrack", "--ctstate", "DNAT", *MASQUERADE)
     found = {(each.address, each.node) for _, backends in upstream.pairs for each in backends if each.node}
-    return [Rule(family_of(ip), "POSTROUTING", ("--destination", ip, *words), (node,)) for ip, node in sorted(found)]
+    return [
+        Rule(family_of(ip), "POSTROUTING", ("--destination", ip, *arguments), (node,)) for ip, node in sorted(found)
+    ]
 
 
 def hairpins_left(_: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """No node masquerades hairpin traffic."""
     found = {each.address for _, backends in upstream.pairs for each in backends}
-    words = ("--jump", "ACCEPT")
-    return [Rule(family_of(ip), "POSTROUTING", ("--source", ip, "--destination", ip, *words)) for ip in sorted(found)]
+    arguments = ("--jump", "ACCEPT")
+    return [
+        Rule(family_of(ip), "POSTROUTING", ("--source", ip, "--destination", ip, *arguments)) for ip in sorted(found)
+    ]
 
 
 def forgotten(_: Nodes, upstream: UpstreamServices) -> list[Rule]:
@@ -193,17 +197,17 @@ def forgotten(_: Nodes, upstream: UpstreamServices) -> list[Rule]:
                     if entry[0] == "--destination" and family_of(entry[1]) is not family:
                         continue
                     chance = ("--match", "statistic", "--mode", "random", "--probability", "0.4")
-                    words = ("--protocol", port["protocol"].lower(), *entry, *chance, *hands_to(address, target))
-                    rules += [Rule(family, chain, words) for chain in ("PREROUTING", "OUTPUT")]
+                    arguments = ("--protocol", port["protocol"].lower(), *entry, *chance, *hands_to(address, target))
+                    rules += [Rule(family, chain, arguments) for chain in ("PREROUTING", "OUTPUT")]
     return rules
 
 
 def dropped_once_terminating(_: Nodes, upstream: UpstreamServices) -> list[Rule]:
     """Nodes drop new connections to their own terminating pods."""
     found = {(each.address, each.node) for _, backends in upstream.pairs for each in backends if each.terminating}
-    words = ("--match", "conntrack", "--ctstate", "NEW", *DROP)
+    arguments = ("--match", "conntrack", "--ctstate", "NEW", *DROP)
     return [
-        Rule(family_of(ip), "POSTROUTING", ("--destination", ip, *words), (node,), "mangle")
+        Rule(family_of(ip), "POSTROUTING", ("--destination", ip, *arguments), (node,), "mangle")
         for ip, node in sorted(found)
         if node
     ]

@@ -69,9 +69,9 @@ def write(data: Comparison, path: Path = PAGE) -> None:
 
 
 def _versions(data: Comparison) -> Iterator[str]:
-    told = data.versions
-    yield f"- cluster: Kubernetes {told['kubernetes']}, lane `{told['lane']}`"
-    yield f"- upstream: e2e.test {told['e2e.test']}, ginkgo {told['ginkgo']}, agnhost {told['agnhost']}"
+    versions = data.versions
+    yield f"- cluster: Kubernetes {versions['kubernetes']}, lane `{versions['lane']}`"
+    yield f"- upstream: e2e.test {versions['e2e.test']}, ginkgo {versions['ginkgo']}, agnhost {versions['agnhost']}"
     limits = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in data.limits.items())
     yield f"- time limits of upstream's runs: {limits}; specs that still waited then count as timed out"
 
@@ -80,22 +80,22 @@ def _versions(data: Comparison) -> Iterator[str]:
 def _short(data: Comparison) -> Iterator[str]:
     assert data.theirs is not None
     assert data.ours is not None
-    asked = [each for each in data.theirs.results if each.outcome is not Outcome.MISSING]
-    red, ours = [each for each in asked if each.bad], data.ours
+    results = [each for each in data.theirs.results if each.outcome is not Outcome.MISSING]
+    red, ours = [each for each in results if each.bad], data.ours
     rows = sum(ours.counts.values())
     told = ", ".join(f"{number} {status}" for status, number in ours.counts.items())
-    theirs = ", ".join(f"{_count(asked, each)} {each}" for each in Outcome if _count(asked, each))
-    seen = sum(bool(data.noticed(each)) for each in data.broken.values())
+    theirs = ", ".join(f"{_count(results, each)} {each}" for each in Outcome if _count(results, each))
+    noticed = sum(bool(data.noticed(each)) for each in data.broken.values())
     right = sum(each.ours.right > 0 for each in data.broken.values())
     calm = sum(bool(data.calmed(each)) for each in data.broken.values())
     yield "## Summary\n"
     yield "| | ours | upstream |\n|---|---|---|"
-    yield f"| asked | {rows} checks of {_list(ours.suites)} | {len(asked)} specs |"
+    yield f"| asked | {rows} checks of {_list(ours.suites)} | {len(results)} specs |"
     yield f"| healthy cluster | {told} | {theirs} |"
     yield f"| false alarms there | {len(ours.worse)} | {len(red)} |"
     yield f"| seconds | {ours.effort.seconds:.0f} | {data.theirs.effort.seconds:.0f} |"
     yield f"| load average at the end | {ours.effort.load:.0f} | {data.theirs.effort.load:.0f} |"
-    yield f"| broken data planes noticed | {right} of {len(data.broken)} | {seen} of {len(data.broken)} |"
+    yield f"| broken data planes noticed | {right} of {len(data.broken)} | {noticed} of {len(data.broken)} |"
     yield f"| red on the healthy cluster, green with the break | 0 | {calm} of {len(data.broken)} |"
     yield ""
 
@@ -114,8 +114,8 @@ def _healthy(data: Comparison) -> Iterator[str]:
         spec = BY_NAME[result.name]
         said = "not run" if result.outcome is Outcome.MISSING else f"{result.outcome}"
         seconds = "" if result.outcome is Outcome.MISSING else f"{result.seconds:.0f}"
-        cells = [spec.name, spec.asserts, said, seconds, _rows(spec, rows), spec.differs]
-        yield f"| {' | '.join(_cell(each) for each in cells)} |"
+        cells = [spec.name, spec.asserts, said, seconds, _lines(spec, rows), spec.differs]
+        yield f"| {' | '.join(_escaped(each) for each in cells)} |"
     yield ""
     if not_green := [each for each in data.theirs.results if each.why]:
         yield "Specs that did not pass, with their messages:\n"
@@ -146,7 +146,7 @@ CAUSES = {
 """Known causes of red specs on a healthy cluster, by name."""
 
 
-def _rows(spec: Spec, rows: Sequence[str]) -> str:
+def _lines(spec: Spec, rows: Sequence[str]) -> str:
     """The checks of a spec, with their number."""
     if not spec.ours:
         return "none"
@@ -166,25 +166,25 @@ def _broken(data: Comparison) -> Iterator[str]:
         ours, theirs = each.ours, each.theirs
         cells = [f"`{each.name}`: {each.what}", f"{ours.right} of {ours.must}", f"{ours.effort.seconds:.0f}"]
         cells += [_specs(data, each), f"{theirs.effort.seconds:.0f}", f"{theirs.effort.load:.0f}"]
-        yield f"| {' | '.join(_cell(part) for part in cells)} |"
+        yield f"| {' | '.join(_escaped(part) for part in cells)} |"
     yield ""
-    yield from _words(data)
+    yield from _text(data)
 
 
 def _specs(data: Comparison, broken: Broken) -> str:
     """The specs of upstream that noticed a break."""
     noticed, calmed = data.noticed(broken), data.calmed(broken)
-    told = [_list(each.name for each in noticed) if noticed else "**none**"]
+    cells = [_list(each.name for each in noticed) if noticed else "**none**"]
     if broken.together:
-        told.append(f"tested together with {_list(f'`{name}`' for name in broken.together)}")
+        cells.append(f"tested together with {_list(f'`{name}`' for name in broken.together)}")
     if unsure := data.unsure(broken):
-        told.append(f"unsure: {_list(each.name for each in unsure)}")
+        cells.append(f"unsure: {_list(each.name for each in unsure)}")
     if calmed:
-        told.append(f"turned green: {_list(each.name for each in calmed)}")
-    return "; ".join(told)
+        cells.append(f"turned green: {_list(each.name for each in calmed)}")
+    return "; ".join(cells)
 
 
-def _words(data: Comparison) -> Iterator[str]:
+def _text(data: Comparison) -> Iterator[str]:
     """The message of each side."""
     if data.broken:
         yield "Messages:\n"
@@ -208,5 +208,5 @@ def _list(names: Sequence[str] | Iterator[str]) -> str:
     return ", ".join(names)
 
 
-def _cell(text: str) -> str:
+def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")

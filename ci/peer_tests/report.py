@@ -85,23 +85,23 @@ def read(folder: Path, wanted: list[str]) -> list[SpecResult]:
 
 
 def _of(suite: Json) -> Iterator[SpecResult]:
-    for told in suite.get("SpecReports") or []:
-        if told.get("LeafNodeType") != "It":
+    for document in suite.get("SpecReports") or []:
+        if document.get("LeafNodeType") != "It":
             continue
-        spec = spec_of(" ".join([*(told.get("ContainerHierarchyTexts") or []), told["LeafNodeText"]]))
+        spec = spec_of(" ".join([*(document.get("ContainerHierarchyTexts") or []), document["LeafNodeText"]]))
         if spec is None:
             continue
-        outcome, why = OUTCOMES.get(told["State"], Outcome.MISSING), brief(_message(told))
+        outcome, why = OUTCOMES.get(document["State"], Outcome.MISSING), brief(_message(document))
         if outcome is Outcome.SKIPPED and not why:
             outcome = Outcome.MISSING  # ginkgo says skipped of all that was not selected, or not begun in time
-        yield SpecResult(spec.name, outcome, round(told.get("RunTime", 0) / 1e9, 1), why)
+        yield SpecResult(spec.name, outcome, round(document.get("RunTime", 0) / 1e9, 1), why)
 
 
-def _message(told: Json) -> str:
+def _message(document: Json) -> str:
     """The failure's message; after a timeout, the step of the spec."""
-    message = str((told.get("Failure") or {}).get("Message") or "")
-    if told["State"] in ("timedout", "interrupted"):
-        steps = [event["Message"] for event in told.get("SpecEvents") or [] if event.get("SpecEventType") == "By"]
+    message = str((document.get("Failure") or {}).get("Message") or "")
+    if document["State"] in ("timedout", "interrupted"):
+        steps = [event["Message"] for event in document.get("SpecEvents") or [] if event.get("SpecEventType") == "By"]
         return f"at: {steps[-1]}" if steps else message
     return message
 

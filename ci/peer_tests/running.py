@@ -75,14 +75,14 @@ def run_theirs(built: Upstream, names: Sequence[str], folder: Path, limit: float
                 os.killpg(process.pid, signal.SIGKILL)  # its processes too, however it ended
             process.wait()
     effort = watch.effort()
-    remove_left_overs()
+    remove_leftovers()
     try:
         return Theirs(effort, report.read(folder, list(names)))
     except OSError:  # it had to be killed: nothing is known of any spec
         return Theirs(effort, [SpecResult(name, Outcome.MISSING) for name in names])
 
 
-def remove_left_overs() -> None:
+def remove_leftovers() -> None:
     """Remove the namespaces of unfinished specs."""
     removing = ["delete", "namespace", "--selector", E2E_NAMESPACES, "--ignore-not-found", "--timeout=150s"]
     subprocess.run(["kubectl", "--context", CONTEXT, *removing], capture_output=True, timeout=180, check=False)
@@ -90,7 +90,7 @@ def remove_left_overs() -> None:
 
 def cluster_version() -> str:
     """The API server's version."""
-    told = output(["kubectl", "--context", CONTEXT, "version", "--output", "json"])
-    if not told:
+    answer = output(["kubectl", "--context", CONTEXT, "version", "--output", "json"])
+    if not answer:
         raise SetupError("The cluster does not answer.", "ci/conformance --up creates one.")
-    return str(json.loads(told)["serverVersion"]["gitVersion"])
+    return str(json.loads(answer)["serverVersion"]["gitVersion"])

@@ -263,8 +263,8 @@ def _qualify(options: argparse.Namespace) -> int:
     cluster = Cluster(settings.context, settings.kubeconfig, settings.customisation)
     began = time.monotonic()
     findings = examine(cluster, settings, {check.suite for check in chosen})
-    asked = (*(f"--suite={name}" for name in options.suite), *options.checks)
-    prepared = Prepared(asked, settings, cluster, findings, time.monotonic() - began)
+    selection = (*(f"--suite={name}" for name in options.suite), *options.checks)
+    prepared = Prepared(selection, settings, cluster, findings, time.monotonic() - began)
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
     arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
     arguments += ["-c", str(HOUSE / "pyproject.toml")]

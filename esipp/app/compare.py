@@ -9,9 +9,7 @@ from esipp.base.document import Document
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Binding
 from esipp.ledger.reading import read_run
-from esipp.report.rendering import render
-
-FORMATS = ("text", "markdown", "json", "html")
+from esipp.report.rendering import FORMATS, render
 
 DIFF = """classification:
   regressed   was pass or a difference that the API allows; is now fail, flaky or a known defect. A core check

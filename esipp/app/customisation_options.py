@@ -125,9 +125,9 @@ def read_image(options: argparse.Namespace) -> str:
     return at_registry(image or this_version(), check_registry(registry)) if registry else image
 
 
-def _split(words: Iterable[str]) -> list[str]:
+def _split(values: Iterable[str]) -> list[str]:
     """Split comma-separated pairs. Labels contain no commas."""
-    return [each for word in words for each in word.split(",")]
+    return [each for value in values for each in value.split(",")]
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:
@@ -138,11 +138,11 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     return key, value
 
 
-def _pairs(option: str, words: Iterable[str]) -> Pairs:
+def _pairs(option: str, values: Iterable[str]) -> Pairs:
     """Labels, each key once."""
     found: dict[str, str] = {}
-    for word in words:
-        key, value = _pair(option, word)
+    for pair in values:
+        key, value = _pair(option, pair)
         check_value(option, key, value)
         if found.setdefault(key, value) != value:
             raise PreflightError(f"{option} sets {key} twice, to different values.", "use one of them.")
@@ -161,12 +161,12 @@ def _refuse_label(option: str, key: str) -> None:
         raise PreflightError(f"{option}: the check {check} sets the label {key} itself.", "choose another key.")
 
 
-def _annotations(words: Iterable[str]) -> tuple[Annotation, ...]:
+def _annotations(values: Iterable[str]) -> tuple[Annotation, ...]:
     found: dict[tuple[On, str], Annotation] = {}
-    for word in words:
-        where, colon, rest = word.partition(":")
+    for pair in values:
+        where, colon, rest = pair.partition(":")
         on = On(where) if colon and where in (On.POD.value, On.NAMESPACE.value) else On.SERVICE
-        key, value = _pair(ANNOTATION, rest if on is not On.SERVICE else word)
+        key, value = _pair(ANNOTATION, rest if on is not On.SERVICE else pair)
         if found.setdefault((on, key), made := Annotation(on, key, value)) != made:
             raise PreflightError(f"{ANNOTATION} sets {key} twice, to different values.", "use one of them.")
         if on is On.SERVICE and (check := given_by_checks("annotations").get(key)):

@@ -67,15 +67,15 @@ def read_places(text: str) -> tuple[Place, ...] | None:
     Raises:
         PreflightError: a place is invalid or named twice, or ``auto`` or ``none`` is combined with another place.
     """
-    words = [word.strip() for word in text.split(",")]
-    if words == [AUTO]:
+    names = [name.strip() for name in text.split(",")]
+    if names == [AUTO]:
         return None
-    if words == [NONE]:
+    if names == [NONE]:
         return ()
-    for word in (AUTO, NONE):
-        if word in words:
-            raise PreflightError(f"--outside {text}: '{word}' cannot be combined with another place.", HINT)
-    places = tuple(_read(word, text) for word in words)
+    for name in (AUTO, NONE):
+        if name in names:
+            raise PreflightError(f"--outside {text}: '{name}' cannot be combined with another place.", HINT)
+    places = tuple(_read(name, text) for name in names)
     for place in places:
         if places.count(place) > 1:
             raise PreflightError(f"--outside names {place} twice.", "every place except docker is exactly one client.")
@@ -87,16 +87,16 @@ def read_places(text: str) -> tuple[Place, ...] | None:
     return places
 
 
-def _read(word: str, text: str) -> Place:
-    kind, colon, rest = word.partition(":")
-    if word == Kind.MACHINE:
+def _read(name: str, text: str) -> Place:
+    kind, colon, rest = name.partition(":")
+    if name == Kind.MACHINE:
         return Place(Kind.MACHINE)
     if kind == Kind.DOCKER and _DOCKER.fullmatch(rest):
         return Place(Kind.DOCKER, rest)
     found = _SSH.fullmatch(rest) if kind == Kind.SSH and colon else None
     if found and int(found["port"] or 1) in range(1, 65536):
         return Place(Kind.SSH, found["literal"] or found["host"], found["user"] or "", int(found["port"] or 0))
-    raise PreflightError(f"--outside {text}: '{word}' is not a valid place.", HINT)
+    raise PreflightError(f"--outside {text}: '{name}' is not a valid place.", HINT)
 
 
 def place_of(client: str, places: tuple[Place, ...]) -> Place:

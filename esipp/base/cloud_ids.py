@@ -52,7 +52,7 @@ _STAND_INS = {4: ipaddress.ip_network("203.0.113.0/24"), 6: ipaddress.ip_network
 """Addresses reserved for documentation, by IP version: no cluster and no client uses them."""
 
 
-def _is_telling(host: str) -> bool:
+def _is_identifying(host: str) -> bool:
     """Whether a host's name is distinctive, so that no other word of a report can equal it."""
     parts = len(host) >= 6 and any(each.isdigit() or each == "-" for each in host)
     return ("." in host or parts) and not _OURS.fullmatch(host) and _address(host) is None
@@ -113,7 +113,7 @@ class CloudIds:
         written = f"[{name}]" if ":" in name else name
         forms = {f"{start}{written}": f"{start}{stands_for}" for start in ("ssh:", "host ")}
         forms |= {f"{user}@{each}": stands_for for each in (name, written) if user}
-        forms |= {each: stands_for for each in (name, called) if _is_telling(each)}
+        forms |= {each: stands_for for each in (name, called) if _is_identifying(each)}
         public = [found for each in (name, *addresses) if (found := _address(each)) is not None and found.is_global]
         with self._lock:
             for address in dict.fromkeys(map(str, public)):

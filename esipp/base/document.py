@@ -4,9 +4,9 @@ All text in a document is plain. ``report/rendering`` turns it into text for a t
 escapes it there.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Protocol
 
 from esipp.base.plural import counted
 
@@ -184,3 +184,14 @@ class Document:
     sentence: str = ""
     alarms: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
+
+
+def rewritten(part: Any, change: Callable[[str], str]) -> Any:
+    """A document, or a part of one, with each of its texts changed: redaction does so before any line is wrapped."""
+    if isinstance(part, str):
+        return change(part)
+    if isinstance(part, tuple):
+        return tuple(rewritten(each, change) for each in part)
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{each.name: rewritten(getattr(part, each.name), change) for each in fields(part)})
+    return part

@@ -16,7 +16,7 @@ LATE = 124
 
 
 @dataclass
-class Kept:
+class BoundedText:
     """The kept output of a command: its start or its ``tail``; one byte more than ``most`` means that it is cut."""
 
     most: int
@@ -54,10 +54,10 @@ class Frames:
     """
 
     boundary: str
-    begin: Callable[[str], Kept]
-    ended: Callable[[str, Kept, int], object]
+    begin: Callable[[str], BoundedText]
+    ended: Callable[[str, BoundedText, int], object]
     _name: str = ""
-    _kept: Kept | None = None
+    _parts: BoundedText | None = None
     _rest: bytes = b""
     _between: bytes = b""
 
@@ -74,15 +74,15 @@ class Frames:
                 self._between = b"\n"
             elif mark[1] == b"begin":
                 self._name, self._between = mark[2].decode(), b""
-                self._kept = self.begin(self._name)
-            elif self._kept is not None:
-                self.ended(self._name, self._kept, int(mark[2]))
-                self._kept = None
+                self._parts = self.begin(self._name)
+            elif self._parts is not None:
+                self.ended(self._name, self._parts, int(mark[2]))
+                self._parts = None
         if len(self._rest) > LINE:
             self._keep(self._rest)
             self._rest = self._between = b""
         return True
 
     def _keep(self, text: bytes) -> None:
-        if self._kept is not None:
-            self._kept.take(self._between + text)
+        if self._parts is not None:
+            self._parts.take(self._between + text)

@@ -11,18 +11,18 @@ FIELDS = ("organization", "project", "url", "version", "contact")
 Pairs = tuple[tuple[str, str], ...]
 
 
-def read_implementation(words: Iterable[str]) -> Pairs:
-    """Parse ``key=value`` words.
+def read_implementation(values: Iterable[str]) -> Pairs:
+    """Parse ``key=value`` pairs.
 
     Raises:
-        PreflightError: a word is invalid, or its key is unknown or repeated.
+        PreflightError: a pair is invalid, or its key is unknown or repeated.
     """
     pairs: list[tuple[str, str]] = []
-    for word in words:
-        name, equals, value = word.partition("=")
+    for given in values:
+        name, equals, value = given.partition("=")
         hint = f"use KEY=VALUE with a key of {', '.join(FIELDS)}; contact may be repeated."
         if not equals or not value.strip() or name not in FIELDS:
-            raise PreflightError(f"--implementation '{word}' is invalid.", hint)
+            raise PreflightError(f"--implementation '{given}' is invalid.", hint)
         if name != "contact" and name in dict(pairs):
             raise PreflightError(f"--implementation sets {name} twice.", hint)
         pairs.append((name, value.strip()))

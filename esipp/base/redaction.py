@@ -40,8 +40,8 @@ _PLAIN = r"(?:true|false|null|none|nil|yes|no)(?![\w/+=.-])|/[a-z]+(?:/|\b)|\$[(
 def _value(name: str) -> str:
     """A pattern for the value after a name: a quoted text, with any escaping of its quotes, or one word."""
     quoted = rf"(?P<{name}b>\\*)(?P<{name}q>[\"'`])(?!{_PLAIN})(?P<{name}>.{{1,9999}}?)(?<!\\)(?P={name}b)(?P={name}q)"
-    word = rf"(?:{_QUOTE})?(?!{_PLAIN})(?P<{name}w>[^\s\"'\\,}}&\[{{(<][^\s\"'\\,}}&]*)"
-    return rf"(?:[bru](?=[\\\"']))?+(?:{quoted}|{word})"
+    token = rf"(?:{_QUOTE})?(?!{_PLAIN})(?P<{name}w>[^\s\"'\\,}}&\[{{(<][^\s\"'\\,}}&]*)"
+    return rf"(?:[bru](?=[\\\"']))?+(?:{quoted}|{token})"
 
 
 _ASSIGNED = r"[ \t]*(?:=>|[:=])[ \t]*"

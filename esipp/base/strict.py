@@ -185,6 +185,8 @@ def _is_object(of: Any) -> bool:
 
 
 def _object(of: Any, by: Converter) -> Hook:
+    if any(isinstance(each.type, str) for each in fields(get_origin(of) or of)):
+        raise TypeError(f"{of}: with annotations from __future__, cattrs does not see what is Annotated")
     renamed: dict[str, Any] = {name: override(rename=key) for name, key in _keys(of).items() if name != key}
     fill = make_dict_structure_fn(of, by, **renamed)
 

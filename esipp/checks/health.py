@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from esipp.checks.check import Check
 from esipp.checks.known_differences import KnownDifference
@@ -110,6 +110,25 @@ class Question:
         return Question(Situation.ONE_POD, Place.ENDPOINT_NODE, self.client, self.family)
 
 
+class Asked(NamedTuple):
+    """The parts of a question's key, as text."""
+
+    situation: str
+    family: str
+    client: str
+    place: str
+    otherwise: str
+
+
+def parts_of(key: str) -> Asked:
+    """The parts of ``Question.key``."""
+    situation, _, rest = key.partition(".")
+    family, _, rest = rest.partition(".")
+    way, _, otherwise = rest.partition(".")
+    client, _, place = way.partition("-to-")
+    return Asked(situation, family, client, place, otherwise)
+
+
 URLS = {"/healthz": "healthz", "/": "root", "/any/path?with=query": "any-path"}
 """The probed URL paths, and their names in ids."""
 
@@ -144,17 +163,6 @@ class Answer:
         if self.outcome is Outcome.ANSWERED:
             return str(self.status)
         return "timed out" if self.outcome is Outcome.TIMEOUT else self.outcome.value
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the answer as the ledger keeps it."""
-        return {
-            "outcome": self.outcome.value,
-            "status": self.status,
-            "headers": dict(self.headers),
-            "body": self.body,
-            "count": self.count,
-            "detail": self.detail,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -132,10 +132,10 @@ class Disruptor:
             with self._guarded():
                 numbers += [self._watchdog.note(undo) for undo in action.undos]
                 _step(what, action.do)
-            words = [_step(what, lambda: action.prove(self._stop))]
+            proofs = [_step(what, lambda: action.prove(self._stop))]
             happened = time.monotonic()
             meanwhile()
-            words.append(_step(what, action.lasts))
+            proofs.append(_step(what, action.lasts))
             ending = time.monotonic()
         except RefusedError:
             self._forget(
@@ -150,8 +150,8 @@ class Disruptor:
                     raise left from broken
                 broken.add_note(left.sentence)  # an interrupt remains an interrupt
             raise
-        words.append(self._take_back(what, action, numbers))
-        said = "; ".join(word for word in words if word)
+        proofs.append(self._take_back(what, action, numbers))
+        said = "; ".join(each for each in proofs if each)
         self._say(f"disruption: {what} of {where} is undone")
         return Proof(what, where, said, began, happened, ending, time.monotonic())
 

@@ -42,8 +42,8 @@ class Undo:
     @property
     def done(self) -> str:
         """The message about the performed rollback."""
-        words = shell.SERVICES[Disruption(self.what)].done if self.way else marks.UNDOING[Mark(self.what)]
-        return words.format(self.node)
+        commands = shell.SERVICES[Disruption(self.what)].done if self.way else marks.UNDOING[Mark(self.what)]
+        return commands.format(self.node)
 
     def perform(self, cluster: Cluster) -> bool:
         """Perform the rollback, and return whether there was anything to undo.
@@ -69,13 +69,13 @@ def undo_all(
     Returns the failed ones, and how the wait ended; its last state contains the reasons. ``did`` is called for each
     change that was undone.
     """
-    asked = in_order(undos)
+    ordered = in_order(undos)
     left: list[Undo] = []
 
     def attempt() -> Reading:
         troubles = []
         left.clear()
-        for undo in asked:
+        for undo in ordered:
             try:
                 if undo.perform(cluster) and did is not None:
                     did(undo)

@@ -28,13 +28,13 @@ LEADERS = ("kube-controller-manager", "kube-scheduler")
 NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-class _Asking:
+class _Poller:
     """A thread that sends requests to the API server with a short timeout, and counts the answers."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._over = threading.Event()
-        self.asked = self.answered = 0
+        self.sent = self.answered = 0
         threading.Thread(target=self._ask, name="asking the API server", daemon=True).start()
 
     def _ask(self) -> None:
@@ -47,7 +47,7 @@ class _Asking:
             except ApiError:
                 answered = True
             if not self._over.is_set():
-                self.asked += 1
+                self.sent += 1
                 self.answered += answered
             self._over.wait(ASK_SPACING)
 
@@ -61,7 +61,7 @@ class ApiServerAway:
 
     def __init__(self, cluster: Cluster, owner: str, nodes: Mapping[str, Way], longest: float) -> None:
         self._cluster, self._owner, self._nodes, self._longest = cluster, owner, dict(nodes), longest
-        self._asking: _Asking | None = None
+        self._asking: _Poller | None = None
 
     @property
     def undos(self) -> tuple[Undo, ...]:
@@ -87,11 +87,11 @@ class ApiServerAway:
     def prove(self, stop: Stop) -> str:
         """Check that every process is stopped and a request gets no answer."""
         self._check_stopped()
-        asking = self._asking = _Asking(self._cluster)
-        waited = stop.converge(lambda: Reading(asking.asked > 0, f"{asking.asked} unanswered"), UNANSWERED)
+        asking = self._asking = _Poller(self._cluster)
+        waited = stop.converge(lambda: Reading(asking.sent > 0, f"{asking.sent} unanswered"), UNANSWERED)
         if not waited.held or asking.answered:
             raise HarnessError(
-                f"The API server still answers: {asking.answered} of {asking.asked} requests.",
+                f"The API server still answers: {asking.answered} of {asking.sent} requests.",
                 "check for another API server behind that address that is not a pod of kube-system.",
             )
         return f"all processes on {', '.join(self._nodes)} were stopped, and a request got no answer"
@@ -105,10 +105,10 @@ class ApiServerAway:
         self._check_stopped()
         if asking.answered:
             raise HarnessError(
-                f"The API server resumed too early: it answered {asking.answered} of {asking.asked} requests.",
+                f"The API server resumed too early: it answered {asking.answered} of {asking.sent} requests.",
                 f"the observation must end within {self._longest:.0f} s.",
             )
-        return f"none of {asking.asked} requests was answered meanwhile"
+        return f"none of {asking.sent} requests was answered meanwhile"
 
     def back(self) -> str:
         """Wait until the API server answers, and components with leader election work again."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 
 NEAR = 2.0
 """Seconds around an event for which the controls count."""

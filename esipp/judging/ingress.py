@@ -50,22 +50,28 @@ class Strangers:
 
     Args:
         foreign: all of them are unknown addresses: NAT before the cluster may cause them.
-        proxied: they can be a load balancer's own addresses.
+        why: why they cannot be a load balancer's own addresses; empty if they can.
     """
 
     foreign: bool
-    proxied: bool
+    why: str
+
+    @property
+    def proxied(self) -> bool:
+        """Whether they can be a load balancer's own addresses."""
+        return not self.why
 
 
-def strangers(seen: Mapping[str, int], others: Collection[IPAddress]) -> Strangers:
+def strangers(seen: Mapping[str, int], others: Collection[IPAddress], *, told: bool = False) -> Strangers:
     """The possible origin of the wrong sources at one VIP, for checks other than paths.
 
     Args:
         seen: the number of answers by the wrong source that pods saw.
         others: known addresses of nodes, pods and clients.
+        told: whether ``--provider`` says that the load balancer is a proxy.
     """
     foreign = bool(seen) and not any(parse_address(each) in others for each in seen)
-    return Strangers(foreign, foreign and not why_not_its_own(seen, others))
+    return Strangers(foreign, why_not_its_own(seen, others, told=told))
 
 
 def why_not_its_own(seen: Mapping[str, int], others: Collection[IPAddress], *, told: bool = False) -> str:

@@ -19,7 +19,7 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from esipp.base.redaction import KNOWN
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress
 from esipp.ledger.columns import Json, Ticks, pack, ticks_of, unpack
 

@@ -1,6 +1,6 @@
-"""Measured numbers from a ledger's evidence: convergence, continuity, policy changes, health. Pure."""
+"""Measured numbers from a ledger's evidence: convergence, continuity, policy changes. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # the reader asks here whether evidence can be read
 Json = dict[str, Any]
 Made = TypeVar("Made", Json, list[Json])
 
-CONVERGENCE, CONTINUITY, COMPATIBILITY, HEALTH = "convergence", "continuity", "compatibility", "health_checks"
+CONVERGENCE, CONTINUITY, COMPATIBILITY = "convergence", "continuity", "compatibility"
 
 LOSSES = ("timed_out", "refused", "reset", "wrong", "stray")
 
@@ -49,9 +49,6 @@ def unreadable(run: "RecordedRun") -> Iterator[str]:
             read(run)
         except _ANOTHER_FORM as broken:
             yield f"the evidence of {name} has an unknown form: {broken!r}"
-
-
-NO_ROUNDS: Json = {"rounds": 0, "answers": 0, "never": 0, "p50": None, "p95": None, "max": None}
 
 
 def pick(told: Mapping[str, Any], *names: str) -> Json:
@@ -168,51 +165,3 @@ def flips(run: "RecordedRun") -> list[Json]:
         for kind in ("neighbour-flip", "flip")
         for told in run.of(COMPATIBILITY, kind)
     ]
-
-
-# -------------------------------------------------------------------------------------------------------------- health
-@_part("health checks", lambda: [])
-def health(run: "RecordedRun") -> list[Json]:
-    """Each question to a health check, with every answer that it got and how often."""
-    found: dict[str, list[Json]] = {}
-    for told in run.of(HEALTH, "answer"):
-        weight = {name.lower(): value for name, value in (told["headers"] or {}).items()}.get(
-            "x-load-balancing-endpoint-weight"
-        )
-        answer = pick(told, "outcome", "status", "count") | {"weight": weight}
-        found.setdefault(told["question"], []).append(answer)
-    return [_question(key) | {"answers": answers} for key, answers in found.items()]
-
-
-def _question(key: str) -> Json:
-    """A question's parts, out of its stable text form: ``one-pod.ipv4.outside-1-to-endpoint-node``."""
-    situation, _, rest = key.partition(".")
-    family, _, rest = rest.partition(".")
-    way, _, otherwise = rest.partition(".")
-    client, _, place = way.partition("-to-")
-    told = {"situation": situation, "family": family, "client": client, "place": place, "otherwise": otherwise}
-    return {"question": key} | told
-
-
-@_part("health checks, pods placed at random", lambda: dict(NO_ROUNDS))
-def rounds(run: "RecordedRun") -> Json:
-    """How long each node's health check took to follow pods that were placed at random, in seconds."""
-    followed = [each for told in run.of(HEALTH, "round") for each in told["status"].values()]
-    took = sorted(_seconds(followed))
-    return {
-        "rounds": len(run.of(HEALTH, "round")),
-        "answers": len(followed),
-        "never": len(followed) - len(took),
-        "p50": _quantile(took, 0.5),
-        "p95": _quantile(took, 0.95),
-        "max": took[-1] if took else None,
-    }
-
-
-def _seconds(followed: Iterable[Mapping[str, Any]]) -> Iterable[float]:
-    return (each["seconds"] for each in followed if each["seconds"] is not None)
-
-
-def _quantile(samples: list[float], share: float) -> float | None:
-    """As on the terminal (``health.show``), so that both say the same."""
-    return samples[min(len(samples) - 1, int(share * len(samples)))] if samples else None

@@ -27,6 +27,7 @@ from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.ledger.evidence import read_judged
 from esipp.ledger.file import SCHEMA_VERSION
 from esipp.ledger.numbers import unreadable
+from esipp.ledger.older import Older
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
 from esipp.ledger.schema import record_checks
 
@@ -250,6 +251,7 @@ class _Reader:
         self._before = 0
         self._number = 0
         self._faults = 0
+        self._older = Older()
         self._probed: set[tuple[str, int, float]] = set()
 
     def read(self) -> RecordedRun:
@@ -266,7 +268,7 @@ class _Reader:
                 if record["record"] == "end":
                     self._take_end(run, record)
                 else:
-                    self._take(run, take[record["record"]], record)
+                    self._take(run, take[record["record"]], self._older.today(record))
             self._digest.update(line)
             self._before += 1
         run.sha256 = self._digest.hexdigest()

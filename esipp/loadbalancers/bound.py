@@ -4,7 +4,7 @@ from esipp.judging.promise import Bound, promise_of
 from esipp.loadbalancers.detection import Detected
 
 
-def bound_of(told: float | None, detected: Detected) -> Bound | None:
+def bound_of(seconds: float | None, detected: Detected) -> Bound | None:
     """The bound of the cluster's own load balancer, from the user, else the named profile, else the detected one.
 
     If several profiles fit equally well, the longest of their bounds counts. See ``promise_of``.
@@ -16,5 +16,5 @@ def bound_of(told: float | None, detected: Detected) -> Bound | None:
     Returns:
         None without a promise: no profile, or a load balancer that makes no health checks by default.
     """
-    promise = promise_of(detected.profiles, sure=detected.told, bound=told)
+    promise = promise_of(detected.profiles, sure=detected.told, bound=seconds)
     return None if promise.seconds is None else Bound(promise.seconds, promise.source)

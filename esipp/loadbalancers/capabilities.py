@@ -32,13 +32,13 @@ def names_of(limit: Limit) -> Iterator[tuple[str, ...]]:
     """The words of checks that a limit hits (``Check.balanced``): all words of any of these."""
     fields = (limit.protocols, limit.families, limit.policies, limit.clients, limit.what)
     for each in product(*(sorted(field) or [""] for field in fields)):
-        yield tuple(word.lower() for word in each if word) or (ANYTHING,)
+        yield tuple(part.lower() for part in each if part) or (ANYTHING,)
 
 
-def features_of(told: LoadBalancer | None) -> dict[str, Feature]:
+def features_of(profile: LoadBalancer | None) -> dict[str, Feature]:
     """The missing features of a load balancer that the user named: what it does not support."""
-    limits: Iterable[Limit] = uncarried(told) if told else ()
-    return {f"{CARRIES}{'.'.join(words)}": Feature(False, limit.why) for limit in limits for words in names_of(limit)}
+    limits: Iterable[Limit] = uncarried(profile) if profile else ()
+    return {f"{CARRIES}{'.'.join(parts)}": Feature(False, limit.why) for limit in limits for parts in names_of(limit)}
 
 
 def guess(found: Iterable[LoadBalancer], protocols: Iterable[str], family: Family) -> str:

@@ -145,8 +145,8 @@ def platform_of(nodes: Sequence[Json]) -> Fact:
         return Fact(UNKNOWN, "there are no nodes")
     found = Counter(name for name, _ in by_node)
     if len(found) > 1:
-        told = ", ".join(f"{count} x {name}" for name, count in sorted(found.items()))
-        return Fact("mixed", f"nodes differ: {told}")
+        platforms = ", ".join(f"{count} x {name}" for name, count in sorted(found.items()))
+        return Fact("mixed", f"nodes differ: {platforms}")
     ways = sorted({way for _, way in by_node})
     return Fact(by_node[0][0], f"{'; '.join(ways)} of {counted(len(nodes), 'node')}")
 
@@ -184,8 +184,8 @@ def find(
         where = f"no known load balancer on {platform}"
         return (), where
     fitting = [(profile, marks) for score, profile, marks in scores if score == best]
-    words = dict.fromkeys(word for _, marks in fitting for _, word in marks)
-    return tuple(profile for profile, _ in fitting), "; ".join(words)
+    names = dict.fromkeys(name for _, marks in fitting for _, name in marks)
+    return tuple(profile for profile, _ in fitting), "; ".join(names)
 
 
 def _marks(

@@ -11,9 +11,9 @@ NOT_FOUND = 404
 
 def objects_of(cluster: Cluster, known: Iterable[LoadBalancer], workloads: Collection[str]) -> dict[str, bool]:
     """Which collections have something in them; those that may not be read, or cannot be now, are left out."""
-    seen = [profile.found for profile in known if workloads_by(profile.found, workloads)]
+    wanted = [profile.found for profile in known if workloads_by(profile.found, workloads)]
     found: dict[str, bool] = {}
-    for name in sorted({name for marks in seen for name in marks.objects}):
+    for name in sorted({name for marks in wanted for name in marks.objects}):
         try:
             answer = cluster.request("GET", f"/apis/{name}", query={"limit": "1"})
         except ApiError as refused:

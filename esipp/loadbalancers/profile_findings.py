@@ -48,23 +48,23 @@ def behaviour(
     observations: Mapping[str, Sequence[Observation]], paths: Iterable[Path], topology: Topology
 ) -> Behaviour:
     """The behaviour of the cluster's own load balancer in a judged window."""
-    seen: dict[TrafficPolicy, Counter[AddressClass]] = {policy: Counter() for policy in TrafficPolicy}
+    observed: dict[TrafficPolicy, Counter[AddressClass]] = {policy: Counter() for policy in TrafficPolicy}
     others: set[str] = set()
     for path in paths:
         service = path.service
         if not _is_own(path) or service is None:
             continue
-        counted = seen[service.policy or TrafficPolicy.CLUSTER]
+        counted = observed[service.policy or TrafficPolicy.CLUSTER]
         for each in observations.get(path.key, ()):
             if each.seen and each.source:
                 classes = topology.origin(path, each.seen[0], each.source[0]).classes
                 first = next((one for one in AddressClass if one in classes), AddressClass.OTHER)
                 counted[first] += each.count
                 others |= {each.seen[0]} if first in PROXIED else set()
-    return Behaviour(seen[TrafficPolicy.LOCAL], seen[TrafficPolicy.CLUSTER], tuple(sorted(others)))
+    return Behaviour(observed[TrafficPolicy.LOCAL], observed[TrafficPolicy.CLUSTER], tuple(sorted(others)))
 
 
-def class_of(detected: Detected, ingress: str, seen: Behaviour | None = None) -> Fact:
+def class_of(detected: Detected, ingress: str, observed: Behaviour | None = None) -> Fact:
     """Forwarder or proxy: by the source that pods saw, else by the VIP's announcement, else by the profile.
 
     Args:
@@ -72,12 +72,12 @@ def class_of(detected: Detected, ingress: str, seen: Behaviour | None = None) ->
         ingress: the announcement of the VIP: VIP, Proxy, hostname, or none.
         seen: the behaviour in a judged window, if there was one.
     """
-    local = {each for each, count in (seen.local if seen else {}).items() if count}
-    if seen and local:
+    local = {each for each, count in (observed.local if observed else {}).items() if count}
+    if observed and local:
         if AddressClass.CLIENT in local:
             return Fact(Class.FORWARDER.value, "under Local pods saw the client's own address")
         if local <= PROXIED:
-            whose = ", ".join(seen.others[:3]) or "the load balancer"
+            whose = ", ".join(observed.others[:3]) or "the load balancer"
             return Fact(Class.PROXY.value, f"under Local pods saw {whose}, never the client's own address")
         return Fact(UNKNOWN, f"under Local pods saw {sources_seen(local)}")
     if ingress == "Proxy":
@@ -100,17 +100,17 @@ def of_words(detected: Detected) -> list[Finding]:
     """Contradictions between ``--provider`` and the detected load balancer."""
     if not detected.told:
         return []
-    (told,), platform = detected.profiles, detected.platform.value
-    if told.found.platforms and platform not in told.found.platforms and platform != UNKNOWN:
-        where = " or ".join(sorted(told.found.platforms))
+    (named,), platform = detected.profiles, detected.platform.value
+    if named.found.platforms and platform not in named.found.platforms and platform != UNKNOWN:
+        where = " or ".join(sorted(named.found.platforms))
         return [
-            Finding("platform", f"--provider says {told.name}, which belongs to {where}; the nodes are on {platform} "
+            Finding("platform", f"--provider says {named.name}, which belongs to {where}; the nodes are on {platform} "
                                 f"({detected.platform.decided})")
         ]  # fmt: skip
-    if not detected.found or any(_akin(told, each) for each in detected.found):
+    if not detected.found or any(_akin(named, each) for each in detected.found):
         return []
     names = " or ".join(each.name for each in detected.found)
-    return [Finding("profile", f"--provider says {told.name}; detected: {names} ({detected.how})")]
+    return [Finding("profile", f"--provider says {named.name}; detected: {names} ({detected.how})")]
 
 
 def _akin(one: LoadBalancer, other: LoadBalancer) -> bool:
@@ -173,16 +173,16 @@ def of_vips(detected: Detected, families: Collection[Family]) -> list[Finding]:
     return _agreed(detected, look)
 
 
-def of_behaviour(detected: Detected, seen: Behaviour) -> list[Finding]:
+def of_behaviour(detected: Detected, observed: Behaviour) -> list[Finding]:
     """Contradictions between the source that pods saw and the profile."""
 
     def look(profile: LoadBalancer) -> Iterable[Finding]:
-        local = {each for each, count in seen.local.items() if count}
+        local = {each for each, count in observed.local.items() if count}
         if not local:
             return
         who = sources_seen(local)
         if profile.kind is Class.FORWARDER and local & PROXIED and AddressClass.CLIENT not in local:
-            whose = f" ({', '.join(seen.others[:3])})" if seen.others else ""
+            whose = f" ({', '.join(observed.others[:3])})" if observed.others else ""
             said = f"{profile.name} is a forwarder; under Local pods saw {who}{whose}, as behind a proxy"
             yield Finding("class", said)
         elif profile.kind is Class.PROXY and AddressClass.CLIENT in local:

@@ -175,14 +175,14 @@ def find(network: str, server: str) -> Reference | None:
     """
     names = _docker("ps", "--filter", f"label={SERVER_LABEL}={server}", "--format", "{{.Names}}").split()
     for name in names:
-        told = json.loads(_docker("inspect", name) or "[{}]")[0]
-        there = told.get("NetworkSettings", {}).get("Networks", {}).get(network)
-        port = (told.get("Config", {}).get("Labels") or {}).get(ADMIN_LABEL, "")
+        container = json.loads(_docker("inspect", name) or "[{}]")[0]
+        there = container.get("NetworkSettings", {}).get("Networks", {}).get(network)
+        port = (container.get("Config", {}).get("Labels") or {}).get(ADMIN_LABEL, "")
         if there and port.isdigit():
             own = {Family.IPV4: there.get("IPAddress"), Family.IPV6: there.get("GlobalIPv6Address")}
             addresses = {family: address for family, address in own.items() if address}
-            image = str((told.get("Config") or {}).get("Image") or "")
-            return Reference(name, addresses, int(port), image, str(told.get("Image") or ""))
+            image = str((container.get("Config") or {}).get("Image") or "")
+            return Reference(name, addresses, int(port), image, str(container.get("Image") or ""))
     return None
 
 

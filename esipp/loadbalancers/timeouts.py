@@ -57,13 +57,13 @@ class Timeouts:
         A class of ours says nothing of the cluster's own load balancer.
         """
         spec = service["spec"]
-        asked = {Family(each) for each in spec.get("ipFamilies") or ()}
+        families = {Family(each) for each in spec.get("ipFamilies") or ()}
         if spec.get("loadBalancerClass"):
-            return asked
+            return families
         ports = {port.get("protocol", "TCP") for port in spec.get("ports") or ()}
         if self.protocols and not ports <= self.protocols:
             return set()
-        return {family for family in asked if not self.families or family.value in self.families}
+        return {family for family in families if not self.families or family.value in self.families}
 
 
 USUAL = Timeouts()
@@ -94,13 +94,13 @@ def slowest(profiles: Iterable[LoadBalancer]) -> float:
 
 
 def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Timeouts:
-    """See ``patience_of``, without what the user says."""
+    """See ``timeouts_of``, without what the user says."""
     if not profiles:
         return USUAL
 
     def most(name: str, usual: float) -> float:
-        told: Iterable[Figure[float] | None] = (getattr(each.times, name) for each in profiles)
-        return max([usual, *(each.value for each in told if each)])
+        figures: Iterable[Figure[float] | None] = (getattr(each.times, name) for each in profiles)
+        return max([usual, *(each.value for each in figures if each)])
 
     steering = [
         each
@@ -115,7 +115,7 @@ def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Timeouts:
         most("answering", ANSWERING),
         most("removed", REMOVED),
         max(steering, default=None),
-        next((words for words in map(takes, profiles) if words), ""),
+        next((remark for remark in map(takes, profiles) if remark), ""),
         families if sure else frozenset(),
         protocols if sure else frozenset(),
     )

@@ -93,17 +93,17 @@ class Capture:
                 the window: those of the node's own prober to its control listener. The capture must have all.
         """
         ends = {(each.protocol, each.source, each.destination) for each in self.sightings if each.kind == REQUEST}
-        asked = [each for each in known if each.source and each.dialled]
-        if not asked:
+        expected = [each for each in known if each.source and each.dialled]
+        if not expected:
             return f"there is no known connection to verify the capture on {self.node} with. {self.trouble}".strip()
         missing = [
             each
-            for each in asked
+            for each in expected
             if not any((name, plain(each.source), plain(each.dialled)) in ends for name in NAMES.values())
         ]
         if not missing:
             return ""
-        lost = f"{len(missing)} of {len(asked)} known connections, among them {say(missing[0].source)} -> "
+        lost = f"{len(missing)} of {len(expected)} known connections, among them {say(missing[0].source)} -> "
         why = self.trouble or f"it has {len(self.sightings)} other packets"
         return f"the capture on {self.node} lacks {lost}{say(missing[0].dialled)}: {why}"
 
@@ -141,7 +141,7 @@ def read_capture(
     from scapy.error import Scapy_Exception  # a tenth of a second, which a run without a capture need not spend
     from scapy.utils import RawPcapReader
 
-    kept = bytearray(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINUX_SLL2))
+    selected = bytearray(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINUX_SLL2))
     sightings: list[Sighting] = []
     try:
         file: Any = BytesIO(raw)  # which is as good to scapy as the name that it declares
@@ -160,15 +160,15 @@ def read_capture(
             sightings.append(
                 Sighting(
                     node, interfaces.get(index, f"if{index}"), DIRECTIONS[kind], when,
-                    read.protocol, read.kind, read.join, read.source, read.destination, len(kept), read.nonce,
+                    read.protocol, read.kind, read.join, read.source, read.destination, len(selected), read.nonce,
                 )
             )  # fmt: skip
             micro = about.usec // 1000 if reader.nano else about.usec
-            kept += struct.pack("<IIII", about.sec, micro, len(data), about.wirelen) + data
+            selected += struct.pack("<IIII", about.sec, micro, len(data), about.wirelen) + data
     except (Scapy_Exception, EOFError, struct.error, ValueError) as broken:
         said = f"the capture on {node} is damaged ({broken})" if raw else f"the capture on {node} is empty"
         trouble = f"{trouble}; {said}" if trouble else said
-    return Capture(node, bytes(kept), tuple(sightings), dropped, trouble)
+    return Capture(node, bytes(selected), tuple(sightings), dropped, trouble)
 
 
 def plain(end: End | None) -> End | None:
@@ -270,11 +270,14 @@ def _sctp(body: bytes) -> _Opening | None:
 
 
 def _sctp_nonce(body: bytes) -> str:
-    """The nonce in an INIT of our own prober, which puts it first."""
+    """The nonce in an INIT of our own prober, which puts it first; empty if the capture cut it off."""
     if len(body) < SCTP_PARAMETERS + 4:
         return ""
     kind, size = struct.unpack_from("!HH", body, SCTP_PARAMETERS)
-    return body[SCTP_PARAMETERS + 4 : SCTP_PARAMETERS + size].decode("latin-1") if kind == SCTP_NONCE else ""
+    if kind != SCTP_NONCE or len(body) < SCTP_PARAMETERS + size:
+        return ""
+    found = IN_REQUEST.fullmatch(body, SCTP_PARAMETERS + 4, SCTP_PARAMETERS + size)
+    return found.group(1).decode() if found else ""
 
 
 _OPENING = {TCP: _tcp, UDP: _udp, SCTP: _sctp}

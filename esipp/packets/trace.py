@@ -196,7 +196,7 @@ class Tracer:
         found = self._by_name(observation)
         relayed = len({each.join for each in found if each.protocol == "TCP" and each.kind == REQUEST}) > 1
         if not found:
-            found, behind, apart = self._by_word(observation)
+            found, behind, apart = self._by_text(observation)
             if apart:
                 return Trace(observation.path, observation.seq, lost=self._lost, apart=apart)
             relayed = bool(found and behind)
@@ -235,7 +235,7 @@ class Tracer:
             found += self._mine(nonce, self._by_join[protocol, join])
         return self._around(observation, found)
 
-    def _by_word(self, observation: Observation) -> tuple[list[Sighting], list[Sighting], str]:
+    def _by_text(self, observation: Observation) -> tuple[list[Sighting], list[Sighting], str]:
         """The packets that the client's and the backend's reports lead to, and why they are ambiguous, or nothing.
 
         Another connection may have had the very ends that a client told, where the kernel moved the client's own port
@@ -315,27 +315,27 @@ def agree(observation: Observation, trace: Trace) -> tuple[Agreement, str]:
     """
     if not trace.seen:
         return Agreement.UNSEEN, trace.apart or "none of its packets was captured"
-    seen, local = plain(observation.seen), plain(observation.local)
-    if seen is None:
+    peer, local = plain(observation.seen), plain(observation.local)
+    if peer is None:
         if trace.delivered is not None:
-            words = f"{observation.outcome}, but the request reached a backend from {say(trace.delivered)}"
+            text = f"{observation.outcome}, but the request reached a backend from {say(trace.delivered)}"
         else:
-            words = f"{observation.outcome}, and no packet to a backend was captured"
-        return Agreement.AGREED, words
+            text = f"{observation.outcome}, and no packet to a backend was captured"
+        return Agreement.AGREED, text
     if trace.at_pod is None:
         return Agreement.UNSEEN, "its way to the backend was not captured"
     if local is not None and trace.at_pod.destination != local:
-        words = f"the backend reports its address {say(local)}, the packet went to {say(trace.at_pod.destination)}"
-    elif seen != trace.at_pod.source:
-        words = f"the backend reports the peer {say(seen)}, the packet to it came from {say(trace.delivered)}"
+        text = f"the backend reports its address {say(local)}, the packet went to {say(trace.at_pod.destination)}"
+    elif peer != trace.at_pod.source:
+        text = f"the backend reports the peer {say(peer)}, the packet to it came from {say(trace.delivered)}"
     else:
-        return Agreement.AGREED, f"the packet to the backend came from {say(seen)}"
+        return Agreement.AGREED, f"the packet to the backend came from {say(peer)}"
     if trace.lost:
-        return Agreement.UNSEEN, f"{words}; but the captures lost {trace.lost} packets, which may explain that"
+        return Agreement.UNSEEN, f"{text}; but the captures lost {trace.lost} packets, which may explain that"
     where = f"{trace.at_pod.node} {trace.at_pod.direction} {trace.at_pod.interface}"
     if not trace.at_home:
-        return Agreement.UNSEEN, f"{words} on {where}; its way on the backend's own node was not captured"
-    return Agreement.CONTRADICTION, f"{words} (captured on {where})"
+        return Agreement.UNSEEN, f"{text} on {where}; its way on the backend's own node was not captured"
+    return Agreement.CONTRADICTION, f"{text} (captured on {where})"
 
 
 def _flow(each: Sighting) -> Flow:

@@ -110,13 +110,13 @@ def health(agents: Mapping[str, Prober]) -> dict[str, Fact]:
     Args:
         agents: the probers of esipp's agents, by node, on the host network.
     """
-    asked = {
+    futures = {
         name: {node: agent.ask(_job(*where)) for node, agent in agents.items()}
         for name, where in (("cilium.health", AGENT), ("cilium.kube-proxy-healthz", STAND_IN))
     }
     answers = {
         name: {node: _said(future.result(timeout=BOUND)) for node, future in nodes.items()}
-        for name, nodes in asked.items()
+        for name, nodes in futures.items()
     }
     return {
         "cilium.health": _fact(answers["cilium.health"], AGENT, _healthy),

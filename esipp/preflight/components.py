@@ -154,7 +154,7 @@ def workload_of(pod: Json) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Container:
     """A container of a pod."""
 
     pod: str
@@ -167,22 +167,22 @@ class _Seen:
 
 def images_of(pods: Iterable[Json], kind: str, added: str = "") -> list[Component]:
     """One component for each image and digest of a workload's containers."""
-    earlier: dict[str, list[_Seen]] = defaultdict(list)
+    containers: dict[str, list[_Container]] = defaultdict(list)
     for pod in pods:
         for name, container in _containers(pod):
-            earlier[name].append(container)
+            containers[name].append(container)
     found = []
-    for name in sorted(earlier):
-        groups: dict[tuple[str, str], list[_Seen]] = defaultdict(list)
-        for each in earlier[name]:
+    for name in sorted(containers):
+        groups: dict[tuple[str, str], list[_Container]] = defaultdict(list)
+        for each in containers[name]:
             groups[each.image, each.digest].append(each)
         for (image, digest), those in sorted(groups.items()):
             version = version_of(image) or those[0].label
-            found.append(Component(name, kind, image, digest, version, _how(those, earlier[name]) + added))
+            found.append(Component(name, kind, image, digest, version, _how(those, containers[name]) + added))
     return found
 
 
-def _containers(pod: Json) -> Iterable[tuple[str, _Seen]]:
+def _containers(pod: Json) -> Iterable[tuple[str, _Container]]:
     about, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
     namespace, workload = workload_of(pod)
     label = str((about.get("labels") or {}).get("app.kubernetes.io/version") or "")
@@ -195,14 +195,14 @@ def _containers(pod: Json) -> Iterable[tuple[str, _Seen]]:
         its = statuses.get(each.get("name")) or {}
         image_id = str(its.get("imageID") or "")
         image = str(each.get("image") or its.get("image") or "")
-        earlier = _Seen(
+        container = _Container(
             str(about.get("name") or ""), str(spec.get("nodeName") or ""), image, digest_of(image_id),
             "@" in image_id, label,
         )  # fmt: skip
-        yield name, earlier
+        yield name, container
 
 
-def _how(those: Sequence[_Seen], of: Sequence[_Seen]) -> str:
+def _how(those: Sequence[_Container], of: Sequence[_Container]) -> str:
     """How the digest of these containers was determined, among all containers of their workload."""
     where = f"all {len(of)} pods" if len(of) > 1 else f"the only pod, {of[0].pod}"
     if len(those) < len(of):
@@ -283,11 +283,11 @@ def node_facts(nodes: Sequence[Json], services: Iterable[str] | None) -> dict[st
         for address in (node.get("status") or {}).get("addresses") or ()
         if address.get("type") == "InternalIP"
     }
-    asked = "a dry run of a Service with PreferDualStack, or the Service kubernetes"
+    how = "a dry run of a Service with PreferDualStack, or the Service kubernetes"
     facts = {
         "families.nodes": Fact(", ".join(sorted(families)) or "unknown", "InternalIPs in node status"),
         "families.services": Fact(
-            ", ".join(sorted(services or ())) or "unknown", asked if services else f"{asked}: no result"
+            ", ".join(sorted(services or ())) or "unknown", how if services else f"{how}: no result"
         ),
     }
     for name, key in {"os-image": "osImage", "architecture": "architecture"}.items():
@@ -331,11 +331,11 @@ def echo_components(cluster: Cluster, namespace: str) -> list[Component]:
 
 def echo_of(pods: Iterable[Json]) -> list[Component]:
     """The images of esipp's pods that have started."""
-    earlier = [each for pod in pods for _, each in _containers(pod) if each.digest]
-    groups: dict[tuple[str, str], list[_Seen]] = defaultdict(list)
-    for each in earlier:
+    digests = [each for pod in pods for _, each in _containers(pod) if each.digest]
+    groups: dict[tuple[str, str], list[_Container]] = defaultdict(list)
+    for each in digests:
         groups[each.image, each.digest].append(each)
     return [
-        Component("echo server", ECHO, image, digest, version_of(image), _how(those, earlier))
+        Component("echo server", ECHO, image, digest, version_of(image), _how(those, digests))
         for (image, digest), those in sorted(groups.items())
     ]

@@ -174,12 +174,12 @@ def measured_facts(agents: Mapping[str, Prober], known: Mapping[str, str]) -> di
 def measured_proxy_mode(agents: Mapping[str, Prober]) -> Fact | None:
     """The mode that the kube-proxies report on their nodes; None if none answers."""
     host, port, url = PROXY_MODE
-    asked = {
+    futures = {
         node: agent.submit(Job(f"proxy-mode {node}", "http", host, port, 1, 2.0, url=url))
         for node, agent in agents.items()
     }
     modes: dict[str, list[str]] = defaultdict(list)
-    for node, future in asked.items():
+    for node, future in futures.items():
         for each in future.result(timeout=10):
             found = re.search(r"\b(iptables|ipvs|nftables|kernelspace)\b", each.detail)
             if found:
@@ -194,7 +194,7 @@ def listener_facts(
     observations: Mapping[str, Sequence[Observation]], paths: Iterable[Path], topology: Topology
 ) -> dict[str, Fact]:
     """Facts from the control listeners: whether pods reach other nodes with their own address."""
-    earlier: dict[str, set[str]] = defaultdict(set)
+    sources: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         to_another_node = path.client.vantage is Vantage.POD and path.client.role is not path.entry.role
         if path.entry.kind is not EntryKind.NODE_LISTENER or not to_another_node:
@@ -202,6 +202,6 @@ def listener_facts(
         for each in observations.get(path.key, ()):
             if each.seen and each.source:
                 own = AddressClass.CLIENT in topology.origin(path, each.seen[0], each.source[0]).classes
-                earlier[f"pod-to-node.{path.family.value.lower()}"].add("unchanged" if own else "masqueraded")
+                sources[f"pod-to-node.{path.family.value.lower()}"].add("unchanged" if own else "masqueraded")
     how = "the control listeners in the judged window"
-    return {name: Fact(values.pop() if len(values) == 1 else "mixed", how) for name, values in earlier.items()}
+    return {name: Fact(values.pop() if len(values) == 1 else "mixed", how) for name, values in sources.items()}

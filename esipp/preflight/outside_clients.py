@@ -61,12 +61,12 @@ def features(
     # missing outside clients are a lack of esipp's environment, not of the cluster
     if not places:
         return {OUTSIDE: NO_OUTSIDE_CLIENT, TWO_ADDRESSES: NO_OUTSIDE_CLIENT}
-    words, most = ", ".join(map(str, places)), most_clients(places)
-    only = f"only one outside client: {words}; add more with --outside, separated by commas"
+    names, most = ", ".join(map(str, places)), most_clients(places)
+    only = f"only one outside client: {names}; add more with --outside, separated by commas"
     several = most is None or most > 1
     found = {
-        OUTSIDE: Feature(True, words),
-        TWO_ADDRESSES: Feature(several, words if several else only, ours=not several),
+        OUTSIDE: Feature(True, names),
+        TWO_ADDRESSES: Feature(several, names if several else only, ours=not several),
     }
     hosts = {each.place: each for each in landed}
     for number, place in enumerate(places):

@@ -141,16 +141,18 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     components, notes = find_components(cluster, version, raw)
     workloads = workloads_of(components)
     objects = objects_of(cluster, all_profiles(), workloads)
-    told: Mapping[str, Any] = {}
+    reference_settings: Mapping[str, Any] = {}
     if reference:
         components.append(reference_component(reference))
-        told, facts["load-balancer.reference"], decided["load-balancer.reference"] = read_reference(reference)
-        facts[OWN_REFERENCE], decided[OWN_REFERENCE] = role_of(told), decided["load-balancer.reference"]
-    balancer = detect(all_profiles(), raw, workloads, _told(settings), objects)
-    balancer = as_it_runs(balancer, all_profiles(), told)
+        reference_settings, facts["load-balancer.reference"], decided["load-balancer.reference"] = read_reference(
+            reference
+        )
+        facts[OWN_REFERENCE], decided[OWN_REFERENCE] = role_of(reference_settings), decided["load-balancer.reference"]
+    balancer = detect(all_profiles(), raw, workloads, _named_profile(settings), objects)
+    balancer = as_it_runs(balancer, all_profiles(), reference_settings)
     for name, fact in balancer.facts().items():
         facts[name], decided[name] = fact.value, fact.decided
-    features[HEALTH_VIEW] = health_view_feature(nodes.values(), told, balancer.word)
+    features[HEALTH_VIEW] = health_view_feature(nodes.values(), reference_settings, balancer.word)
     features |= carrying.features_of(balancer.word)
     features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
@@ -176,7 +178,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
-    steering = steering_of(balancer.profiles, told, settings.bound)
+    steering = steering_of(balancer.profiles, reference_settings, settings.bound)
     return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen, steering=steering, ways=ways)
 
 
@@ -193,7 +195,7 @@ def workloads_of(components: Iterable[Component]) -> list[str]:
     return [each.name for each in components if each.kind == BALANCER]
 
 
-def _told(settings: Settings) -> LoadBalancer | None:
+def _named_profile(settings: Settings) -> LoadBalancer | None:
     return provider(settings.provider) if settings.provider else None
 
 
@@ -276,7 +278,7 @@ def _reference_features(reference: Reference | None) -> dict[str, Feature]:
 
 
 def health_view_feature(
-    nodes: Iterable[Node], reference: Mapping[str, Any], told: LoadBalancer | None = None
+    nodes: Iterable[Node], reference: Mapping[str, Any], profile: LoadBalancer | None = None
 ) -> Feature:
     """Whether esipp can read the node health that the cluster's own load balancer reports.
 
@@ -288,11 +290,11 @@ def health_view_feature(
     if DEFAULT in reference:
         return Feature(True, "the reference load balancer serves Services without a class")
     nodes = list(nodes)
-    provider = asked_of(nodes, told)
+    provider = asked_of(nodes, profile)
     if provider not in CLOUDS:
         known = provider_of(nodes) or "unknown"
         unasked = f"esipp cannot query the load balancer of provider '{known}'"
-        return Feature(False, f"{NO_TOOL} that asks nodes of '{known}' about {told.name}" if told else unasked)
+        return Feature(False, f"{NO_TOOL} that asks nodes of '{known}' about {profile.name}" if profile else unasked)
     program = CLOUDS[provider].tool.program
     if shutil.which(program) is None:
         return Feature(False, f"'{program}', which queries the load balancer, is not on PATH", ours=True)
@@ -306,12 +308,12 @@ def read_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
         PreflightError: it exists but does not answer.
     """
     try:
-        told = reference.view()
+        view = reference.view()
     except HarnessError as silent:
         raise PreflightError(silent.sentence, silent.hint) from None
-    words = [f"{name} {value}" for name, value in told["settings"].items()]
-    words += [f"fault {name}" for name in told.get("faults") or []]
-    return told["settings"], ", ".join(words), f"its admin endpoint (container {reference.container})"
+    parts = [f"{name} {value}" for name, value in view["settings"].items()]
+    parts += [f"fault {name}" for name in view.get("faults") or []]
+    return view["settings"], ", ".join(parts), f"its admin endpoint (container {reference.container})"
 
 
 def role_of(settings: Mapping[str, Any]) -> str:

@@ -117,7 +117,10 @@ def _preamble(claim: Claim, family: Family) -> bytes:
 def read_result(job: Job, message: dict[str, Any]) -> Observation:
     """Convert a result line of the prober to an observation; for a brief job, it represents many probes."""
     echo = message.get("echo")
-    brief, ports = bool(message.get("brief")), tuple((int(own or 0), seen) for own, seen in message.get("ports") or ())
+    brief, ports = (
+        bool(message.get("brief")),
+        tuple((int(own or 0), other) for own, other in message.get("ports") or ()),
+    )
     own_port, seen_port = ports[0] if ports else (message.get("source_port"), (echo or {}).get("peer_port"))
     source = (str(message["source_address"]), int(own_port or 0)) if message.get("source_address") else None
     moments = tuple((float(began), float(ended)) for began, ended in message.get("moments") or ())

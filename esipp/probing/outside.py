@@ -115,10 +115,10 @@ def _why(complaint: str) -> str:
     """The last line of docker's error message, without usage hints."""
     aside = ("Run 'docker", "See 'docker")
     lines = [line.strip() for line in complaint.splitlines() if line.strip() and not line.startswith(aside)]
-    words = (
+    signs = (
         lines[-1].removeprefix("docker: ").removeprefix("Error response from daemon: ") if lines else "no reason given"
     )
-    return words[:300].rstrip(".") + "."
+    return signs[:300].rstrip(".") + "."
 
 
 def _remove(names: Sequence[str]) -> None:

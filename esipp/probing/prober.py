@@ -72,7 +72,7 @@ class Prober:
                 f"Cannot start the prober of {name}: {broken}.", f"check that {command[0]} is on PATH."
             ) from None
         self._complaints: list[str] = []
-        self._heard = time.monotonic()
+        self._last_event = time.monotonic()
         self._over = threading.Event()
         threads = (self._read, self._read_complaints, self._check_liveness)
         self._readers = [threading.Thread(target=each, daemon=True) for each in threads]
@@ -205,7 +205,7 @@ class Prober:
         assert self._process.stdout is not None
         with contextlib.suppress(ValueError, OSError):
             for line in self._process.stdout:
-                self._heard = time.monotonic()
+                self._last_event = time.monotonic()
                 if self._greeted and not line.startswith("{"):
                     continue
                 self._greeted = False
@@ -220,18 +220,18 @@ class Prober:
         """While there are open orders, check that the prober sends something from time to time."""
         pulse = Pulse()
         while not self._over.wait(PULSE_SECONDS):
-            silent = time.monotonic() - self._heard
+            silent = time.monotonic() - self._last_event
             if self._dead:
                 return
             with self._lock:
                 wanted = any(order is not pulse for order in self._orders.values())
-                asked = any(order is pulse for order in self._orders.values())
-            if not wanted and not asked:
-                self._heard = time.monotonic()
+                pending = any(order is pulse for order in self._orders.values())
+            if not wanted and not pending:
+                self._last_event = time.monotonic()
             elif silent > SILENT_SECONDS:
                 self._bury(f"it has not answered for {SILENT_SECONDS:.0f} s, not even to a liveness request")
                 self._process.kill()  # a thread that still writes to it would wait forever
-            elif silent >= PULSE_SECONDS and not asked and not self._pen.locked():
+            elif silent >= PULSE_SECONDS and not pending and not self._pen.locked():
                 self._place(pulse, lambda identity: {"describe": True, "id": identity})
 
     def _read_complaints(self) -> None:
@@ -284,5 +284,5 @@ class Prober:
         )
 
     def _said(self) -> str:
-        words = " ".join(dict.fromkeys(KLOG.sub("", line) for line in self._complaints if line))
-        return f" Its last output: {words[:300]}" if words else ""
+        complaints = " ".join(dict.fromkeys(KLOG.sub("", line) for line in self._complaints if line))
+        return f" Its last output: {complaints[:300]}" if complaints else ""

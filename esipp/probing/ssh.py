@@ -27,7 +27,7 @@ NOT_FOUND = 127
 
 def command(place: Place, there: Sequence[str]) -> list[str]:
     """The ssh command that runs a command on a host, quoted for the account's shell."""
-    options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
+    options = [part for name, value in OPTIONS.items() for part in ("-o", f"{name}={value}")]
     port = ["-p", str(place.port)] if place.port else []
     user = ["-l", place.user] if place.user else []
     return ["ssh", *options, *port, *user, "--", place.name, shlex.join(there)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.checks.check import Level, Profile, Status
+from esipp.checks.health import parts_of
 from esipp.checks.known_differences import Nature
 from esipp.checks.reference import Reference
 from esipp.ledger import numbers
@@ -14,6 +15,7 @@ from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
+from esipp.scenarios.health.evidence import Seen, follow_times
 
 FORMAT = "esipp-report/3"
 """Format version. An incompatible change raises it, and changes the ``$id`` of the schema."""
@@ -125,7 +127,7 @@ def document(run: RecordedRun) -> Json:
             "ways": numbers.ways(run),
         },
         "flips": numbers.flips(run),
-        "health": {"questions": numbers.health(run), "rounds": numbers.rounds(run)},
+        "health": _health(run.evidence_of(Seen) or Seen()),
         "phases": [
             {"name": each.name, "seconds": each.seconds, "ended": moment(each.at, precise=True)} for each in run.phases
         ],
@@ -139,6 +141,21 @@ def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
     """The settings of a suite that measures; null if it did not run."""
     records = run.of(suite, "settings")
     return numbers.pick(records[-1], *names) if records else None
+
+
+def _health(seen: Seen) -> Json:
+    """Each question to a health check with its answers, and how fast the nodes followed pods placed at random."""
+    questions = []
+    for key, answers in seen.answers.items():
+        told: list[Json] = []
+        for each in answers:
+            headers = {name.lower(): value for name, value in each.headers.items()}
+            weight = headers.get("x-load-balancing-endpoint-weight")
+            told.append({"outcome": each.outcome, "status": each.status, "count": each.count, "weight": weight})
+        questions.append({"question": key, **parts_of(key)._asdict(), "answers": told})
+    of = follow_times(seen.rounds)
+    times = {"answers": of.answers, "never": of.never, "p50": of.p50, "p95": of.p95, "max": of.most}
+    return {"questions": questions, "rounds": {"rounds": len(seen.rounds)} | times}
 
 
 def _instrument(run: RecordedRun) -> Json:

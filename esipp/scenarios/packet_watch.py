@@ -1,6 +1,7 @@
 """Packet capture of the judged window: a tap on every agent's node during the sampled connections."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -123,6 +124,24 @@ class Watch:
                 found.setdefault(key, []).append(_witness(each, trace, whole=whole))
         return found
 
+    def unseen(
+        self, observations: Mapping[str, Iterable[Observation]], witnesses: Mapping[str, Iterable[Witness]]
+    ) -> list[str]:
+        """A sentence for each protocol of which the captures show no answered connection, though they show others."""
+        answered, shown = Counter[str](), Counter[str]()
+        for key, made in observations.items():
+            known = {each.seq: each.seen for each in witnesses.get(key, ())}
+            for each in made:
+                if each.seq in known and each.outcome is Outcome.ANSWERED:
+                    protocol = "SCTP" if each.tag is not None else "TCP" if ".tcp." in f".{key}." else "UDP"
+                    answered[protocol] += 1
+                    shown[protocol] += known[each.seq]
+        return [
+            f"no capture shows any of {number} answered connections over {protocol}: only the echo server shows them"
+            for protocol, number in sorted(answered.items())
+            if not shown[protocol] and shown.total()
+        ]
+
     def _send_known(self) -> None:
         flying = {}
         for node, agent in self.clients.agents.items():
@@ -194,4 +213,6 @@ def follow(
     for made in witnesses.values():
         for each in made:
             run.record("witness", **each.as_json())
+    for sentence in watch.unseen(seen, witnesses):
+        run.note("packets", sentence)
     return witnesses, watch.blind

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from esipp.base.framing import LATE, Frames, Kept
+from esipp.base.framing import LATE, BoundedText, Frames
 from esipp.base.hashing import file_name
 from esipp.base.redaction import KNOWN, redact
 
@@ -161,16 +161,16 @@ class _Taking:
             parts = {each.name: each for each in only.parts}
             frames = Frames(
                 only.boundary,
-                lambda name: Kept(self.most, parts[name].tail),
-                lambda name, kept, code: self._write(parts[name], kept.raw, _ended(code, kept.raw, seconds)),
+                lambda name: BoundedText(self.most, parts[name].tail),
+                lambda name, text, code: self._write(parts[name], text.raw, _ended(code, text.raw, seconds)),
             )
-            said = Kept(self.most, tail=True)
+            said = BoundedText(self.most, tail=True)
             trouble, code = self._run(source, total, lambda chunk: said.take(chunk) and frames.take(chunk))
             self.broke(trouble or _ended(code, said.raw, total) or "no output")
         else:
-            kept = Kept(self.most, only.tail)
-            trouble, code = self._run(source, seconds, kept.take)
-            self._write(only, kept.raw, trouble or _ended(code, kept.raw, seconds))
+            text = BoundedText(self.most, only.tail)
+            trouble, code = self._run(source, seconds, text.take)
+            self._write(only, text.raw, trouble or _ended(code, text.raw, seconds))
 
     def broke(self, why: str) -> None:
         """Note why the remaining artefacts are missing."""

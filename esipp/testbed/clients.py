@@ -110,8 +110,8 @@ class Clients:
         stands = {}
         for client in clients:
             if client.vantage is Vantage.OUTSIDE and any(each.client == client.name for each in found):
-                seen = frozenset(each.seen for each in found if each.client == client.name and each.seen)
-                stands[client.name] = Stand(client, seen, None, behind_nat(found, client.name))
+                outer = frozenset(each.seen for each in found if each.client == client.name and each.seen)
+                stands[client.name] = Stand(client, outer, None, behind_nat(found, client.name))
                 continue
             addresses = frozenset(parse_address(a) for a in self.probers[client.name].hello()["addresses"])
             if client.vantage is Vantage.NODE:

@@ -110,9 +110,9 @@ def registry_of(reference: str) -> str:
     return host if slash and _is_host(host) else DOCKER_HUB
 
 
-def _is_host(word: str) -> bool:
+def _is_host(part: str) -> bool:
     """Whether the first part of a reference is a registry's host (github.com/distribution/reference)."""
-    return "." in word or ":" in word or word == "localhost"
+    return "." in part or ":" in part or part == "localhost"
 
 
 def check_registry(text: str) -> str:

@@ -165,7 +165,9 @@ def _is_to_pods(path: Path) -> bool:
     return path.service.backends is not Backends.HOST_NETWORK
 
 
-def denied(paths: Iterable[Path], seen: Mapping[str, Sequence[Observation]], policies: Sequence[str]) -> dict[str, str]:
+def denied(
+    paths: Iterable[Path], observations: Mapping[str, Sequence[Observation]], policies: Sequence[str]
+) -> dict[str, str]:
     """The paths whose missing answers policies may explain, by key, with the reason.
 
     The direct paths of the same protocol and family must fail in the same way: those of the same client if it has one,
@@ -179,24 +181,24 @@ def denied(paths: Iterable[Path], seen: Mapping[str, Sequence[Observation]], pol
     if not policies:
         return {}
     paths = list(paths)
-    controls = [path for path in paths if _is_direct(path) and seen.get(path.key)]
+    controls = [path for path in paths if _is_direct(path) and observations.get(path.key)]
     found = {}
     for path in paths:
         alike = [each for each in controls if (each.protocol, each.family) == (path.protocol, path.family)]
         alike = [each for each in alike if each.client == path.client] or alike
-        ways = _silence(path, seen)
-        if alike and ways and _is_to_pods(path) and all(_silence(each, seen) >= ways for each in alike):
+        ways = _silence(path, observations)
+        if alike and ways and _is_to_pods(path) and all(_silence(each, observations) >= ways for each in alike):
             found[path.key] = (
                 f"our pods do not reach each other over {path.protocol} and {path.family} without a Service either "
-                f"({alike[0].key}: {', '.join(sorted(_silence(alike[0], seen)))}), and the cluster has "
+                f"({alike[0].key}: {', '.join(sorted(_silence(alike[0], observations)))}), and the cluster has "
                 f"{', '.join(policies)}: {HINT}"
             )
     return found
 
 
-def _silence(path: Path, seen: Mapping[str, Sequence[Observation]]) -> set[str]:
+def _silence(path: Path, observations: Mapping[str, Sequence[Observation]]) -> set[str]:
     """The failed outcomes of a path; empty if anything answered or accepted a connection, or nothing was observed."""
-    made = seen.get(path.key, ())
+    made = observations.get(path.key, ())
     quiet = {Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE}
     if any(each.outcome not in quiet or each.connected is not None for each in made):
         return set()

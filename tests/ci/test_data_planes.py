@@ -61,7 +61,7 @@ def kept(tmp_path: Path, *runs: RecordedRun) -> list[Mapping[str, Any]]:
 
 
 def test_no_known_difference_that_is_claimed_for_a_recorded_data_plane_has_expired() -> None:
-    assert expiry.expired_kept(data_planes.load()) == []
+    assert expiry.expired_records(data_planes.load()) == []
 
 
 def test_no_known_difference_that_is_claimed_for_the_healthy_sample_has_expired() -> None:
@@ -138,11 +138,11 @@ def test_a_known_difference_that_a_run_does_not_show_is_named() -> None:
 
 def test_what_expired_is_named_from_what_is_kept_as_well(tmp_path: Path) -> None:
     records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, told(Status.PASS), "kind-nftables-1.32"))
-    (line,) = expiry.expired_kept(records)
+    (line,) = expiry.expired_records(records)
     assert SHORT_CIRCUIT.reason in line
     assert "Expired: no longer observed" in render(records)
     others = [claim for claim in all_claims() if claim != SHORT_CIRCUIT]
-    assert expiry.expired_kept(records, others) == [], "what is claimed no more has not expired"
+    assert expiry.expired_records(records, others) == [], "what is claimed no more has not expired"
 
 
 def test_what_only_packets_show_expires_only_where_they_were_captured() -> None:

@@ -1,7 +1,5 @@
 """Kind dressed as a cloud: what the reference load balancer is given for a profile, and what a lane may say of it."""
 
-from pathlib import Path
-
 import pytest
 
 from ci import emulation, lane, lane_file, loadbalancer
@@ -74,22 +72,6 @@ def test_a_profile_that_sends_a_proxy_header_is_worn_with_it() -> None:
 def test_what_cannot_be_worn_is_told(profile: str, told: str) -> None:
     with pytest.raises(SetupError, match=told):
         emulation.options(profile)
-
-
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        ("emulates: gke-legacy\n", "has another load balancer than the reference one"),
-        ("emulates: [gke-legacy]\n", "'emulates' is not the name of a profile"),
-        ("moves: many\n", "'moves' is not a number of endpoint changes"),
-        ("moves: 0\n", "'moves' is not a number of endpoint changes"),
-    ],
-)
-def test_a_lane_that_makes_no_sense_is_refused(tmp_path: Path, more: str, told: str) -> None:
-    (tmp_path / "kind-iptables.yaml").write_text((lane_file.LANES / "kind-iptables.yaml").read_text())
-    (tmp_path / "mine.yaml").write_text(f"extends: kind-iptables\n{more}")
-    with pytest.raises(SetupError, match=told):
-        lane_file.load("mine", lanes=tmp_path)
 
 
 def test_faults_come_after_what_the_lane_gives_and_both_are_kept_apart() -> None:

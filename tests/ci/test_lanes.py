@@ -4,6 +4,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -19,7 +20,6 @@ from ci.step import Journal, SetupError
 from ci.ways import official_image
 
 MINORS = ("1.32", "1.33", "1.34", "1.35", "1.36")
-REGISTRY = {"registry": "its images are only published"}
 
 
 @pytest.fixture
@@ -95,36 +95,8 @@ def test_the_engine_keeps_as_many_other_node_images_as_there_are_versions(
     assert removed == ["node:d", "node:c", "node:a"]
 
 
-@pytest.mark.parametrize(
-    ("said", "fault"),
-    [
-        ([], "'needs' is not a mapping"),
-        ({"luck": "always"}, "needs 'luck', which is unknown"),
-        ({"registry": " "}, "gives no reason for needing 'registry'"),
-        ({"registry": True}, "gives no reason for needing 'registry'"),
-    ],
-)
-def test_needs_with_a_mistake_are_refused(said: object, fault: str) -> None:
-    with pytest.raises(SetupError, match=fault) as refused:
-        needs.read("mine.yaml", said)
-    assert "registry" in refused.value.hint
-
-
-@pytest.mark.parametrize(
-    ("names", "needed", "fault"),
-    [
-        ("calico", REGISTRY, "'published' is not a list"),
-        (["flannel"], REGISTRY, "'flannel' as published, which is unknown"),
-        (["calico"], {}, "but does not need a registry"),
-    ],
-)
-def test_what_is_published_is_known_and_needs_a_registry(names: object, needed: dict[str, str], fault: str) -> None:
-    with pytest.raises(SetupError, match=fault):
-        needs.published("mine.yaml", names, needed)
-
-
 def test_a_kernel_module_is_asked_for_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needed = {"ip_vs": "the mode rests on it"}
+    needed: dict[needs.Requirement, str] = {"ip_vs": "the mode rests on it"}
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr(needs, "LOADED", tmp_path)
     monkeypatch.setattr(needs, "output", lambda *_: None)
@@ -151,7 +123,7 @@ def test_a_lane_that_cannot_be_run_here_says_so_in_a_sentence_and_a_hint(
 
 def test_every_lane_needs_what_it_takes_as_published() -> None:
     taken = {path.stem: lane_file.load(path.stem).published for path in lane_file.LANES.glob("*.yaml")}
-    assert {name for names in taken.values() for name in names} == set(needs.PUBLISHED)
+    assert {name for names in taken.values() for name in names} == set(get_args(needs.Component))
     for name in taken:
         if taken[name]:
             assert set(taken[name]) <= versions().keys()

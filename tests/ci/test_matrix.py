@@ -94,12 +94,12 @@ def test_a_run_that_is_not_whole_or_of_other_content_is_made_again(
     run(LANES, state, Stopping(), start=Conformances().start)
     ledger = state.folder("kind-nftables") / "ledger.jsonl"
     ledger.write_text("".join(ledger.read_text().splitlines(keepends=True)[:-1]))
-    assert [lane.name for lane in LANES if not state.kept(lane)] == ["kind-nftables"]
-    assert not State(state.root, "hermetic", ["--moves", "4"]).kept(LANES[0]), "other options"
-    assert not State(state.root, "official", ["--moves", "3"]).kept(LANES[0]), "another way"
-    assert not state.kept(lane_file.load("kind-iptables", "v1.34.4")), "another Kubernetes"
+    assert [lane.name for lane in LANES if not state.recorded(lane)] == ["kind-nftables"]
+    assert not State(state.root, "hermetic", ["--moves", "4"]).recorded(LANES[0]), "other options"
+    assert not State(state.root, "official", ["--moves", "3"]).recorded(LANES[0]), "another way"
+    assert not state.recorded(lane_file.load("kind-iptables", "v1.34.4")), "another Kubernetes"
     monkeypatch.setattr("ci.matrix_state.key_of", lambda *_: "other")
-    assert not State(state.root, "hermetic", ["--moves", "3"]).kept(LANES[0]), "another suite"
+    assert not State(state.root, "hermetic", ["--moves", "3"]).recorded(LANES[0]), "another suite"
 
 
 def test_a_lane_without_a_cluster_is_said_and_the_others_go_on(
@@ -134,7 +134,7 @@ def test_an_interruption_ends_the_lane_under_way_and_begins_no_other(
     assert conformances.lanes[1].signals == [signal.SIGINT]
     assert report(LANES, ended, state, stopping) == 2
     assert "goes on with kind-nftables, kind-1.32." in capsys.readouterr().err
-    assert not state.kept(LANES[1])
+    assert not state.recorded(LANES[1])
 
 
 def test_the_runs_are_told_in_one_matrix_with_times_and_cores(state: State, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +196,7 @@ def test_signals_are_as_before_when_it_is_over() -> None:
         assert handlers() != before
         signal.raise_signal(signal.SIGTERM)
     assert handlers() == before
-    assert stopping.asked
+    assert stopping.requested
 
 
 CONFORMANCE = """#!{python}

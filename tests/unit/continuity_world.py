@@ -11,11 +11,11 @@ from esipp.checks.check import Feature, Status
 from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
 from esipp.checks.model import Balancer, Family
 from esipp.judging.promise import Checking
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.events import Mark, Steer
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
-from esipp.scenarios.continuity.evidence import Asked, Exchange, Places, Seen, Steer, Window
+from esipp.scenarios.continuity.evidence import Asked, Exchange, Places, Seen, Window
 from esipp.scenarios.continuity.judge import Judge
-from esipp.scenarios.endpoint_change.timeline import Mark
 from suites.continuity.checks import CHECKS as ALL_CHECKS
 from suites.continuity.checks import WAYS
 from tests.unit.world import FINE

@@ -1,15 +1,22 @@
 """A run as the drawings see it: made up, with every kind of evidence that the suites keep, and nothing else."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from esipp.checks.api import Answer
 from esipp.checks.check import Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.disruption import Disruption, Proof
+from esipp.checks.health import Answer as HealthAnswer
+from esipp.checks.health import Place
+from esipp.checks.model import Family
+from esipp.checks.observation import Outcome, Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.scenarios.api.judge import Seen as ApiSeen
+from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
+from esipp.scenarios.health.evidence import Seen as Health
 from tests.unit import interoperability_world
 
 Evidence = dict[Any, Any]
@@ -25,7 +32,7 @@ def recorded(evidence: Evidence, *, whole: bool = True, checks: list[RecordedChe
         "nodes": {node: {"addresses": [f"10.0.0.{at}", f"fd00::{at}"]} for at, node in enumerate(NODES, 1)},
         "clients": {"outside-1": {"vantage": "outside", "node": "", "addresses": list(CLIENT.values())}},
     }
-    header = {"left_out_core_rows": 0, "fail_on": "core"}
+    header = {"left_out_core_rows": 0, "fail_on": "core", "seed": 77}
     run = RecordedRun(Path(), header, checks or [], topology=topology, end={} if whole else None)
     for kind, what in evidence.items():
         if isinstance(kind, str):
@@ -43,51 +50,38 @@ def verdict(check: str, status: Status, observed: str = "", level: Level = Level
     return Verdict(check, level, status, "", observed)
 
 
-def answer(status: int, local: int, count: int = 20) -> dict[str, Any]:
+def answer(status: int, local: int, count: int = 20) -> HealthAnswer:
     body = f'{{"service": {{"namespace": "n", "name": "s"}}, "localEndpoints": {local}, "serviceProxyHealthy": true}}'
-    headers = {"x-load-balancing-endpoint-weight": str(local)}
-    return {"outcome": "answered", "status": status, "headers": headers, "body": body, "count": count, "detail": ""}
+    return HealthAnswer(Outcome.ANSWERED, status, {"x-load-balancing-endpoint-weight": str(local)}, body, count)
 
 
 def health() -> Evidence:
-    asked = [
-        {"question": f"one-pod.{family.lower()}.{client}-to-{place}", **answer(*said)}
+    asked = {
+        f"one-pod.{family.lower()}.{client}-to-{place}": (answer(*said),)
         for family in FAMILIES
         for client in ("outside-1", "pod-on-other-node")
         for place, said in (("endpoint-node", (200, 1)), ("bare-node", (503, 0)), ("second-address-of-x", (503, 0)))
-    ]
-    right = {"seconds": 0.15, "last": "", "after": {"right": 12}}
-    late = {"seconds": 2.149, "last": "503", "after": {"right": 11, "503": 1}}
-    never = {"seconds": None, "last": "503", "after": {}}
-    rounds = [
-        {
-            "seed": 77,
-            "number": number,
-            "done": "made ready a pod",
-            "truth": {"bare-node": 1},
-            "status": {"bare-node IPv4": late if number else never, "endpoint-node IPv4": right},
-            "count": {"bare-node IPv4": late, "endpoint-node IPv4": right},
-        }
-        for number in range(4)
-    ]
-    refused = [422, "Invalid", "may only be set when `type` is 'LoadBalancer'"]
-    step = {"words": "created", "refused": None, "wanted": None, "bounds": None, "trouble": ""}
-    return {
-        ("health_checks", "answer"): asked,
-        ("health_checks", "stable"): [
-            {"place": "bare-node", "family": each, **answer(503, 0, 500)} for each in FAMILIES
-        ],
-        ("health_checks", "cordoned"): [{"place": "bare-node", "family": "IPv4", **answer(503, 0, 40)}],
-        ("health_checks", "disrupted"): [{"disruption": "cordon", "node": "node-a", "words": "undone"}],
-        ("health_checks", "leaving"): [
-            {"family": "IPv4", "answers": [answer(503, 0, 60)], "dialled": {"served": 61}, "foreign": 0, "trouble": ""}
-        ],
-        ("health_checks", "round"): rounds,
-        ("health_checks", "step"): [
-            {"claim": "chosen", "ports": {"life": 31498}, "listeners": {"node-a IPv4": {"this service": 8}}} | step,
-            {"claim": "refused", "ports": {}, "listeners": {}} | step | {"refused": refused},
-        ],
     }
+    right, late = Followed(0.15, after={"right": 12}), Followed(2.149, "503", {"right": 11, "503": 1})
+    bare, endpoint = (Place.BARE_NODE, Family.IPV4), (Place.ENDPOINT_NODE, Family.IPV4)
+    rounds = []
+    for number in range(4):
+        followed = {bare: late if number else Followed(None, "503"), endpoint: right}
+        rounds.append(Round(number, "made ready a pod", {Place.BARE_NODE: 1}, followed, {bare: late, endpoint: right}))
+    refused = (422, "Invalid", "may only be set when `type` is 'LoadBalancer'")
+    seen = Health(
+        answers=asked,
+        rounds=rounds,
+        stable={(Place.BARE_NODE, family): (answer(503, 0, 500),) for family in Family},
+        cordoned={bare: (answer(503, 0, 40),)},
+        proofs=[Proof(Disruption.CORDON, "node-a", "undone", 1.0, 2.0, 3.0, 4.0)],
+        leaving={Family.IPV4: Leaving((answer(503, 0, 60),), {"served": 61}, 0)},
+        life={
+            "chosen": Fact("created", {"life": 31498}, listeners={"node-a IPv4": Counter({"this service": 8})}),
+            "refused": Fact("created", refused=refused),
+        },
+    )
+    return {"health_checks": seen}
 
 
 def convergence(moves: int = 4) -> Evidence:

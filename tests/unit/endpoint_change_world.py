@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import Balancer, Family
 from esipp.judging.promise import AS_STARTED, Checking, Promise
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.events import Decision, Mark
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 from esipp.scenarios.endpoint_change.plan import Kind
-from esipp.scenarios.endpoint_change.timeline import Change, Decision, Mark, Seen
+from esipp.scenarios.endpoint_change.timeline import Change, Seen
 
 NODES = ("a", "b", "c")
 CLIENT, NODE_ADDRESS = "192.0.2.9", "192.0.2.1"

@@ -12,7 +12,7 @@ from esipp.checks.check import Check, Feature, Status
 from esipp.checks.health import About, Answer, HealthAnswerCheck, HealthScenarioCheck, Place, Question
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Node, Round, Seen
 from esipp.scenarios.health.judge import judge
 from esipp.scenarios.health.objects import service_name

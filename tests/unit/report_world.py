@@ -9,10 +9,15 @@ from typing import Any
 import jsonschema
 
 from esipp.checks.check import Level, Status
+from esipp.checks.health import Answer, Place
+from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import PathCheck
+from esipp.ledger.evidence import judged
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
+from esipp.scenarios.health.evidence import Followed, Round
+from esipp.scenarios.health.evidence import Seen as Health
 from tests.unit.world import CHECKS, topology
 
 DIGEST = "sha256:" + "1" * 64
@@ -155,9 +160,9 @@ def measured(run: Run) -> None:
     flip = {"number": 0, "to": "Local", "cause": 1.0, "answered": 1.5, "policy": "Local", "health_port": 30001}
     run.evidence("compatibility", "flip", service="nodeport", **flip)
     run.evidence("compatibility", "neighbour-flip", service="neighbour", **flip)
-    answer = {"outcome": "answered", "status": 200, "headers": {"X-Load-Balancing-Endpoint-Weight": "1"}, "body": "{}"}
+    answer = Answer(Outcome.ANSWERED, 200, {"X-Load-Balancing-Endpoint-Weight": "1"}, "{}", 3)
     key = "one-pod.ipv4.outside-1-to-endpoint-node.post-root"
-    run.evidence("health_checks", "answer", question=key, count=3, detail="", **answer)
-    run.evidence("health_checks", "answer", question="strange", count=1, outcome="timeout", status=None, headers=None)
-    followed = {"a": {"seconds": 0.2, "last": ""}, "b": {"seconds": None, "last": "200"}}
-    run.evidence("health_checks", "round", number=1, status=followed)
+    node, other = (Place.ENDPOINT_NODE, Family.IPV4), (Place.BARE_NODE, Family.IPV4)
+    played = Round(1, "", {}, {node: Followed(0.2), other: Followed(None, "200")}, {})
+    seen = Health(answers={key: (answer,), "strange": (Answer(Outcome.TIMEOUT),)}, rounds=[played])
+    run.record("judged", **judged("health_checks", seen))

@@ -6,7 +6,7 @@ from esipp.base.fact import Fact
 from esipp.checks.timing import Blur, Held, hold, needed
 from esipp.judging.controls import Counts, Vantage, by_chance, excused
 from esipp.judging.promise import Bound
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.loadbalancers.bound import bound_of
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profiles.loading import all_profiles

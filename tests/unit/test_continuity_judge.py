@@ -9,10 +9,11 @@ import pytest
 from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.continuity import Phase
 from esipp.judging.promise import Bound
-from esipp.judging.samples import Sample, Stream
-from esipp.scenarios.continuity.evidence import Exchange, Seen, Steer, Window
+from esipp.judging.timeline.events import Steer
+from esipp.judging.timeline.losses import gaps, tally
+from esipp.judging.timeline.streams import Sample, Stream
+from esipp.scenarios.continuity.evidence import Exchange, Seen, Window
 from esipp.scenarios.continuity.judge import Judge
-from esipp.scenarios.continuity.losses import gaps, tally
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.continuity.reasons import taker
 from tests.unit.continuity_world import (

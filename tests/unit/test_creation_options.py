@@ -9,8 +9,8 @@ import pytest
 from esipp.app.customisation_options import EFFECTS
 from esipp.app.options import settings_of
 from esipp.app.plan.assumed_cluster import Asked
+from esipp.app.plan.document import as_json, document
 from esipp.app.plan.plan import plan
-from esipp.app.plan.text import as_json, as_text
 from esipp.base.customisation import INTERNAL, Annotation, Customisation, On, Toleration
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.labels import labels_of
@@ -20,6 +20,7 @@ from esipp.checks.profile import Grade
 from esipp.ledger.run import Settings
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.provider_annotations import TAGS, internal_of
+from esipp.report.rendering.terminal import as_text
 from esipp.testbed.check_metadata import given_by_checks
 from esipp.testbed.images import this_version
 
@@ -311,7 +312,7 @@ def test_the_same_annotation_twice_is_fine() -> None:
 def test_a_plan_says_by_what_they_are_internal_and_who_says_so() -> None:
     checks = [check for check in all_checks() if check.suite == "convergence"]
     made, usual = (plan(Asked(named("aks"), checks, internal=each)) for each in (True, False))
-    said = " ".join(" ".join(as_text(made)).split())
+    said = " ".join(as_text(document(made)).split())
     assert f"internal load balancers, by {AZURE}=true: cloud-provider-azure: load balancer annotations" in said
     assert said.endswith("--provider aks --internal")
     assert as_json(made)["internal"] == {AZURE: "true"}

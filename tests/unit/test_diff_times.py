@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 from esipp.base.errors import ExitCode
 from esipp.checks.check import Status
+from esipp.checks.health import Place
+from esipp.checks.model import Family
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.diff import compare
 from esipp.report.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
 from esipp.report.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
+from esipp.scenarios.health.evidence import Followed, Round
+from esipp.scenarios.health.evidence import Seen as Health
 from tests.unit.comparing_world import path_check, probe, run_of, said
 
 SAMPLES = st.lists(st.floats(0.001, 10), min_size=LEAST, max_size=20)
@@ -141,10 +145,11 @@ def test_only_answered_probes_that_are_told_singly_count() -> None:
 def test_every_suite_that_measures_is_read() -> None:
     run = run_of()
     which = {"balancer": "default", "family": "IPv4", "direction": "up", "phase": "call to trigger"}
-    status = {"a IPv4": {"seconds": 0.2}, "b IPv4": {"seconds": 0.7}, "c IPv4": {"seconds": None}}
+    nodes = zip((Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE), (0.2, 0.7, None), strict=True)
+    status = {(place, Family.IPV4): Followed(seconds) for place, seconds in nodes}
+    run.judged["health_checks"] = Health(rounds=[Round(0, "", {}, status, {}), Round(1, "", {}, {}, {})])
     run.evidence = {
         ("convergence", "distribution"): [which | {"samples": [0.1, 0.2]}],
-        ("health_checks", "round"): [{"status": status}, {"status": {}}],
         ("continuity", "way"): [{"phase": "drain", "gap": 1.5}, {"phase": "drain", "gap": 0.0}],
     }
     assert samples(run) == {

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from esipp.app.cli import main
+from esipp.app.doctor.document import age, as_json, document
 from esipp.app.doctor.examination import clean_command, examine_all
 from esipp.app.doctor.model import Grade
-from esipp.app.doctor.text import age, as_json, as_text
 from esipp.base.customisation import Customisation
 from esipp.base.errors import PreflightError
 from esipp.checks.check import HOST_NETWORK, Level
@@ -19,6 +19,7 @@ from esipp.checks.rights import SLICES, rights
 from esipp.cluster.namespaces import owner
 from esipp.cluster.rights import all_rights
 from esipp.judging.scenario import recorded_as
+from esipp.report.rendering.terminal import as_text
 from tests.unit.doctor_world import (
     CHECKS,
     HOME,
@@ -41,7 +42,7 @@ NODES = "/api/v1/nodes"
 
 
 def text(report: Any) -> str:
-    return " ".join(" ".join(as_text(report)).split())
+    return " ".join(as_text(document(report)).split())
 
 
 # ------------------------------------------------------------ a fit cluster
@@ -123,7 +124,7 @@ def test_an_api_server_that_does_not_answer_is_said_once_and_all_else_is_looked_
 def test_no_such_context(unreachable: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--context", "other", "--kubeconfig", unreachable, "--image", IMAGE]) == 4
     said = capsys.readouterr().out
-    assert "no   kubeconfig       There is no context 'other'" in said
+    assert "no    kubeconfig    There is no context 'other'" in said
     assert "not fit" in said
     assert "run it" not in said
 

@@ -3,6 +3,8 @@
 import pytest
 
 from esipp.checks.check import Level, Status
+from esipp.checks.health import Answer
+from esipp.checks.observation import Outcome
 from esipp.report.drawings import sections
 from esipp.report.drawings.health import said
 from esipp.report.drawings.markup import counted, esc, joined, number, quantile, summed, table
@@ -92,12 +94,10 @@ def test_what_is_steadily_right(shown: list[Shown], began: float | None) -> None
 
 
 def test_answers_in_words() -> None:
-    assert said({"outcome": "timeout"}) == "timed out"
-    assert said({"outcome": "answered", "status": 200, "body": "not JSON", "headers": {}}) == "200"
-    weighed = {"x-load-balancing-endpoint-weight": "2"}
-    assert said({"outcome": "answered", "status": 200, "body": '{"localEndpoints": 1}', "headers": weighed}) == (
-        "200, 1 local (weight 2)"
-    )
+    assert said(Answer(Outcome.TIMEOUT)) == "timed out"
+    assert said(Answer(Outcome.ANSWERED, 200, body="not JSON")) == "200"
+    weighed = Answer(Outcome.ANSWERED, 200, {"x-load-balancing-endpoint-weight": "2"}, '{"localEndpoints": 1}')
+    assert said(weighed) == "200, 1 local (weight 2)"
 
 
 # ----------------------------------------------------------------------------------------------------- what was judged

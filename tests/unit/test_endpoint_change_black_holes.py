@@ -7,9 +7,9 @@ import pytest
 from esipp.checks.check import Status
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.losses import RESOLUTION, Losses, in_flight, lasting
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change.judge import Judge
-from esipp.scenarios.endpoint_change.losses import RESOLUTION, Losses, in_flight, lasting
 from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.timeline import (
     Change,
@@ -98,10 +98,10 @@ def test_a_gap_counts_only_in_the_hole_itself() -> None:
     assert end is not None
     stream.samples[:] = [sample for sample in stream.samples if not end + 0.5 < sample.started < end + 1.5]
     stream.freeze()
-    assert Judge(result).blur(line, FAMILY) == RESOLUTION
+    assert Judge(result).resolution(line, FAMILY) == RESOLUTION
     stream.samples[:] = [sample for sample in stream.samples if not told + 0.2 < sample.started < told + 0.6]
     stream.freeze()
-    assert Judge(result).blur(line, FAMILY) == pytest.approx(0.4, abs=0.05)
+    assert Judge(result).resolution(line, FAMILY) == pytest.approx(0.4, abs=0.05)
 
 
 def test_a_hole_begins_when_there_is_somebody_to_steer_to() -> None:

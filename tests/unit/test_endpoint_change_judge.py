@@ -12,8 +12,8 @@ from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.judging.frame import Decision
 from esipp.judging.promise import AS_STARTED, BY_USER, Checking, Promise
-from esipp.judging.samples import Sample
 from esipp.judging.statistics import power
+from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.endpoint_change import judge as judging
 from esipp.scenarios.endpoint_change.changes import CONNECTIONS
 from esipp.scenarios.endpoint_change.health_probes import observe
@@ -203,8 +203,8 @@ def test_our_own_gap_is_no_part_of_the_bound(case: str) -> None:
     bound, gap, status = GAPS[case]
     result = replace(World().result(), promise=Promise(bound, BY_USER, True, True, True))
     if gap:
-        for each in Judge(result).holes(FAMILY):
-            began = each.line.health[FAMILY]
+        for line, _ in Judge(result).holes(FAMILY):
+            began = line.health[FAMILY]
             assert began is not None
             result = paused(result, began + 0.2, gap)
     decision = Judge(result).decide(check(What.BLACK_HOLE))
@@ -216,8 +216,8 @@ def test_our_own_gap_is_no_part_of_the_bound(case: str) -> None:
 
 def test_one_gap_costs_one_move_and_not_the_check() -> None:
     result = World().result()
-    hole = Judge(result).holes(FAMILY)[0]
-    began = hole.line.health[FAMILY]
+    line, _ = Judge(result).holes(FAMILY)[0]
+    began = line.health[FAMILY]
     assert began is not None
     decision = Judge(paused(result, began + 0.2, 1.4)).decide(check(What.BLACK_HOLE))
     assert decision.status is Status.PASS
@@ -485,8 +485,8 @@ def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> Non
     lost = sum(not sample.answered for sample in result.seen.vip[FAMILY].samples if sample.started > EVERY)
     text = "\n".join(section([Judge(result)], 7, 30, 0.001))
     assert f": {lost} lost, 0 refused" in text
-    hole = next(each for each in Judge(result).holes(FAMILY) if each.line.change.kind is Kind.ELSEWHERE)
-    assert hole.line.traffic[FAMILY].losses.count > 0
+    line = next(line for line, _ in Judge(result).holes(FAMILY) if line.change.kind is Kind.ELSEWHERE)
+    assert line.traffic[FAMILY].losses.count > 0
     for change in result.changes:  # of the two halves alone
         if change.kind is Kind.ELSEWHERE:
             continue

@@ -13,9 +13,9 @@ from esipp.checks.check import Level
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Role
 from esipp.cluster.client import Cluster, UnreachableError
+from esipp.judging.timeline.events import Mark
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.probe_capture import StrangersScope
-from esipp.scenarios.endpoint_change.timeline import Mark
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.objects import Ground
 from suites.convergence.checks import CHECKS

@@ -12,13 +12,13 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Balancer, Family
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.events import Mark
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change import changes as drive
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 from esipp.scenarios.endpoint_change.plan import plan
-from esipp.scenarios.endpoint_change.timeline import Mark
 
 NODES = ("a", "b", "c")
 CLIENT = "192.0.2.9"

@@ -11,11 +11,12 @@ from esipp.checks.expiry import binds, claims_of
 from esipp.checks.model import Family
 from esipp.checks.reference import titles
 from esipp.judging.frame import Decision, give_verdict
-from esipp.judging.samples import Sample, Stream, read_health, read_request
 from esipp.judging.statistics import Distribution, binomial_p
-from esipp.scenarios.endpoint_change.counting import places
-from esipp.scenarios.endpoint_change.expected_backends import LATE, Paths, Span, with_evidence, wrong_places
-from esipp.scenarios.endpoint_change.losses import count_losses
+from esipp.judging.timeline.expected_backends import LATE, Span
+from esipp.judging.timeline.losses import count_losses
+from esipp.judging.timeline.streams import Sample, Stream, read_health, read_request
+from esipp.scenarios.endpoint_change.expected_backends import Paths, with_evidence, wrong_places
+from esipp.scenarios.endpoint_change.judge import say_places
 from esipp.scenarios.endpoint_change.plan import LEAST, Kind, last_open, plan
 from esipp.scenarios.endpoint_change.timeline import Change, Seen, timeline
 from suites.convergence.checks import CHECKS
@@ -160,7 +161,7 @@ def test_the_binomial_test_is_exact(hits: int, trials: int, p: float) -> None:
 
 
 def test_a_pod_may_answer_while_it_is_ready_and_nobody_else_ever() -> None:
-    allowed = {"p": [Span(1.0, 2.0)], "q": [Span(-math.inf)]}
+    allowed = {"p": [Span(1.0, 2.0, 2.0)], "q": [Span(-math.inf)]}
     stream = Stream("s", 0.02, [ok(0, 0.5), ok(1, 1.5), ok(2, 2.5), ok(3, 1.5, "x"), ok(4, 1.5, "q"), lost(5, 9)])
     assert [each.sample.seq for each in wrong_places(stream, allowed)] == [0, 2, 3]
     found = wrong_places(stream, allowed, node="m")
@@ -184,16 +185,16 @@ def tenths(since: float, until: float) -> list[float]:
 
 
 def test_a_pod_that_answers_shortly_after_its_nodes_503_is_told_from_one_that_goes_on() -> None:
-    allowed = {"p": [Span(1.0, 2.0)]}
+    allowed = {"p": [Span(1.0, 2.0, 2.0)]}
     short = wrong_places(Stream("s", 0.02, [ok(0, 2.5), ok(1, 2.0 + LATE)]), allowed)
     assert [each.late for each in short] == [True, True]
     paths = {"n": Paths(answers(*tenths(1.0, 6.0)), answers(*tenths(1.0, 2.0)))}
     excused = with_evidence(short, paths)
-    assert places(excused, 9).seen == AFTER_503
-    assert "in the other family" in places(excused, 9).reason
+    assert say_places(excused, 9).seen == AFTER_503
+    assert "in the other family" in say_places(excused, 9).reason
     for more in (ok(1, 2.1 + LATE), ok(1, 0.5), ok(1, 1.5, "x")):
         found = wrong_places(Stream("s", 0.02, [ok(0, 2.5), more]), allowed)
-        assert places(with_evidence(found, paths), 9).seen == ""
+        assert say_places(with_evidence(found, paths), 9).seen == ""
 
 
 WITNESSES = {
@@ -208,8 +209,8 @@ WITNESSES = {
 def test_an_answer_after_the_503_is_excused_only_where_the_other_familys_rules_were_seen_to_be_gone(lie: str) -> None:
     """By the version alone each of these was excused for three seconds."""
     paths = WITNESSES[lie]
-    late = wrong_places(Stream("s", 0.02, [ok(0, 2.5)]), {"p": [Span(1.0, 2.0)]})
-    assert places(with_evidence(late, {"n": paths} if paths else {}), 9).seen == ""
+    late = wrong_places(Stream("s", 0.02, [ok(0, 2.5)]), {"p": [Span(1.0, 2.0, 2.0)]})
+    assert say_places(with_evidence(late, {"n": paths} if paths else {}), 9).seen == ""
 
 
 @pytest.mark.parametrize(

@@ -601,8 +601,3 @@ def test_the_table_marks_what_differs() -> None:
     lied = section(answering(BARE, honest(BARE, status=200)), 7)
     assert sum("200 (0 local) !" in line for line in lied) == 1
     assert section(Seen(), 7) == []
-
-
-def test_facts_and_rounds_can_be_written_down() -> None:
-    for each in [*life().values(), played()]:
-        assert json.loads(json.dumps(each.as_json()))

@@ -8,9 +8,9 @@ import pytest
 
 from esipp.app.cli import main
 from esipp.app.plan.assumed_cluster import Asked, imagine
+from esipp.app.plan.document import as_json, document
 from esipp.app.plan.limits import limited
 from esipp.app.plan.plan import Plan, plan, work_of
-from esipp.app.plan.text import as_json, as_text
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import CARRIES, Check, Feature, Level, Status, missing_features
@@ -21,6 +21,7 @@ from esipp.judging.frame import give_verdict, undecided
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.capabilities import features_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
+from esipp.report.rendering.terminal import as_text
 from esipp.testbed.objects import Ground
 from tests.unit import objects_world as world
 
@@ -41,7 +42,7 @@ def predicted(made: Plan, outcome: Outcome) -> dict[str, list[Check]]:
 
 
 def text(made: Plan) -> str:
-    return " ".join(" ".join(as_text(made)).split())
+    return " ".join(as_text(document(made)).split())
 
 
 @pytest.mark.parametrize("profile", all_profiles(), ids=lambda profile: profile.name)
@@ -339,6 +340,6 @@ def test_a_bound_of_the_users_is_planned_with() -> None:
     profile = named("metallb-l2")
     made = plan(Asked(profile, [check for check in all_checks() if check.suite == "convergence"], bound=20.0))
     usual = plan(Asked(profile, [check for check in all_checks() if check.suite == "convergence"]))
-    assert "at most 20 s after a node's 503 (--bound)" in " ".join("\n".join(as_text(made)).split())
+    assert "at most 20 s after a node's 503 (--bound)" in " ".join(as_text(document(made)).split())
     assert made.patience.answering > usual.patience.answering
     assert made.seconds > usual.seconds

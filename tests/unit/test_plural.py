@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from esipp.app.plan.assumed_cluster import Asked
+from esipp.app.plan.document import document
 from esipp.app.plan.plan import plan
-from esipp.app.plan.text import as_text
 from esipp.base.plural import counted, form
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Binding, Level, Status
@@ -15,6 +15,7 @@ from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.loadbalancers.profiles.loading import named
 from esipp.report import github, junit, markdown
+from esipp.report.rendering.terminal import as_text
 from esipp.report.terminal import summary
 from tests.unit.report_world import failing, made, some_checks, verdict
 
@@ -79,7 +80,7 @@ def test_a_run_of_one_check_is_told_in_the_singular(status: Status, tmp_path: Pa
 def test_a_plan_of_one_check_is_told_in_the_singular() -> None:
     check = next(check for check in all_checks() if check.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip")
     for profile in ("metallb-l2", "eks-nlb-instance"):
-        said = " ".join(" ".join(as_text(plan(Asked(named(profile), [check])))).split())
+        said = " ".join(as_text(document(plan(Asked(named(profile), [check])))).split())
         assert "at most 1 load balancer" in said
         assert "so that 1 load balancer may continue to cost money" in said
         assert WRONG.search(said) is None

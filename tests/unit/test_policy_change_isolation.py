@@ -11,7 +11,7 @@ from esipp.checks.check import Feature, Status
 from esipp.checks.model import AddressClass, Family, Path, Role
 from esipp.checks.observation import Observation
 from esipp.checks.policy_change import FlippedCheck, IsolationCheck, IsolationHealthCheck
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
 from esipp.scenarios.policy_change.isolation import FLIPS
 from esipp.scenarios.policy_change.judge import judge

@@ -11,7 +11,7 @@ from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import POD_BACKEND, Family, TrafficPolicy
 from esipp.checks.policy_change import At, Flipping
-from esipp.judging.samples import Sample
+from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.policy_change import changes, run
 from esipp.scenarios.policy_change.run import ROUNDS, Driver
 from tests.unit.policy_change_world import BARE, GROUND, HOME

@@ -168,8 +168,8 @@ def test_a_prober_that_is_slow_and_lives_is_waited_for(monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "PULSE_SECONDS", 0.02)
     with prober("lives") as made:
         made.hello()
-        under_way, before = made.submit(job()), made._heard
-        wait_until(lambda: made._heard > before + 0.2)
+        under_way, before = made.submit(job()), made._last_event
+        wait_until(lambda: made._last_event > before + 0.2)
         assert not under_way.done()
 
 

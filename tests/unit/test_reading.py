@@ -227,10 +227,6 @@ def nested_too_deep(records: Records) -> None:
     of(records, "evidence")["data"]["deep"] = deep
 
 
-def evidence_of_another_form(records: Records) -> None:
-    of(records, "evidence")["data"] = {"question": 7}
-
-
 def judged_evidence_of_another_form(records: Records) -> None:
     of(records, "judged")["seen"]["samples"] = "200"
 
@@ -261,7 +257,6 @@ DAMAGES = [
     (a_number_that_is_none, "is damaged"),
     (a_record_nobody_knows, "is not a record"),
     (a_check_twice, "lists a check twice"),
-    (evidence_of_another_form, "the evidence of health checks has an unknown form"),
     (judged_evidence_of_another_form, "the evidence of paths cannot be read"),
     (a_better_end, "the verdicts say nonconformant"),
     (a_better_exit_code, "the verdicts say nonconformant (1)"),

@@ -4,12 +4,13 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from esipp.app.doctor.document import as_json, document
 from esipp.app.doctor.examination import examine_all
-from esipp.app.doctor.text import as_json, as_text
 from esipp.app.exit_codes import OF_A_DOCTOR
 from esipp.app.options import add_run_options, settings_of
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Check
+from esipp.report.rendering import FORMATS, render
 
 Select = Callable[[Sequence[str]], list[Check]]
 
@@ -42,7 +43,7 @@ def add_doctor(commands: Any, select: Select, suites: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_run_arguments(parser, suites)
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="output format (default: text)")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
     parser.set_defaults(command=lambda options: _doctor(options, select))
 
 
@@ -51,7 +52,7 @@ def _doctor(options: argparse.Namespace, select: Select) -> int:
     if not checks:
         raise PreflightError("None of these checks belongs to these suites.", "'esipp list' lists all checks.")
     report = examine_all(settings_of(options), checks, words(options))
-    print(as_json(report) if options.format == "json" else "\n".join(as_text(report)))
+    print(as_json(report) if options.format == "json" else render(document(report), options.format).rstrip())
     return int(report.exit_code)
 
 

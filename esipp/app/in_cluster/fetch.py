@@ -138,14 +138,14 @@ def _bring(enter: list[str], description: Archive, archive: Path) -> None:
         )
 
 
-def _output(words: list[str]) -> str:
+def _output(command: list[str]) -> str:
     """The output of a short command.
 
     Raises:
         HarnessError: the command fails.
     """
     with tempfile.TemporaryFile() as file:
-        if why := _run(words, stdout=file):
+        if why := _run(command, stdout=file):
             raise HarnessError(
                 f"Cannot run a command in the pod: {why}", "check that the account can create pods/exec there."
             )
@@ -153,15 +153,15 @@ def _output(words: list[str]) -> str:
         return file.read().decode(errors="replace")
 
 
-def _run(words: list[str], stdout: IO[bytes]) -> str:
+def _run(command: list[str], stdout: IO[bytes]) -> str:
     """Run a command. Return why it failed, in one line, or an empty string."""
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, timeout=SECONDS, check=False
+            command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, timeout=SECONDS, check=False
         )
     except FileNotFoundError:
         raise PreflightError(
-            f"There is no {words[0]} on PATH.", "esipp fetches the report with 'kubectl exec'."
+            f"There is no {command[0]} on PATH.", "esipp fetches the report with 'kubectl exec'."
         ) from None
     except subprocess.TimeoutExpired:
         return f"It took longer than {SECONDS:.0f} s."

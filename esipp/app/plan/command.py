@@ -8,13 +8,14 @@ from typing import Any
 from esipp.app.exit_codes import OF_LOAD_BALANCERS
 from esipp.app.options import add_bound, add_parallel, check_numbers
 from esipp.app.plan.assumed_cluster import Asked
+from esipp.app.plan.document import as_json, document
 from esipp.app.plan.plan import plan
-from esipp.app.plan.text import as_json, as_text
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.check import Check
 from esipp.checks.model import Family
 from esipp.ledger.run import DEFAULT_MOVES, DEFAULT_NODES, DEFAULT_SAMPLES
 from esipp.loadbalancers.profiles.loading import provider
+from esipp.report.rendering import FORMATS, render
 
 SAME = "same as for 'esipp run'"
 
@@ -67,7 +68,7 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
     add("--seed", type=int, default=None, metavar="N", help=SAME)
     add("--internal", action="store_true", help=SAME)
     add("--allow-disruptive", action="store_true", help=SAME)
-    add("--format", choices=["text", "json"], default="text", help="output format (default: text)")
+    add("--format", choices=FORMATS, default="text", help="output format (default: text)")
     parser.set_defaults(command=lambda options: _plan(options, select))
 
 
@@ -94,6 +95,5 @@ def _plan(options: argparse.Namespace, select: Select) -> int:
             options.parallel_load_balancers,
         )
     )
-    lines = [json.dumps(as_json(made))] if options.format == "json" else as_text(made)
-    print("\n".join(lines))
+    print(json.dumps(as_json(made)) if options.format == "json" else render(document(made), options.format).rstrip())
     return int(ExitCode.CONFORMANT)

@@ -45,10 +45,10 @@ def in_full(profile: LoadBalancer) -> Iterator[str]:
     times = {"made in": profile.times.usual and span(profile.times.usual.value)}
     limits = (("VIP within", "created"), ("answers within", "answering"), ("gone within", "removed"))
     for label, name in (*limits, ("idle timeout", "idle")):
-        told: Figure[float] | None = getattr(profile.times, name)
-        times[label] = seconds(told.value) if told else None
-    for label, words in times.items():
-        yield from _line(label, words) if words else ()
+        figure: Figure[float] | None = getattr(profile.times, name)
+        times[label] = seconds(figure.value) if figure else None
+    for label, text in times.items():
+        yield from _line(label, text) if text else ()
     for trap in profile.traps:
         yield from _line("trap", f"{trap.text} ({trap.kind})")
     for limit in profile.limits:
@@ -64,11 +64,11 @@ def _check(policy: str, check: HealthCheck) -> Iterator[str]:
     yield from _line(f"{policy}", asks(check))
     if check.bound is None or check.period is None or check.unhealthy is None:
         return
-    told = [f"period {seconds(check.period.value)}{_mark(check.period)}"]
-    told += [f"timeout {seconds(check.timeout.value)}"] if check.timeout else []
-    told += [f"healthy {check.healthy.value}"] if check.healthy else []
-    told += [f"unhealthy {check.unhealthy.value}"]
-    yield from _line("", ", ".join(told))
+    parts = [f"period {seconds(check.period.value)}{_mark(check.period)}"]
+    parts += [f"timeout {seconds(check.timeout.value)}"] if check.timeout else []
+    parts += [f"healthy {check.healthy.value}"] if check.healthy else []
+    parts += [f"unhealthy {check.unhealthy.value}"]
+    yield from _line("", ", ".join(parts))
     yield from _line("", f"black hole at most {bound(check)}: (N+1) x period (derived)")
 
 
@@ -86,8 +86,8 @@ def figures_of(profile: LoadBalancer) -> Iterator[Figure[Any]]:
         yield from (value for value in vars(part).values() if isinstance(value, Figure))
 
 
-def _mark(told: Figure[Any]) -> str:
-    return f" ({told.grade.value})"
+def _mark(figure: Figure[Any]) -> str:
+    return f" ({figure.grade.value})"
 
 
 def _line(label: str, text: str | None) -> Iterator[str]:

@@ -165,9 +165,9 @@ def _checks(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
             threshold += f", 1 if the answer is clear{notes.of(check.first_failure.sources)}"
         silent, local = check.silent_bound if check.on else None, policy == "Local"
         rise = profile.rise if local else check.rise if check.on else None
-        asked = asks(check) + notes.of((check.off_by_default or check.protocol).sources)
+        request = asks(check) + notes.of((check.off_by_default or check.protocol).sources)
         return (
-            _link(profile), policy, asked, period, notes.told(check.timeout, seconds), notes.told(check.healthy),
+            _link(profile), policy, request, period, notes.told(check.timeout, seconds), notes.told(check.healthy),
             threshold, f"**{bound(check)}**", seconds(silent) if silent else NOTHING,
             seconds(rise) if rise else NOTHING,
             notes.told(profile.probes.addresses, ", ".join) if check.there else NOTHING,
@@ -231,7 +231,7 @@ def _one(profile: LoadBalancer, notes: _Notes) -> list[str]:
 
 def _known_by(marks: Marks) -> str:
     """The signs of a profile on a cluster, as text."""
-    told = {
+    shown = {
         "pods of": marks.workloads,
         "loadBalancerClass": sorted(marks.classes),
         "the finalizer": sorted(marks.finalizers),
@@ -240,7 +240,7 @@ def _known_by(marks: Marks) -> str:
         "ipMode": sorted(marks.ip_modes),
         "the condition": sorted(marks.conditions),
     }
-    parts = [f"{name} {', '.join(f'`{each}`' for each in values)}" for name, values in told.items() if values]
+    parts = [f"{name} {', '.join(f'`{each}`' for each in values)}" for name, values in shown.items() if values]
     where = " or ".join(sorted(marks.platforms))
     if where and marks.default:
         parts.insert(0, f"default: a Service gets this load balancer on {where}")

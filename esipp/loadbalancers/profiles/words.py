@@ -29,7 +29,7 @@ OF_STEERING = {
 def sources_seen(classes: Iterable[AddressClass]) -> str:
     """The owner of the address that a pod sees: ``the client``, ``a node or a pod``."""
     given = set(classes)
-    return " or ".join(words for each, words in OF_SOURCE.items() if each in given)
+    return " or ".join(text for each, text in OF_SOURCE.items() if each in given)
 
 
 def seconds(value: float) -> str:

@@ -54,7 +54,7 @@ def cloud_of(profile: LoadBalancer) -> str:
     return provider if provider in CLOUDS else ""
 
 
-def asked_of(nodes: Iterable[Node], told: LoadBalancer | None) -> str:
+def asked_of(nodes: Iterable[Node], profile: LoadBalancer | None) -> str:
     """Which provider is asked: that of the nodes, unless somebody told that the load balancer is another's."""
     provider = provider_of(nodes)
-    return provider if told is None or cloud_of(told) == provider else ""
+    return provider if profile is None or cloud_of(profile) == provider else ""

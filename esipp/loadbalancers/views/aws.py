@@ -85,14 +85,16 @@ class AmazonView(CloudView[Where]):
         del service
         at = _at(found.region)
         if not found.groups:
-            told = as_object(
+            answer = as_object(
                 self.cli.ask("elb", "describe-instance-health", "--load-balancer-name", found.name, *at), "elb"
             )
-            return tuple(self._instance(each) for each in told["InstanceStates"]), ()
+            return tuple(self._instance(each) for each in answer["InstanceStates"]), ()
         members = []
         for group in found.groups:
-            told = as_object(self.cli.ask("elbv2", "describe-target-health", "--target-group-arn", group, *at), "elbv2")
-            members += [self._target(each) for each in told["TargetHealthDescriptions"]]
+            answer = as_object(
+                self.cli.ask("elbv2", "describe-target-health", "--target-group-arn", group, *at), "elbv2"
+            )
+            members += [self._target(each) for each in answer["TargetHealthDescriptions"]]
         open_to_all = members and not any(each.state is State.HEALTHY for each in members)
         return tuple(members), ((FAIL_OPEN,) if open_to_all else ())
 
@@ -104,8 +106,8 @@ class AmazonView(CloudView[Where]):
         for each in self._all("LoadBalancers", "elbv2", "describe-load-balancers", *_at(region)):
             if _same(each.get("DNSName"), service):
                 arn = str(each["LoadBalancerArn"])
-                words = ("elbv2", "describe-target-groups", "--load-balancer-arn", arn)
-                groups = list(self._all("TargetGroups", *words, *_at(region)))
+                command = ("elbv2", "describe-target-groups", "--load-balancer-arn", arn)
+                groups = list(self._all("TargetGroups", *command, *_at(region)))
                 # one for each port; a load balancer may be shared, and the others are other Services'
                 own = [group for group in groups if group.get("Port") in service.node_ports]
                 arns = tuple(str(group["TargetGroupArn"]) for group in own or groups)
@@ -127,17 +129,17 @@ class AmazonView(CloudView[Where]):
         for page in self.cli.pages(*words):
             yield from as_list(as_object(page, words[1])[key], words[1])
 
-    def _target(self, told: Json) -> Member:
-        target, health = told["Target"], told["TargetHealth"]
-        word, name = str(health["State"]), str(target["Id"])
+    def _target(self, described: Json) -> Member:
+        target, health = described["Target"], described["TargetHealth"]
+        state, name = str(health["State"]), str(target["Id"])
         reason = ": ".join(str(health[key]) for key in ("Reason", "Description") if health.get(key))
-        return Member(name, self.places.find(name), STATES.get(word, State.UNKNOWN), word, reason)
+        return Member(name, self.places.find(name), STATES.get(state, State.UNKNOWN), state, reason)
 
-    def _instance(self, told: Json) -> Member:
-        word, name = str(told["State"]), str(told["InstanceId"])
-        said = (str(told.get(key) or "") for key in ("ReasonCode", "Description"))
+    def _instance(self, instance: Json) -> Member:
+        state, name = str(instance["State"]), str(instance["InstanceId"])
+        said = (str(instance.get(key) or "") for key in ("ReasonCode", "Description"))
         reason = ": ".join(each for each in said if each not in ("", "N/A"))
-        return Member(name, self.places.find(name), STATES.get(word, State.UNKNOWN), word, reason)
+        return Member(name, self.places.find(name), STATES.get(state, State.UNKNOWN), state, reason)
 
 
 def _region(hostname: str) -> str:

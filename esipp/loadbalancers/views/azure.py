@@ -56,8 +56,8 @@ class AzureView(CloudView[tuple[Where, ...]]):
         subscription, group = self._scope()
         scope = ("--subscription", subscription) if subscription else ()
         within = ("--resource-group", group) if group else ()
-        told = as_list(self.cli.ask("network", "lb", "list", *scope, *within), "az network lb list")
-        balancers = [_Low(each) for each in told]
+        answer = as_list(self.cli.ask("network", "lb", "list", *scope, *within), "az network lb list")
+        balancers = [_Low(each) for each in answer]
         public = self._public(balancers, scope)
         found = []
         for each in balancers:
@@ -79,12 +79,12 @@ class AzureView(CloudView[tuple[Where, ...]]):
         for where in found:
             notes += where.probes
             for address in where.addresses:
-                told = self.cli.ask(
+                answer = self.cli.ask(
                     "monitor", "metrics", "list", "--resource", where.resource, "--metric", METRIC,
                     "--interval", "PT1M", "--aggregation", "Average", "--offset", BACK, "--top", str(MOST_SERIES),
                     "--filter", f"FrontendIPAddress eq '{address}' and FrontendPort eq '*' and BackendIPAddress eq '*'",
                 )  # fmt: skip
-                series = _series(as_object(told, "az monitor metrics list"))
+                series = _series(as_object(answer, "az monitor metrics list"))
                 members += [each for one in series if (each := self._member(one, service))]
                 if len(series) >= MOST_SERIES:
                     notes.append(f"only the first {MOST_SERIES} series were told")
@@ -97,9 +97,9 @@ class AzureView(CloudView[tuple[Where, ...]]):
     def _scope(self) -> tuple[str, str]:
         """Subscription and resource group of the nodes: ``azure:///subscriptions/S/resourceGroups/G/providers/…``."""
         for node in self.places.nodes:
-            words = node.provider_id.partition("://")[2].strip("/").split("/")
-            if len(words) > 3 and words[0].lower() == "subscriptions" and words[2].lower() == "resourcegroups":
-                return words[1], words[3]
+            parts = node.provider_id.partition("://")[2].strip("/").split("/")
+            if len(parts) > 3 and parts[0].lower() == "subscriptions" and parts[2].lower() == "resourcegroups":
+                return parts[1], parts[3]
         return "", ""
 
     def _public(self, balancers: Iterable["_Low"], scope: tuple[str, ...]) -> dict[str, str]:
@@ -109,8 +109,8 @@ class AzureView(CloudView[tuple[Where, ...]]):
         groups = sorted({each.split("/")[4].lower() for each in ids})
         found = {}
         for group in groups:
-            told = self.cli.ask("network", "public-ip", "list", *scope, "--resource-group", group)
-            for each in map(_Low, as_list(told, "az network public-ip list")):
+            answer = self.cli.ask("network", "public-ip", "list", *scope, "--resource-group", group)
+            for each in map(_Low, as_list(answer, "az network public-ip list")):
                 found[each["id"].lower()] = each["ipAddress"] or ""
         return found
 
@@ -135,11 +135,11 @@ class AzureView(CloudView[tuple[Where, ...]]):
 class _Low:
     """An object whose keys have no case: older ``az`` write ``frontendIpConfigurations``."""
 
-    def __init__(self, told: Json) -> None:
-        self._told = {key.lower(): value for key, value in told.items()}
+    def __init__(self, document: Json) -> None:
+        self._document = {key.lower(): value for key, value in document.items()}
 
     def __getitem__(self, key: str) -> Any:
-        return self._told.get(key.lower())
+        return self._document.get(key.lower())
 
 
 def _address(front: _Low, public: dict[str, str]) -> str | None:
@@ -168,14 +168,14 @@ def _probes(balancer: _Low, fronts: dict[str, str]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _series(told: Json) -> list[Json]:
+def _series(answer: Json) -> list[Json]:
     """All series of the metric.
 
     Raises:
         Unavailable: Azure says beside it that it could not be had.
     """
     found = []
-    for metric in as_list(told.get("value"), "az monitor metrics list"):
+    for metric in as_list(answer.get("value"), "az monitor metrics list"):
         code = metric.get("errorCode")
         if code not in (None, "", "Success"):
             why = Why.THROTTLED if "throttl" in str(code).lower() else Why.FAILED

@@ -25,7 +25,7 @@ PAUSES = (2.0, 4.0, 8.0)
 """Seconds before a throttled command is repeated; after the last it is given up."""
 
 MOST_PAGES = 50
-MOST_TOLD = 300
+MOST_SHOWN = 300
 
 Command = tuple[str, ...]
 
@@ -144,7 +144,7 @@ class Cli:
         )
 
     def _check(self, arguments: Command) -> None:
-        if not any(arguments[: len(words)] == words for words in self.tool.reads):
+        if not any(arguments[: len(command)] == command for command in self.tool.reads):
             raise AssertionError(f"{self.tool.program} {' '.join(arguments)} is none of what may be asked")
 
     def _once(self, command: Command) -> Any:
@@ -210,26 +210,26 @@ def _run(command: list[str], environment: Mapping[str, str], seconds: float) -> 
 def _short(said: str) -> str:
     """What was said, on one line, and not all of it."""
     line = " ".join(said.split())
-    return line if len(line) <= MOST_TOLD else f"{line[:MOST_TOLD]}…"
+    return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
 
 
-def as_list(told: Any, what: str) -> list[dict[str, Any]]:
+def as_list(answer: Any, what: str) -> list[dict[str, Any]]:
     """A list of objects.
 
     Raises:
         Unavailable: it is none.
     """
-    if not isinstance(told, list) or not all(isinstance(each, dict) for each in told):
+    if not isinstance(answer, list) or not all(isinstance(each, dict) for each in answer):
         raise Unavailable(Why.GARBLED, f"{what} did not answer with a list.", "another version of it may.")
-    return told
+    return answer
 
 
-def as_object(told: Any, what: str) -> dict[str, Any]:
+def as_object(answer: Any, what: str) -> dict[str, Any]:
     """An object.
 
     Raises:
         Unavailable: it is none.
     """
-    if not isinstance(told, dict):
+    if not isinstance(answer, dict):
         raise Unavailable(Why.GARBLED, f"{what} did not answer with an object.", "another version of it may.")
-    return told
+    return answer

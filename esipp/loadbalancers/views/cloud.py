@@ -34,7 +34,7 @@ class CloudView(ABC, Generic[Found]):
         """
         service.need_address()
         self.places.anew()
-        asked = time.monotonic()
+        began = time.monotonic()
         try:
             if service not in self._known:
                 self._known[service] = self.find(service)
@@ -52,7 +52,7 @@ class CloudView(ABC, Generic[Found]):
             ) from None
         if not members:
             notes = (*notes, "it has no targets, or has not told of any yet")
-        return View(self.provider, self.name(found), asked, time.monotonic(), members, notes)
+        return View(self.provider, self.name(found), began, time.monotonic(), members, notes)
 
     @abstractmethod
     def find(self, service: Asked) -> Found:

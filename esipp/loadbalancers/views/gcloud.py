@@ -73,10 +73,10 @@ class GoogleView(CloudView[tuple[Where, ...]]):
         members = []
         for kind, name, region in found:
             scope = f"--region={region}" if region else "--global"
-            told = as_list(
+            answer = as_list(
                 self.cli.ask("compute", kind, "get-health", name, scope, *self._project()), f"{kind} get-health"
             )
-            groups = [each.get("status") or {} for each in told] if kind == "backend-services" else told
+            groups = [each.get("status") or {} for each in answer] if kind == "backend-services" else answer
             statuses = [each for group in groups for each in group.get("healthStatus") or []]
             members += [self._member(each) for each in statuses if _is_ours(each, service, statuses)]
         return tuple(members), ()
@@ -98,11 +98,11 @@ class GoogleView(CloudView[tuple[Where, ...]]):
         # by instance first: in a target pool the address is the VIP, not the node's
         node = self.places.find(named, status.get("ipAddress"), status.get("ipv6Address"))
         of_ipv6 = status.get("ipv6HealthState") and not status.get("healthState")
-        word = str(status.get("ipv6HealthState" if of_ipv6 else "healthState") or "UNKNOWN")
+        state = str(status.get("ipv6HealthState" if of_ipv6 else "healthState") or "UNKNOWN")
         beside = [f"weight {status['weight']}"] if status.get("weight") else []
         beside += [str(status["weightError"])] if status.get("weightError") else []
         target = instance.rpartition("/")[2] or status.get("ipAddress") or "?"
-        return Member(target, node, STATES.get(word, State.UNKNOWN), word, ", ".join(beside))
+        return Member(target, node, STATES.get(state, State.UNKNOWN), state, ", ".join(beside))
 
 
 def _behind(rule: Json) -> Where | None:

@@ -56,8 +56,8 @@ class OctaviaView(CloudView[tuple[Where, ...]]):
         balancers = as_list(self.cli.ask("loadbalancer", "list"), "loadbalancer list")
         found = [each for each in balancers if service.has(each["vip_address"])]
         for address in service.addresses if not found else ():
-            told = self.cli.ask("floating", "ip", "list", "--floating-ip-address", address)
-            for floating in as_list(told, "floating ip list"):
+            answer = self.cli.ask("floating", "ip", "list", "--floating-ip-address", address)
+            for floating in as_list(answer, "floating ip list"):
                 fixed = Asked("", (str(floating.get("Fixed IP Address") or ""),))
                 behind = [each for each in balancers if fixed.has(each["vip_address"])]
                 found += behind if len(behind) < 2 else self._at_port(behind, floating.get("Port"))
@@ -69,14 +69,16 @@ class OctaviaView(CloudView[tuple[Where, ...]]):
     def _at_port(self, balancers: list[Json], port: Any) -> list[Json]:
         """Of several with the same address in networks of their own: the one behind the floating IP's port."""
         shown = ((each, self.cli.ask("loadbalancer", "show", each["id"])) for each in balancers)
-        return [each for each, told in shown if as_object(told, "loadbalancer show").get("vip_port_id") == port]
+        return [each for each, document in shown if as_object(document, "loadbalancer show").get("vip_port_id") == port]
 
     def look(self, found: tuple[Where, ...], service: Asked) -> tuple[tuple[Member, ...], tuple[str, ...]]:
         """The members of all pools at the Service's node ports."""
         members, notes = [], []
         for where in found:
-            told = self.cli.ask("loadbalancer", "status", "show", where.identity, bare=True)  # prints JSON, knows no -f
-            tree = as_object(told, "loadbalancer status show")["loadbalancer"]
+            answer = self.cli.ask(
+                "loadbalancer", "status", "show", where.identity, bare=True
+            )  # prints JSON, knows no -f
+            tree = as_object(answer, "loadbalancer status show")["loadbalancer"]
             pools = {pool["id"]: pool for each in tree.get("listeners") or [] for pool in each.get("pools") or []}
             pools |= {pool["id"]: pool for pool in tree.get("pools") or []}
             for pool in pools.values():
@@ -91,9 +93,9 @@ class OctaviaView(CloudView[tuple[Where, ...]]):
         """Their names and providers."""
         return ", ".join(f"{each.name} ({each.provider})" if each.provider else each.name for each in found)
 
-    def _member(self, told: Json, pool: Json) -> Member:
-        word, address = str(told["operating_status"]), str(told["address"])
-        changing = str(told.get("provisioning_status") or "ACTIVE")
+    def _member(self, member: Json, pool: Json) -> Member:
+        status, address = str(member["operating_status"]), str(member["address"])
+        changing = str(member.get("provisioning_status") or "ACTIVE")
         reason = [f"pool {pool.get('name') or pool['id']}", *([changing] if changing != "ACTIVE" else [])]
-        target = f"{address}:{told.get('protocol_port')}"
-        return Member(target, self.places.find(address), STATES.get(word, State.UNKNOWN), word, ", ".join(reason))
+        target = f"{address}:{member.get('protocol_port')}"
+        return Member(target, self.places.find(address), STATES.get(status, State.UNKNOWN), status, ", ".join(reason))

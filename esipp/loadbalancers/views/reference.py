@@ -27,12 +27,12 @@ class ReferenceView:
         Raises:
             Unavailable: it does not answer, or does not know the Service.
         """
-        asked = time.monotonic()
+        began = time.monotonic()
         try:
-            told = self._reference.view()
+            answer = self._reference.view()
         except HarnessError as silent:
             raise Unavailable(Why.FAILED, silent.sentence, silent.hint) from None
-        own = (each for each in told["services"] if f"{each['namespace']}/{each['name']}" == service.name)
+        own = (each for each in answer["services"] if f"{each['namespace']}/{each['name']}" == service.name)
         found = next(own, None)
         if found is None:
             raise Unavailable(
@@ -46,4 +46,4 @@ class ReferenceView:
             state = State.HEALTHY if each["healthy"] else State.UNHEALTHY
             place = self.places.find(each["node"])
             members.append(Member(f"{each['node']} {each['family']}", place, state, state.value, reason))
-        return View(self.provider, self._reference.container, asked, time.monotonic(), tuple(members))
+        return View(self.provider, self._reference.container, began, time.monotonic(), tuple(members))

@@ -9,6 +9,7 @@ from esipp.checks.observation import Outcome
 from esipp.judging.statistics import Distribution
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.statistics import Compared, compare_samples, correct
+from esipp.scenarios.health.evidence import Seen as Health
 
 Name = tuple[str, str]
 """The kind of measure, and the measure."""
@@ -96,10 +97,11 @@ def _convergence(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
 
 
 def _health(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
-    for record in run.of("health_checks", "round"):
-        took = [each["seconds"] for each in record["status"].values() if each.get("seconds") is not None]
+    seen = run.evidence_of(Health)
+    for played in seen.rounds if seen else ():
+        took = [each.seconds for each in played.status.values() if each.seconds is not None]
         if took:
-            yield (HEALTH, "every node"), [float(max(took))]
+            yield (HEALTH, "every node"), [max(took)]
 
 
 def _gaps(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:

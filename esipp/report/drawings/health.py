@@ -2,10 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from esipp.base.plural import counted as many
+from esipp.checks.health import Answer, parts_of
+from esipp.checks.observation import Outcome
 from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import (
     NOTHING,
@@ -19,58 +20,55 @@ from esipp.report.drawings.markup import (
     joined,
     paragraph,
     quantile,
-    real,
     shorten,
     summed,
     table,
     tag,
 )
 from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
+from esipp.scenarios.health.evidence import Fact, Followed, Node, Round, Seen
 
 ID = "health"
 TITLE = "Health checks by node"
-SUITE = "health_checks"
 WEIGHT = "x-load-balancing-endpoint-weight"
 NODES = ("endpoint-node", "bare-node", "other-node", "control-plane")
 """The nodes with a column; questions about others are in the table below."""
 
-Record = Mapping[str, Any]
-
 
 def draw(run: RecordedRun) -> Html:
     """The section; empty if the suite did not run."""
+    seen = run.evidence_of(Seen) or Seen()
     parts = {
-        "The answers": lambda: _answers(run),
-        "The steady windows": lambda: _long(run),
-        "The placement rounds": lambda: _rounds(run),
-        "The life of a port": lambda: _life(run),
+        "The answers": lambda: _answers(run, seen.answers),
+        "The steady windows": lambda: _long(run, seen),
+        "The placement rounds": lambda: _rounds(seen.rounds, int(run.header.get("seed", 0))),
+        "The life of a port": lambda: _life(run, seen.life),
     }
     return joined((attempt(what, make) for what, make in parts.items()), "\n")
 
 
-def said(answer: Record) -> str:
+def said(answer: Answer) -> str:
     """An answer in words: status and count of local endpoints, or the outcome without an answer."""
-    if answer.get("outcome") != "answered":
-        outcome = str(answer.get("outcome"))
-        return "timed out" if outcome == "timeout" else outcome
-    words = str(answer.get("status"))
+    if answer.outcome is not Outcome.ANSWERED:
+        return answer.words
+    words = answer.words
     try:
-        count = json.loads(str(answer.get("body") or "")).get("localEndpoints")
+        count = json.loads(answer.body).get("localEndpoints")
     except (ValueError, AttributeError):
         count = None
-    weight = (answer.get("headers") or {}).get(WEIGHT)
+    weight = answer.headers.get(WEIGHT)
     if count is not None:
         words += f", {count} local"
-        words += f" (weight {weight})" if weight is not None and str(weight) != str(count) else ""
+        words += f" (weight {weight})" if weight is not None and weight != str(count) else ""
     elif weight is not None:
         words += f", weight {weight}"
     return words
 
 
-def _tally(answers: Iterable[Record]) -> Counter[str]:
+def _tally(answers: Iterable[Answer]) -> Counter[str]:
     found: Counter[str] = Counter()
     for each in answers:
-        found[said(each)] += int(each.get("count") or 1)
+        found[said(each)] += each.count
     return found
 
 
@@ -80,17 +78,15 @@ def _sign(words: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- by situation
-def _answers(run: RecordedRun) -> Html:
-    by_cell: dict[tuple[str, str], dict[str, list[Record]]] = {}
-    others: dict[str, list[Record]] = {}
-    for each in run.of(SUITE, "answer"):
-        question = str(each["question"])
-        situation, family, rest = (*question.split(".", 2), "", "")[:3]
-        client, _, place = rest.partition("-to-")
-        if place in NODES:
-            by_cell.setdefault((situation, place), {}).setdefault(f"{client} {family}", []).append(each)
+def _answers(run: RecordedRun, asked_of: Mapping[str, Sequence[Answer]]) -> Html:
+    by_cell: dict[tuple[str, str], dict[str, list[Answer]]] = {}
+    others: dict[str, Sequence[Answer]] = {}
+    for question, answers in asked_of.items():
+        of = parts_of(question)
+        if of.place in NODES and not of.otherwise:
+            by_cell.setdefault((of.situation, of.place), {}).setdefault(f"{of.client} {of.family}", []).extend(answers)
         else:
-            others.setdefault(question, []).append(each)
+            others[question] = answers
     if not by_cell and not others:
         return Html("")
     wrong = _not_right(run)
@@ -100,7 +96,7 @@ def _answers(run: RecordedRun) -> Html:
         [situation, *(_cell(situation, place, by_cell.get((situation, place), {}), wrong) for place in NODES)]
         for situation in situations
     ]
-    total = sum(int(each.get("count") or 1) for each in run.of(SUITE, "answer"))
+    total = sum(each.count for answers in asked_of.values() for each in answers)
     words = (
         f"{total} answers in one window. ● 200: send traffic here. ○ 503: do not. ✕: no answer. n counts equal "
         f"answers; clients with different answers are listed separately. Clients: {_ways(asked)}."
@@ -138,7 +134,7 @@ def _not_right(run: RecordedRun) -> dict[str, str]:
     return found
 
 
-def _cell(situation: str, place: str, ways: Mapping[str, list[Record]], wrong: Mapping[str, str]) -> Html:
+def _cell(situation: str, place: str, ways: Mapping[str, list[Answer]], wrong: Mapping[str, str]) -> Html:
     if not ways:
         return esc("not tested")
     alike: dict[str, list[str]] = {}
@@ -174,30 +170,27 @@ def _counted(tally: Counter[str]) -> list[str | int]:
 
 
 # --------------------------------------------------------------------------------------------------------- long windows
-def _long(run: RecordedRun) -> Html:
+def _long(run: RecordedRun, seen: Seen) -> Html:
     rows = []
-    for kind, check, words in (
-        ("stable", "stable.never-wrong", "steady"),
-        ("cordoned", "cordoned.status", "node cordoned"),
+    for windows, check, words in (
+        (seen.stable, "stable.never-wrong", "steady"),
+        (seen.cordoned, "cordoned.status", "node cordoned"),
     ):
-        nodes: dict[tuple[str, str], Counter[str]] = {}
-        for each in run.of(SUITE, kind):
-            node = (str(each.get("place")), str(each.get("family")))
-            nodes.setdefault(node, Counter()).update(_tally([each]))
         alike: dict[tuple[str, tuple[str, ...]], list[tuple[str, Counter[str]]]] = {}
-        for (place, family), tally in nodes.items():
-            alike.setdefault((place, tuple(sorted(tally))), []).append((family, tally))
-        for (place, _), of in alike.items():
-            families = ", ".join(family for family, _ in of)
-            verdicts = (run.verdicts.get(f"healthcheck.{check}.{family.lower()}.{place}") for family, _ in of)
+        for (place, family), answers in windows.items():
+            tally = _tally(answers)
+            alike.setdefault((place.value, tuple(sorted(tally))), []).append((family.value, tally))
+        for (at, _), of in alike.items():
+            families = ", ".join(name for name, _ in of)
+            verdicts = (run.verdicts.get(f"healthcheck.{check}.{name.lower()}.{at}") for name, _ in of)
             judged = ", ".join(dict.fromkeys(each.status.value for each in verdicts if each)) or "no verdict"
-            rows.append([f"{words}, {place} ({families})", *_counted(summed(tally for _, tally in of)), judged])
-    for each in run.of(SUITE, "leaving"):
-        dialled = counted(summed([each.get("dialled")]))
-        more = f"nodePort in that time: {dialled}; {each.get('foreign') or 0} with another source"
-        trouble = "; ".join(str(each[name]) for name in ("trouble", "disbelieved") if each.get(name))
-        answers = _counted(_tally(each.get("answers") or []))
-        rows.append([f"last pod terminating, {each.get('family')}", *answers, f"{more}. {trouble}"])
+            rows.append([f"{words}, {at} ({families})", *_counted(summed(tally for _, tally in of)), judged])
+    for family, window in seen.leaving.items():
+        dialled = counted(Counter(window.dialled))
+        more = f"nodePort in that time: {dialled}; {window.foreign} with another source"
+        trouble = "; ".join(each for each in (window.trouble, window.disbelieved) if each)
+        answered = _counted(_tally(window.answers))
+        rows.append([f"last pod terminating, {family.value}", *answered, f"{more}. {trouble}"])
     if not rows:
         return Html("")
     words = "Every answer counts: of unchanged Services, while nodes are cordoned, and while a pod terminates."
@@ -205,32 +198,30 @@ def _long(run: RecordedRun) -> Html:
         heading("Windows in which no answer may change"),
         table(["window and node", "answers", "n", "verdict, or details"], rows, words),
     ]
-    for each in run.of(SUITE, "disrupted"):
-        parts.append(paragraph(f"{each.get('disruption')} of {each.get('node')}: {each.get('words')}"))
+    for proof in seen.proofs:
+        parts.append(paragraph(f"{proof.disruption.value} of {proof.node}: {proof.words}"))
     return joined(parts)
 
 
 # -------------------------------------------------------------------------------------------------------------- rounds
-def _rounds(run: RecordedRun) -> Html:
-    found = run.of(SUITE, "round")
+def _rounds(found: Sequence[Round], seed: int) -> Html:
     if not found:
         return Html("")
-    followed: dict[str, list[Record]] = {}
-    for each in found:
-        for node, status in each["status"].items():
-            followed.setdefault(str(node), []).append(status)
+    followed: dict[str, list[Followed]] = {}
+    for played in found:
+        for node, status in _by_name(played.status):
+            followed.setdefault(node, []).append(status)
     drawing = Drawing("health-rounds", "Time that each node's health check takes to follow a change of placement", "")
-    took = [at for of in followed.values() for each in of if (at := real(each.get("seconds"))) is not None]
+    took = [each.seconds for of in followed.values() for each in of if each.seconds is not None]
     scale, y, rows, words = scale_of(took, 180, WIDTH - 230), 26.0, [], []
     for at, name in enumerate(("p50", "p95", "max", "n", "never")):
         drawing.text(WIDTH - 190 + at * 45, 14, name, anchor="end", fill=MUTED, size=11)
     for node in sorted(followed, key=_order):
-        changed = [each for each in followed[node] if each.get("last") or real(each.get("seconds")) is None]
+        changed = [each for each in followed[node] if each.last or each.seconds is None]
         idle = len(followed[node]) - len(changed)
-        times = sorted(at for each in changed if (at := real(each.get("seconds"))) is not None)
+        times = sorted(each.seconds for each in changed if each.seconds is not None)
         never = len(changed) - len(times)
-        after = summed(each.get("after") for each in followed[node])
-        later = counted(after)
+        later = counted(summed(each.after for each in followed[node]))
         drawing.text(0, y + 12, shorten(node, 28))
         drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
         drawing.dots(((scale(t), y + 8 + (i % 3 - 1) * 3) for i, t in enumerate(times)), stroke=ACCENT)
@@ -248,7 +239,7 @@ def _rounds(run: RecordedRun) -> Html:
     drawing.axis(scale, 20, y)
     drawing.height, drawing.words = y + 20, "; ".join(words)
     caption = (
-        f"{many(len(found), 'round')} with pods placed at random (seed {found[0].get('seed')}). A dot is a round in "
+        f"{many(len(found), 'round')} with pods placed at random (seed {seed}). A dot is a round in "
         "which the node's answer had to change: seconds from the API server's answer until the health check was right "
         "three times in a row. The stroke is the median; quantiles are nearest-rank."
     )
@@ -268,44 +259,42 @@ def _order(node: str) -> tuple[int, str]:
     return (NODES.index(place) if place in NODES else len(NODES), node)
 
 
-def _every(found: Iterable[Record]) -> Html:
+def _by_name(of: Mapping[Node, Followed]) -> Iterator[tuple[str, Followed]]:
+    return ((f"{place.value} {family.value}", each) for (place, family), each in of.items())
+
+
+def _every(found: Iterable[Round]) -> Html:
     rows = []
     for each in found:
-        truth = ", ".join(f"{place} {count}" for place, count in (each.get("truth") or {}).items())
+        truth = ", ".join(f"{place.value} {count}" for place, count in each.truth.items())
         slow = [
-            f"{node} {t:.2f} s" if (t := real(status.get("seconds"))) is not None else f"{node} never"
-            for node, status in sorted(each["status"].items())
-            if status.get("last") or real(status.get("seconds")) is None
+            f"{node} {status.seconds:.2f} s" if status.seconds is not None else f"{node} never"
+            for node, status in sorted(_by_name(each.status), key=lambda item: item[0])
+            if status.last or status.seconds is None
         ]
-        rows.append(
-            [str(each.get("number")), shorten(each.get("done"), 160), truth, ", ".join(slow) or "no change required"]
-        )
+        rows.append([str(each.number), shorten(each.done, 160), truth, ", ".join(slow) or "no change required"])
     return table(["round", "change", "pods by node after it", "health check right after"], rows)
 
 
 # ------------------------------------------------------------------------------------------------------- a port's life
-def _life(run: RecordedRun) -> Html:
-    found = run.of(SUITE, "step")
+def _life(run: RecordedRun, found: Mapping[str, Fact]) -> Html:
     if not found:
         return Html("")
     rows = []
-    for each in found:
-        claim = str(each.get("claim"))
+    for claim, fact in found.items():
         verdict = run.verdicts.get(f"healthcheck.lifecycle.{claim}")
-        ports = dict(each.get("ports") or {})
-        held = [port for port in ports.values() if port is not None]
-        if len(ports) > 3:
+        held = [port for port in fact.ports.values() if port is not None]
+        if len(fact.ports) > 3:
             shown = f"{len(held)} ports, {len(set(held))} different"
         else:
-            shown = ", ".join(f"{name}: {'none' if port is None else port}" for name, port in ports.items())
-        refused = each.get("refused")
-        if refused:
-            shown = f"refused, {refused[0]} {refused[1]}: {shorten(refused[2], 140)}"
-        heard = summed((each.get("listeners") or {}).values())
-        nodes = counted(heard)
-        shown += f" — {each['trouble']}" if each.get("trouble") else ""
+            shown = ", ".join(f"{name}: {'none' if port is None else port}" for name, port in fact.ports.items())
+        if fact.refused:
+            code, reason, message = fact.refused
+            shown = f"refused, {code} {reason}: {shorten(message, 140)}"
+        nodes = counted(summed(fact.listeners.values()))
+        shown += f" — {fact.trouble}" if fact.trouble else ""
         judged = verdict.status.value if verdict else "no verdict"
-        rows.append([claim, str(each.get("words")), shown or NOTHING, nodes or NOTHING, judged])
+        rows.append([claim, fact.words, shown or NOTHING, nodes or NOTHING, judged])
     words = f"{len(found)} steps, in order."
     head = ["step", "action", "health-check node port", "answers at the port on all nodes", "verdict"]
     return joined([heading("The life of a health-check port"), table(head, rows, words)])

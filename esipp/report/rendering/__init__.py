@@ -2,6 +2,9 @@
 
 from esipp.base.document import Document
 
+FORMATS = ("text", "markdown", "json", "html")
+"""What ``--format`` of a command accepts; each command has a JSON of its own."""
+
 
 def render(document: Document, form: str) -> str:
     """The document as ``text``, ``markdown`` or ``html``."""

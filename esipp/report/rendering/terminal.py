@@ -33,9 +33,11 @@ def as_text(document: Document) -> str:
     out: list[RenderableType] = [_line(document.sentence)] if document.sentence else []
     out += [_line(f"INCOMPLETE: {alarm}") for alarm in document.alarms]
     laid = _laid_out(out)
+    apart = False
     for block in document.blocks:
-        part = as_lines(block)
-        laid += [""] * bool(laid and part and isinstance(block, Section)) + part
+        if part := as_lines(block):
+            apart, before = isinstance(block, (Section, Table)), apart
+            laid += [""] * bool(laid and (apart or before)) + part
     return "\n".join(laid) + "\n"
 
 

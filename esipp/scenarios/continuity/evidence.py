@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
 from esipp.judging.promise import Bound, Checking
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.events import Mark, Steer
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress
-from esipp.scenarios.endpoint_change.timeline import Mark
 
 Asked = tuple[Way, Family]
 """A stream of steady requests: a way, over one family."""
@@ -40,15 +40,6 @@ class Break:
     pod: str
     sample: Sample
     source: str = ""
-
-
-class Steer(NamedTuple):
-    """The load balancer's report that it changed the nodes to which it sends requests."""
-
-    at: float
-    family: str
-    nodes: tuple[str, ...]
-    why: str = ""
 
 
 @dataclass(frozen=True)

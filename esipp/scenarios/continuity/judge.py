@@ -15,25 +15,17 @@ from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Bound
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline import trouble
+from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
+from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
+from esipp.judging.timeline.sources import Sourced, say_sources, sources
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, Seen, Window
-from esipp.scenarios.continuity.expected_backends import Spans, misplaced, spans, terminating
-from esipp.scenarios.continuity.losses import Measured, Tally, measured, say_late, tally
 from esipp.scenarios.continuity.reasons import OF_THE_PHASE, hides_its_node, late_nodes, taken_by, why_moved
-from esipp.scenarios.endpoint_change.expected_backends import SLACK
 
 LEAST = 5
 """The fewest requests in a phase that allow a decision."""
-
-OURS = "error"
-"""The prober's outcome for an error of its own: a source port that is taken, for example."""
-
-MOST_ERRORS = 3
-"""The most probes of a way with an error of our prober in one phase."""
-
-MOST_GAP = 3.0
-"""Seconds without a single probe after which a stream proves nothing: this machine is too busy."""
 
 MOMENT = 0.4
 """Seconds around a load balancer's change of routes in which it breaks open connections."""
@@ -52,10 +44,6 @@ UNSHOWN = (
 
 ENDED = 1.5
 """Seconds before our watch reports a pod gone in which its connections may already break."""
-
-
-Sourced = tuple[Sample, frozenset[IPAddress]]
-"""An answer, and its right sources."""
 
 
 @dataclass
@@ -100,7 +88,7 @@ class Judge:
 
     def of_phase(self, phase: Phase, way: Way, family: Family) -> list[Sample]:
         """The new connections of a way in a phase, without those that our prober could not make."""
-        return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != OURS]
+        return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != trouble.OURS]
 
     def _split(self, way: Way, family: Family) -> dict[Phase | None, list[Sample]]:
         """The new connections of a way by phase; computed once."""
@@ -151,7 +139,7 @@ class Judge:
     @cached_property
     def spans(self) -> Spans:
         """The times in which each pod may answer."""
-        return spans(self.seen.marks, self.seen.nodes, self.seen.health.values())
+        return spans_of_marks(self.seen.marks, self.seen.nodes, self.seen.health.values())
 
     def _open(self, check: ContinuityCheck) -> str:
         """Why a check cannot be decided."""
@@ -169,13 +157,11 @@ class Judge:
 
     def _trouble(self, check: ContinuityCheck) -> str:
         """An error of our own that leaves a check unjudged."""
-        samples = self.requests(check)
-        errors = len(self._split(check.way, check.family).get(check.phase, ())) - len(samples)
-        if errors > MOST_ERRORS:
-            return f"the prober itself failed in {errors} of {errors + len(samples)} probes"
-        # the quiet phase is interrupted by other phases, so its gaps say nothing
-        longest = 0.0 if check.phase is Phase.QUIET else Stream("", 0.0, samples).longest_gap()
-        return f"no probe was sent for {longest:.1f} s" if longest > MOST_GAP else ""
+        made = self._split(check.way, check.family).get(check.phase, ())
+        if why := trouble.failed(made):
+            return why
+        # the quiet phase is interrupted by other phases, so its pauses say nothing
+        return "" if check.phase is Phase.QUIET else trouble.paused(self.requests(check))
 
     def vantage(self, family: Family) -> Vantage:
         """The controls of the client over a family: how well it reached nodes without a Service."""
@@ -292,7 +278,7 @@ class Judge:
     def _within(self, check: ContinuityCheck, bound: Bound) -> Decision:
         """Whether no gap is longer than a bound, if that was measured well enough."""
         window, samples = self._window(check), self.requests(check)
-        found = measured(samples, window.causes, self.vantage(check.family))
+        found = uncertain(samples, window.causes, self.vantage(check.family))
         numbers = tally(samples, window.causes)
         said = f"{numbers.words}; bound {bound.seconds:.2f} s, {bound.source}"
         held = [(each, each.held(bound.seconds)) for each in found]
@@ -312,7 +298,7 @@ class Judge:
         sees += f"; the phase lasted {longest:.0f} s, so longer gaps are missed" if longest < 2 * bound.seconds else ""
         return Decision(Status.PASS, check.expected, said, tally={"kept": len(found)}, sees=sees)
 
-    def _too_long(self, check: ContinuityCheck, over: Sequence[Measured], of: int, said: str) -> Decision:
+    def _too_long(self, check: ContinuityCheck, over: Sequence[Uncertain], of: int, said: str) -> Decision:
         first, samples = over[0], self.requests(check)
         reason = f"a gap of {first.gap.seconds:.2f} s, {self._when(check.phase, first.gap.first)}; {first.blur.words}"
         if late := say_late(samples, first.gap):
@@ -357,38 +343,29 @@ class Judge:
             sees = f"{len(later)} answers; {blur.words}; late rewriting on other nodes is missed"
             return Decision(Status.PASS, check.expected, said, sees=sees)
         late = Counter(s.source for s in wrong if s.started >= returned + PROMPT)
-        others = ", ".join(f"{source} x{count}" for source, count in sorted(late.items()))
-        reason = f"wrong sources later than {PROMPT:.0f} s: {others}; {blur.words}"
+        reason = f"wrong sources later than {PROMPT:.0f} s: {say_sources(late)}; {blur.words}"
         decided = Decision(Status.FAIL, check.expected, said, reason, seen="wrong")
         return self._strange(check, decided, late, len(wrong) < len(later))
 
     def _source(self, check: ContinuityCheck) -> Decision:
-        right, wrong, strangers = 0, Counter[str](), list[Sample]()
-        for sample, allowed in self.sourced(check):
-            if parse_address(sample.source) in allowed:
-                right += 1
-            else:
-                wrong[sample.source] += 1
-                strangers.append(sample)
-        total = right + wrong.total()
-        said = f"the right source in {right} of {total} answers"
-        if not total:
-            return undecided(check, "no request was answered", said)
-        if not wrong:
-            return Decision(Status.PASS, check.expected, said, tally={"right": right})
+        found = sources(self.sourced(check))
+        if not found.total:
+            return undecided(check, "no request was answered", found.words)
+        if not found.wrong:
+            return Decision(Status.PASS, check.expected, found.words, tally={"right": found.total})
         control = self.seen.control.get(check.family)
         heard = [s for s in self.seen.in_phase(check.phase, control.samples) if s.answered] if control else []
         if check.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
-            return undecided(check, "the node's control listener does not see the client's address either", said)
-        others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
-        reason = f"wrong sources: {others}; the first {self._when(check.phase, strangers[0].started)}"
-        kept = not check.way.local and {parse_address(source) for source in wrong} <= self.seen.own
-        counts = {"right": right, "wrong": wrong.total()}
+            return undecided(check, "the node's control listener does not see the client's address either", found.words)
+        assert found.first is not None
+        reason = f"{found.fault}; the first {self._when(check.phase, found.first.started)}"
+        kept = not check.way.local and {parse_address(source) for source in found.wrong} <= self.seen.own
+        counts = {"right": found.right.total(), "wrong": found.wrong.total()}
         decided = Decision(
-            Status.FAIL, check.expected, said, reason, seen=UNREWRITTEN if kept else "wrong", tally=counts
+            Status.FAIL, check.expected, found.words, reason, seen=UNREWRITTEN if kept else "wrong", tally=counts
         )
         own = check.way.local and any(parse_address(each.source) in self.seen.own for each, _ in self.sourced(check))
-        return self._strange(check, decided, wrong, own)
+        return self._strange(check, decided, found.wrong, own)
 
     def _strange(self, check: ContinuityCheck, decided: Decision, wrong: Mapping[str, int], mixed: bool) -> Decision:
         """The same decision, with whether the wrong sources can be the cluster's own load balancer's addresses.
@@ -424,7 +401,7 @@ class Judge:
         flips = (each for window in self.seen.windows for each in window.either)
         local = way.local and not any(since <= sample.ended and sample.started <= until for since, until in flips)
         node = self.seen.places.endpoint if local and way.by == NODEPORT else ""
-        return misplaced(sample, self.spans, local, node)
+        return misplaced(sample, self.spans, local=local, node=node)
 
     # --------------------------------------------------------------------------------------- connections that last
     def _was_ending(self, broken: Break) -> bool:
@@ -469,12 +446,25 @@ class Judge:
         told = [self.vantage(check.family).ours(each.since - BUSY, each.at) for each in broken]
         return told[0] if all(told) else ""
 
+    def _protected(self, checks: Stream, window: Window) -> list[tuple[str, float, float]]:
+        """The terminating pods of the endpoint node in a phase, each with the time in which only KEP-1669 protects it.
+
+        That time begins with the node's first 503 (infinite if there was none) and ends when the pod may stop serving.
+        """
+        return [
+            (mark.pod, first_503(checks, mark.at), mark.at + self.seen.serves - SLACK)
+            for mark in self.seen.marks
+            if mark.what == "deleting"
+            and window.began <= mark.at < window.until
+            and self.seen.nodes.get(mark.pod) == self.seen.places.endpoint
+        ]
+
     def _terminating(self, check: ContinuityCheck) -> Decision:
         window = self._window(check)
         checks = self.seen.health.get(check.family, {}).get(self.seen.places.endpoint)
         if checks is None:
             return undecided(check, "there is no health check to probe: only a Local LoadBalancer Service has one")
-        told = terminating(self.seen, checks, window.began, window.until)
+        told = self._protected(checks, window)
         samples = self.requests(check)
         served = others = 0
         missed: list[float] = []

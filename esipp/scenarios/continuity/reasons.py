@@ -8,10 +8,10 @@ from esipp.checks.continuity import GRACEFUL, ContinuityCheck, Phase
 from esipp.checks.endpoint_change import LAG
 from esipp.checks.timing import Blur, Held, hold, say_unknown
 from esipp.judging.controls import Vantage
-from esipp.judging.samples import Sample
+from esipp.judging.timeline.expected_backends import first_503
+from esipp.judging.timeline.streams import Sample
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import Break, Seen
-from esipp.scenarios.continuity.expected_backends import told_503
 
 MOVES_WITHIN = 10.0
 """Seconds after an event in which a load balancer may move its VIP, if there is no promised bound. MetalLB in layer 2
@@ -159,7 +159,7 @@ def late_nodes(seen: Seen, check: ContinuityCheck, lost: float, vantage: Vantage
         ends = mark.at + seen.serves
         if mark.what != "deleting" or checks is None or not window.began <= mark.at <= lost or lost < ends - LAG:
             continue
-        said = told_503(checks, mark.at)
+        said = first_503(checks, mark.at)
         lag = min(said, window.until) - mark.at
         if lag <= LAG:
             continue

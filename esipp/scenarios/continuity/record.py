@@ -5,12 +5,12 @@ from typing import Any
 
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.losses import is_late
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.ledger.run import Run
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.judge import Judge
-from esipp.scenarios.continuity.losses import is_late
 from esipp.scenarios.continuity.traffic import LASTING, LASTING_SPACING, SPACING, TIMEOUT
 
 SUITE = "continuity"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.judging.promise import Checking
+from esipp.judging.timeline.events import Steer
 from esipp.loadbalancers.reference import Reference
-from esipp.scenarios.continuity.evidence import Steer
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ from esipp.checks.continuity import Phase, Way
 from esipp.checks.explain import WIDTH
 from esipp.checks.model import Family
 from esipp.judging.promise import Bound
+from esipp.judging.timeline.losses import Tally
 from esipp.scenarios.continuity.judge import Judge
-from esipp.scenarios.continuity.losses import Tally
 
 
 def section(judge: Judge, uncertainty: float) -> list[str]:

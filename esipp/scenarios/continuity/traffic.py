@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from esipp.base.clock import Clock
 from esipp.checks.model import Family
-from esipp.judging.samples import Sample, Stream, read_health, read_request
+from esipp.judging.timeline.losses import is_late
+from esipp.judging.timeline.streams import Sample, Stream, read_health, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Line
 from esipp.probing.orders import Stream as Running
 from esipp.probing.prober import Prober
 from esipp.scenarios.continuity.evidence import Asked, Exchange
-from esipp.scenarios.continuity.losses import is_late
 
 SPACING = 0.1
 """Seconds between two new connections on a way, between two health checks, and between two of the control."""

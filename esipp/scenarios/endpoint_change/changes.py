@@ -12,12 +12,13 @@ from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.pods import is_ready
-from esipp.judging.samples import ANSWERED, read_request
+from esipp.judging.timeline.events import Decision
+from esipp.judging.timeline.streams import ANSWERED, read_request
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.judge import Counted
 from esipp.scenarios.endpoint_change.plan import Kind, Step, last_open
 from esipp.scenarios.endpoint_change.probes import Observing
-from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Decision, Seen, spreads_by, timeline
+from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Seen, spreads_by, timeline
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed import manifests
 

@@ -1,37 +1,28 @@
-"""Expected backends: when each pod may answer, and through which node's nodePort. Pure."""
+"""Answers from wrong backends after endpoint changes, and the evidence that excuses one. Pure."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.events import Mark
+from esipp.judging.timeline.expected_backends import (
+    LATE,
+    Removal,
+    Span,
+    Spans,
+    misplaced,
+    spans_of_actions,
+    until_followed,
+)
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change.plan import Kind
-from esipp.scenarios.endpoint_change.timeline import Mark, Timeline
-
-SLACK = 0.5
-"""Seconds after a node's 503 in which a removed pod may still answer: rules change first, then the health check, so
-only requests in flight remain."""
-
-LATE = 3.0
-"""Seconds after a deleted pod left the EndpointSlices in which it may still answer: the proxy's own lag. Until then it
-counts as terminating and serving, so the node's 503 does not mean that it no longer serves."""
-
-STALE = 10.0
-"""Seconds after a pod was removed in which it may still answer if its node never said 503: no proxy needs longer."""
+from esipp.scenarios.endpoint_change.timeline import Timeline
 
 FEW, FEW_SECONDS = 2, 1.0
 """The last ``FEW`` requests before an answer, none older than ``FEW_SECONDS``, show the rules of the other family."""
 
 NEAR = 0.25
 """Seconds around an answer in which the probes of both families show whose rules still lead to its pod."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """A pod may answer from ``since`` to ``until``: ready, or terminating and serving."""
-
-    since: float
-    until: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -48,46 +39,29 @@ class Wrong:
     evidence: str = ""
 
 
-def spans(
-    lines: Iterable[Timeline], marks: Sequence[Mark], opened: Iterable[tuple[str, float]]
-) -> dict[str, list[Span]]:
+def spans(lines: Sequence[Timeline], marks: Sequence[Mark], opened: Iterable[tuple[str, float]]) -> Spans:
     """When each pod may answer, from the timelines of the changes; ``opened`` are pods made ready otherwise."""
     gone = {mark.pod: mark.at for mark in marks if mark.what in ("gone", "slice-gone")}  # the last of them counts
-    began: list[tuple[float, str]] = [(at, pod) for pod, at in opened]
-    ended: list[tuple[float, str, float]] = []
+    added = [(line.change.pod, line.change.cause) for line in lines if line.change.up]
+    removed = []
     for line in lines:
         change = line.change
         if change.up:
-            began.append((change.cause, change.pod))
             continue
-        if change.kind in (Kind.DELETED, Kind.KILLED):
-            left = gone.get(change.pod, math.inf) + LATE
-        else:
-            told = [at for at in line.health.values() if at is not None]
-            left = max(told) + SLACK if told and line.told else change.cause + STALE
-        ended.append((change.cause, change.pod, left))
-    allowed: dict[str, list[Span]] = {}
-    for at, pod in sorted(began):
-        until = min(((cause, left) for cause, of, left in ended if of == pod and cause > at), default=(0.0, math.inf))
-        allowed.setdefault(pod, []).append(Span(at, until[1]))
-    return allowed
+        told = [math.inf if at is None else at for at in line.health.values()]
+        deleted = change.kind in (Kind.DELETED, Kind.KILLED)
+        until = gone.get(change.pod, math.inf) + LATE if deleted else until_followed(change.cause, told)
+        removed.append(Removal(change.pod, change.cause, until))
+    return spans_of_actions([*opened, *added], removed)
 
 
 def wrong_places(stream: Stream, allowed: Mapping[str, Sequence[Span]], node: str = "") -> list[Wrong]:
     """The answers of a stream from wrong backends; ``node`` is the node of the dialled nodePort, empty for a VIP."""
     found = []
     for sample in stream.samples:
-        if not sample.answered:
-            continue
-        why, late = "", False
-        if sample.pod not in allowed:
-            why = f"{sample.pod or 'an unknown pod'} is not a backend"
-        elif node and sample.node != node:
-            why = f"node {node} forwarded it to a pod on node {sample.node}"
-        elif not any(span.since <= sample.ended and sample.started <= span.until for span in allowed[sample.pod]):
-            why = f"{sample.pod} was neither ready nor terminating and serving"
-            late = any(span.until < sample.started <= span.until + LATE for span in allowed[sample.pod])
-        if why:
+        if sample.answered and (why := misplaced(sample, allowed, node=node)):
+            known = allowed.get(sample.pod, ()) if not node or sample.node == node else ()
+            late = any(span.here < sample.started <= span.here + LATE for span in known)
             found.append(Wrong(stream.name, sample, why, late))
     return found
 

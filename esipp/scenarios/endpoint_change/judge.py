@@ -1,28 +1,29 @@
 """The judge of convergence checks: from the evidence about one load balancer to a decision on each check. Pure."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from itertools import chain
 
 from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import EXPECTED, SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.endpoint_change import AFTER_503, EXPECTED, SPREADS, WEIGHED, EndpointChangeCheck, What
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
-from esipp.checks.timing import PROMPT, Held, needed
+from esipp.checks.timing import PROMPT, Blur, needed
 from esipp.judging.frame import Decision
-from esipp.judging.ingress import why_not_its_own
+from esipp.judging.ingress import strangers
 from esipp.judging.promise import Checking, Promise
-from esipp.judging.samples import Stream
 from esipp.judging.statistics import Distribution, binomial_p, power
+from esipp.judging.timeline import trouble
+from esipp.judging.timeline.expected_backends import SLACK
+from esipp.judging.timeline.losses import RESOLUTION
+from esipp.judging.timeline.measured import Measured, coarsest, compare
+from esipp.judging.timeline.sources import Sourced, Sources, sources
+from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.endpoint_change import doubts
-from esipp.scenarios.endpoint_change.counting import all_followed, name_of, places, sources, with_rest
-from esipp.scenarios.endpoint_change.expected_backends import SLACK, Paths, spans, with_evidence, wrong_places
+from esipp.scenarios.endpoint_change.expected_backends import Paths, Wrong, spans, with_evidence, wrong_places
 from esipp.scenarios.endpoint_change.health_probes import Observed
-from esipp.scenarios.endpoint_change.lag import health_lags, path_lags
-from esipp.scenarios.endpoint_change.losses import RESOLUTION
-from esipp.scenarios.endpoint_change.resolution import Measured, too_coarse
+from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.rest import Rest, at_rest, windows
 from esipp.scenarios.endpoint_change.timeline import (
     PHASES,
@@ -54,35 +55,8 @@ long as the driver waits for it."""
 MOMENT = 0.3
 """Seconds around a load balancer's decision in which its routes change; a request takes less."""
 
-MOST_ERRORS = 3
-"""The most probes of a stream with an error of our prober, if the verdict does not depend on them."""
-
 LEAST_CLEAR = 0.5
 """The share of the changes to judge that must be free of doubt and of our own gaps, or a check stays undecided."""
-
-MOST_GAP = 3.0
-"""Seconds without a single probe after which a stream proves nothing: this machine is too busy."""
-
-
-class Hole(NamedTuple):
-    """A black hole: the time for which a load balancer lost requests without need, and its resolution.
-
-    ``doubt`` says which health check was wrong meanwhile, so that the losses may not be the load balancer's.
-    """
-
-    measured: Measured
-    line: Timeline
-    doubt: str = ""
-
-    @property
-    def seconds(self) -> float:
-        """The time alone."""
-        return self.measured.seconds
-
-    def against(self, bound: float) -> Held:
-        """Whether it keeps a bound; a breach in doubt does not count."""
-        held = self.measured.against(bound)
-        return Held.UNKNOWN if held is Held.OVER and self.doubt else held
 
 
 @dataclass(frozen=True)
@@ -245,18 +219,22 @@ class Judge:
             return f"nothing is required: according to its profile, this load balancer {how}"
         return ""
 
-    def holes(self, family: Family) -> list[Hole]:
-        """The black hole of each node in use that lost its last pod while another node answered 200."""
+    def holes(self, family: Family) -> list[tuple[Timeline, Measured]]:
+        """The black hole of each node in use that lost its last pod while another node answered 200.
+
+        That is the time for which a load balancer lost requests without need. It is in doubt if a health check was
+        wrong meanwhile: the losses may then not be the load balancer's.
+        """
         found = []
         for line in self.lines:
             seconds = black_hole(line, family)
             if seconds is not None and doubts.about(line, family, self.doubts) is None:
                 doubt = doubts.beside(line, family, self.doubts)
-                measured = Measured(seconds, self.blur(line, family))
-                found.append(Hole(measured, line, doubts.words([doubt]) if doubt else ""))
+                words = doubts.words([doubt]) if doubt else ""
+                found.append((line, Measured(seconds, Blur(self.resolution(line, family)), words)))
         return found
 
-    def blur(self, line: Timeline, family: Family) -> float:
+    def resolution(self, line: Timeline, family: Family) -> float:
         """The resolution of a hole: the longest time between two of our probes from just before its begin to its end.
 
         Begin and end are on one prober's clock. If nothing was lost, a hole could be in any gap until the bound.
@@ -276,9 +254,9 @@ class Judge:
             return Decision(Status.INCONCLUSIVE, expected, "nothing", self.result.obstacle)
         if check.family is not None and check.family not in self.result.seen.vip:
             return Decision(Status.INCONCLUSIVE, expected, "nothing", f"the service has no {check.family} VIP")
-        trouble = self._trouble(check)
-        if trouble:
-            return Decision(Status.ERROR, expected, "too little", trouble)
+        ours = self._trouble(check)
+        if ours:
+            return Decision(Status.ERROR, expected, "too little", ours)
         coarse = self._coarse(check)
         if coarse:
             return Decision(Status.INCONCLUSIVE, expected, "too little", coarse)
@@ -328,24 +306,16 @@ class Judge:
         return streams
 
     def _coarse(self, check: EndpointChangeCheck) -> str:
-        """A sentence if this machine was too busy to probe for longer than ``MOST_GAP``; empty if not."""
-        for stream in self._streams(check):
-            longest = stream.longest_gap()
-            if longest > MOST_GAP:
-                return (
-                    f"this machine sent no probe for {longest:.1f} s ({stream.name}); at most {MOST_GAP:.0f} s are "
-                    "acceptable"
-                )
-        return ""
+        """A sentence if this machine was too busy to probe; empty if not."""
+        found = (trouble.paused(stream.samples, stream.name) for stream in self._streams(check))
+        return next((why for why in found if why), "")
 
     def _trouble(self, check: EndpointChangeCheck) -> str:
         """An error of our own that leaves a check unjudged."""
-        streams = self._streams(check)
         windows = self._windows(check)
-        for stream in streams:
-            errors = [sample.started for sample in stream.samples if sample.outcome == "error"]
-            if len(errors) > MOST_ERRORS or any(since <= at <= until for at in errors for since, until in windows):
-                return f"the prober itself failed in {len(errors)} of {len(stream.samples)} probes ({stream.name})"
+        for stream in self._streams(check):
+            if why := trouble.failed(stream.samples, windows, name=stream.name):
+                return why
             if not stream.samples:
                 return f"there was no probe ({stream.name})"
         return ""
@@ -374,7 +344,7 @@ class Judge:
         if due and len(judged) < LEAST_CLEAR * len(due):
             return self._misled(What.STEERS, len(due) - len(judged), len(due))
         late = [line for line in late if line not in open_ones]
-        followed = all_followed(judged, late, "traffic followed", What.STEERS)
+        followed = _all_followed(judged, late, "traffic followed", What.STEERS)
         followed = replace(followed, observed=followed.observed + self._left_out(len(due) - len(judged)))
         still = self.rest(family)
         how = "had to be used" if self.spreads else "had to be used if it was the only one"
@@ -382,7 +352,7 @@ class Judge:
             f"{len(judged)} changes were judged, each new node {how}; {still.sees}; longest time without a request "
             f"{self._gap(family):.2f} s"
         )
-        return replace(with_rest(followed, still), sees=sees)
+        return replace(_with_rest(followed, still), sees=sees)
 
     def _must_steer(self, line: Timeline, family: Family) -> bool:
         if not line.change.up:
@@ -421,23 +391,23 @@ class Judge:
 
     def _health(self) -> Decision:
         late = [line for line in self.lines if not line.told]
-        decided = all_followed(self.lines, late, "the health check followed", What.HEALTH)
-        return _with_lags(decided, health_lags(self.lines, self.result.seen, self.result.uncertainty))
+        decided = _all_followed(self.lines, late, "the health check followed", What.HEALTH)
+        return _with_lags(decided, _health_lags(self.lines, self.result.seen, self.result.uncertainty))
 
     def _path(self) -> Decision:
         due = [line for line in self.lines if not line.change.graceful]
         late = [line for line in due if line.path is None]
-        decided = all_followed(due, late, "the nodePort followed", What.PATH)
-        return _with_lags(decided, path_lags(self.lines, self.result.seen, self.result.uncertainty))
+        decided = _all_followed(due, late, "the nodePort followed", What.PATH)
+        return _with_lags(decided, _path_lags(self.lines, self.result.seen, self.result.uncertainty))
 
     def _health_prompt(self) -> Decision:
-        return _prompt(What.HEALTH_PROMPT, health_lags(self.lines, self.result.seen, self.result.uncertainty))
+        return _prompt(What.HEALTH_PROMPT, _health_lags(self.lines, self.result.seen, self.result.uncertainty))
 
     def _path_prompt(self) -> Decision:
-        return _prompt(What.PATH_PROMPT, path_lags(self.lines, self.result.seen, self.result.uncertainty))
+        return _prompt(What.PATH_PROMPT, _path_lags(self.lines, self.result.seen, self.result.uncertainty))
 
     def _place_at_vip(self, family: Family) -> Decision:
-        decided = places(self.wrong_at_vip[family], len(self.result.seen.vip[family].samples))
+        decided = say_places(self.wrong_at_vip[family], len(self.result.seen.vip[family].samples))
         return self._with_sight(decided, [(line, self.result.seen.vip[family]) for line in self.lines])
 
     def _with_sight(self, decided: Decision, looked: Sequence[tuple[Timeline, Stream]]) -> Decision:
@@ -463,32 +433,32 @@ class Judge:
         seen = self.result.seen
         asked = sum(len(each.samples) for each in (*seen.ports.values(), *seen.beside.values()))
         looked = [(line, seen.ports[line.change.node]) for line in self.lines]
-        return self._with_sight(places(self.wrong_at_ports, asked), looked)
+        return self._with_sight(say_places(self.wrong_at_ports, asked), looked)
 
     def _source(self, family: Family) -> Decision:
         result = self.result
-        decided = sources({family: [result.seen.vip[family].samples]}, result.sources)
-        if result.balancer is not Balancer.DEFAULT or decided.status is not Status.FAIL:
+        found = sources(self._sourced([result.seen.vip[family]], result.sources.get(family, ())))
+        decided = _sources(found)
+        if result.balancer is not Balancer.DEFAULT or not found.wrong:
             return decided
-        good = {parse_address(each) for each in result.sources.get(family, ())}
-        shown = Counter(each.source for each in result.seen.vip[family].samples if each.source)
-        wrong = {source: count for source, count in shown.items() if parse_address(source) not in good}
-        others = {parse_address(each) for each in result.others}
-        foreign = not any(parse_address(source) in others for source in wrong)
-        if len(wrong) < len(shown):
-            return replace(decided, foreign=foreign)  # no proxy shows its own address in only some answers
-        why = why_not_its_own(wrong, others, told=result.proxy)
-        if why:
-            return replace(decided, reason=f"{decided.reason}; {why}", foreign=foreign)
-        return replace(decided, seen=PROXIED, foreign=foreign)
+        origin = strangers(found.wrong, {parse_address(each) for each in result.others}, told=result.proxy)
+        if found.right:  # no proxy shows its own address in only some answers
+            return replace(decided, foreign=origin.foreign)
+        if not origin.proxied:
+            return replace(decided, reason=f"{decided.reason}; {origin.why}", foreign=origin.foreign)
+        return replace(decided, seen=PROXIED, foreign=origin.foreign)
 
     def _source_at_ports(self) -> Decision:
         seen = self.result.seen
-        families = list(seen.vip)
-        samples = {families[0]: [stream.samples for stream in seen.ports.values()]}
-        if seen.beside:
-            samples[families[1]] = [stream.samples for stream in seen.beside.values()]
-        return sources(samples, self.result.own)
+        streams = zip(seen.vip, (seen.ports, seen.beside), strict=False)
+        answers = (self._sourced(ports.values(), self.result.own.get(family, ())) for family, ports in streams)
+        return _sources(sources(chain.from_iterable(answers)))
+
+    @staticmethod
+    def _sourced(streams: Iterable[Stream], allowed: Iterable[str]) -> Iterator[Sourced]:
+        """Every probe of these streams, with its right sources."""
+        right = frozenset(parse_address(each) for each in allowed)
+        return ((sample, right) for stream in streams for sample in stream.samples)
 
     def _black_hole(self, family: Family) -> Decision:
         expected = EXPECTED[What.BLACK_HOLE]
@@ -496,36 +466,30 @@ class Judge:
         if not found:
             why = f"; {doubts.words(self.doubts)}" if self.doubts else ""
             return Decision(Status.INCONCLUSIVE, expected, "nothing", f"no node in use lost its last pod abruptly{why}")
-        worst = max(found, key=lambda each: each.seconds)
-        line, bound = worst.line, self.bound
+        line, worst = max(found, key=lambda each: each[1].seconds)
+        bound = self.bound
         lag = (line.health[family] or line.change.cause) - (line.trigger or line.change.cause)
         said = (
             f"at most {worst.seconds:.2f} s after the node's 503 "
             f"(change {line.change.number}, where the proxy took {lag:.2f} s)"
         )
-        stray = sum(each.line.traffic[family].losses.stray for each in found)
+        stray = sum(each.traffic[family].losses.stray for each, _ in found)
         said += f", {stray} stray losses" if stray else ""
         said += f"; {self.bound_words()}"
-        coarsest = max(each.measured.resolution for each in found)
-        sees = f"{len(found)} times were measured, each within {coarsest:.2f} s or better"
+        sees = f"{len(found)} times were measured, each within {coarsest(found):.2f} s or better"
         if bound is None:
             return Decision(Status.PASS, expected, said, sees=sees)
         sees += f" ({needed(bound):.2f} s are needed); {self.result.promise.words}"
-        held = [(each.against(bound), each) for each in found]
-        over = [each for how, each in held if how is Held.OVER]
-        kept = [each for how, each in held if how is Held.WITHIN]
-        unknown = [each for how, each in held if how is Held.UNKNOWN]
-        sees += f"; {len(unknown)} of them are too uncertain" if unknown else ""
-        tally = {"kept": len(kept), "broken": len(over)}
-        if over:
-            reason = f"{len(over)} of {len(found)} are above the bound"
-            return Decision(Status.FAIL, expected, said, reason, tally=tally, sees=sees)
-        apparent = [each for each in unknown if each.seconds > bound]
-        if apparent or len(kept) < LEAST_CLEAR * len(found):
-            each = max(apparent or unknown, key=lambda one: one.seconds)
-            reason = each.doubt or too_coarse(each.measured, bound)
-            return Decision(Status.INCONCLUSIVE, expected, said, reason, tally=tally, sees=sees)
-        return Decision(Status.PASS, expected, said, tally=tally, sees=sees)
+        compared = compare(found, bound)
+        sees += f"; {len(compared.unknown)} of them are too uncertain" if compared.unknown else ""
+        if compared.over:
+            reason = f"{len(compared.over)} of {len(found)} are above the bound"
+            return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees)
+        if vague := compared.vague(bound, LEAST_CLEAR):
+            return Decision(
+                Status.INCONCLUSIVE, expected, said, vague.too_coarse(bound), tally=compared.kept, sees=sees
+            )
+        return Decision(Status.PASS, expected, said, tally=compared.kept, sees=sees)
 
     def bound_words(self) -> str:
         """The bound and its source, with the load balancer's reported settings and those from packets."""
@@ -643,9 +607,8 @@ def _with_lags(decided: Decision, found: Sequence[tuple[Timeline, Measured]]) ->
     if not found:
         return decided
     lags = Distribution.of(each.seconds for _, each in found)
-    coarsest = max(each.resolution for _, each in found)
     said = f"{decided.observed}; the nodes took {times_words(lags)} from the EndpointSlice"
-    sees = f"another check judges how late a node follows; times are known within {coarsest:.2f} s"
+    sees = f"another check judges how late a node follows; times are known within {coarsest(found):.2f} s"
     return replace(decided, observed=said, sees=sees)
 
 
@@ -654,29 +617,23 @@ def _prompt(what: What, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
     expected = EXPECTED[what]
     if not found:
         return Decision(Status.INCONCLUSIVE, expected, "nothing", "no change of an EndpointSlice was observed")
-    held = [(each.against(PROMPT), line, each) for line, each in found]
-    late = [(line, each) for how, line, each in held if how is Held.OVER]
-    unknown = [each for how, _, each in held if how is Held.UNKNOWN]
     lags = Distribution.of(each.seconds for _, each in found)
     said = f"the nodes took {times_words(lags)} from the EndpointSlice"
-    coarsest = max(each.resolution for _, each in found)
     sees = (
-        f"{len(found)} changes, measured within {coarsest:.2f} s or better ({needed(PROMPT):.2f} s are needed); the "
-        f"limit of {PROMPT:.0f} s is esipp's, Kubernetes promises none"
+        f"{len(found)} changes, measured within {coarsest(found):.2f} s or better ({needed(PROMPT):.2f} s are needed); "
+        f"the limit of {PROMPT:.0f} s is esipp's, Kubernetes promises none"
     )
-    tally = {"kept": len(found) - len(late) - len(unknown), "broken": len(late)}
-    if late:
-        line, worst = max(late, key=lambda each: each[1].seconds)
+    compared = compare(found, PROMPT)
+    if compared.over:
+        line, worst = max(compared.over, key=lambda each: each[1].seconds)
         reason = (
-            f"{len(late)} of {len(found)} changes took longer than {PROMPT:.0f} s, the longest {worst.seconds:.2f} s: "
-            f"{name_of(line.change)}"
+            f"{len(compared.over)} of {len(found)} changes took longer than {PROMPT:.0f} s, the longest "
+            f"{worst.seconds:.2f} s: {_name_of(line.change)}"
         )
-        return Decision(Status.FAIL, expected, said, reason, tally=tally, sees=sees)
-    apparent = [each for each in unknown if each.seconds > PROMPT]
-    if apparent or len(unknown) > (1.0 - LEAST_CLEAR) * len(found):
-        reason = too_coarse(max(apparent or unknown, key=lambda each: each.seconds), PROMPT)
-        return Decision(Status.INCONCLUSIVE, expected, said, reason, tally=tally, sees=sees)
-    return Decision(Status.PASS, expected, said, tally=tally, sees=sees)
+        return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees)
+    if vague := compared.vague(PROMPT, LEAST_CLEAR):
+        return Decision(Status.INCONCLUSIVE, expected, said, vague.too_coarse(PROMPT), tally=compared.kept, sees=sees)
+    return Decision(Status.PASS, expected, said, tally=compared.kept, sees=sees)
 
 
 def _only_rehashed(seen: Traffic) -> bool:
@@ -685,3 +642,91 @@ def _only_rehashed(seen: Traffic) -> bool:
     if losses.first is None or losses.last is None or moment is None or losses.reset < losses.count:
         return False
     return moment - MOMENT <= losses.first and losses.last <= moment + MOMENT
+
+
+# ------------------------------------------------------------------------- decisions by counting
+def _all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, check: What) -> Decision:
+    """Whether each of the due changes was followed."""
+    if not due:
+        return Decision(Status.INCONCLUSIVE, EXPECTED[check], "nothing", "no endpoint change had to be followed")
+    ups = sum(1 for line in due if line.change.up)
+    said = f"{what} in {len(due) - len(late)} of {len(due)} changes ({ups} up, {len(due) - ups} down)"
+    first = ", ".join(_name_of(line.change) for line in late[:4]) + (" …" if len(late) > 4 else "")
+    return Decision(Status.FAIL if late else Status.PASS, EXPECTED[check], said, first and f"not followed: {first}")
+
+
+def _with_rest(followed: Decision, rest: Rest) -> Decision:
+    """The same decision with the losses between endpoint changes, and those of a control meanwhile.
+
+    A load balancer that keeps a removed node for one connection in fifty loses few requests during changes, as others
+    do by chance.
+    """
+    followed = replace(followed, observed=f"{followed.observed}; {rest.words}") if rest.asked else followed
+    if rest.blames:
+        why = "requests are lost between endpoint changes, and the control lost fewer"
+        reason = f"{followed.reason}; {why}" if followed.reason else why
+        return replace(followed, status=Status.FAIL, reason=reason)
+    if rest.open and followed.status is Status.PASS:
+        why = f"{rest.lost} requests were lost between endpoint changes, with too few control requests to compare"
+        return replace(followed, status=Status.INCONCLUSIVE, reason=why)
+    return followed
+
+
+def _name_of(change: Change) -> str:
+    """A change as text."""
+    direction = f" {'up' if change.up else 'down'}" if change.kind is Kind.ELSEWHERE else ""
+    return f"change {change.number} ({change.kind.value}{direction}, {change.node})"
+
+
+def say_places(wrong: Sequence[Wrong], requests: int) -> Decision:
+    """Whether only expected backends answered."""
+    said = f"{len(wrong)} of {requests} requests were answered by a wrong backend"
+    reason = f"{wrong[0].why} ({wrong[0].stream})" if wrong else ""
+    excused = [each for each in wrong if each.evidence]
+    seen = AFTER_503 if wrong and len(excused) == len(wrong) else ""
+    reason += f"; {excused[0].evidence}" if seen else ""
+    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.PLACE], said, reason, seen)
+
+
+def _sources(found: Sources) -> Decision:
+    """Whether every answer shows a right source."""
+    expected = EXPECTED[What.SOURCE]
+    if not found.total:
+        return Decision(Status.INCONCLUSIVE, expected, found.words, "no request was answered")
+    return Decision(Status.FAIL if found.wrong else Status.PASS, expected, found.words, found.fault)
+
+
+# ---------------------------------------------------------------------------- the lag of a node
+def _health_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tuple[Timeline, Measured]]:
+    """The longest lag of any family for each change; ``blur`` is the difference that our clocks may have."""
+    found = []
+    for line in lines:
+        each = [
+            measured
+            for family, at in line.health.items()
+            if (measured := _lag(line, at, seen.health[family][line.change.node], blur)) is not None
+        ]
+        if each:
+            found.append((line, max(each, key=lambda measured: measured.seconds)))
+    return found
+
+
+def _path_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tuple[Timeline, Measured]]:
+    """The lag of each change that the nodePort must follow."""
+    return list(_paths([line for line in lines if not line.change.graceful], seen.ports, blur))
+
+
+def _paths(lines: Sequence[Timeline], ports: Mapping[str, Stream], blur: float) -> Iterator[tuple[Timeline, Measured]]:
+    for line in lines:
+        measured = _lag(line, line.path, ports[line.change.node], blur)
+        if measured is not None:
+            yield line, measured
+
+
+def _lag(line: Timeline, at: float | None, stream: Stream, blur: float) -> Measured | None:
+    """The time since the node could know; if it never followed, the time for which it was observed."""
+    begin = line.slice if line.slice is not None else line.trigger
+    if begin is None:
+        return None
+    end = at if at is not None else line.until
+    return Measured(max(0.0, end - begin), Blur(stream.gap_around(end, end) + blur))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Family
-from esipp.judging.samples import Stream, read_health, read_request
+from esipp.judging.timeline.streams import Stream, read_health, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Line
 from esipp.probing.orders import Stream as Running

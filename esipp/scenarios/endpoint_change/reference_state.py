@@ -11,6 +11,7 @@ from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
 from esipp.judging.health_view import Asked, Places, State, Unavailable, Why
 from esipp.judging.promise import Checking
+from esipp.judging.timeline.events import Decision
 from esipp.judging.topology import Node
 from esipp.loadbalancers.reference import DEFAULT, Reference, Stream
 from esipp.loadbalancers.views.reference import ReferenceView
@@ -19,7 +20,6 @@ from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.judge import Health, Judge
 from esipp.scenarios.endpoint_change.polls import shares
 from esipp.scenarios.endpoint_change.reported_state import Word
-from esipp.scenarios.endpoint_change.timeline import Decision
 
 Json = dict[str, Any]
 

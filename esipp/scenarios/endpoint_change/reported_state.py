@@ -7,10 +7,10 @@ from typing import Any
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
 from esipp.judging.promise import Checking
+from esipp.judging.timeline.events import Decision
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.judge import Health, Judge
 from esipp.scenarios.endpoint_change.polls import Poll
-from esipp.scenarios.endpoint_change.timeline import Decision
 
 
 class Word:

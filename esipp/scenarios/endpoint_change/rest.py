@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esipp.checks.model import Family
-from esipp.judging.samples import Stream
 from esipp.judging.statistics import least_share, more_lost_p
+from esipp.judging.timeline.events import Mark
+from esipp.judging.timeline.streams import Stream
 from esipp.scenarios.endpoint_change.doubts import Doubt
-from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Mark, Seen, Timeline
+from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Seen, Timeline
 
 SETTLING = QUIET
 """Seconds after the last sign of a change that do not count as rest; a deleted pod settles only when it is gone."""

@@ -7,8 +7,8 @@ from esipp.checks.explain import WIDTH
 from esipp.checks.model import Family
 from esipp.checks.timing import Held
 from esipp.judging.statistics import Distribution, family_wise_words
+from esipp.judging.timeline.losses import count_losses
 from esipp.scenarios.endpoint_change.judge import LEAST_P, Judge, distributions, split_words
-from esipp.scenarios.endpoint_change.losses import count_losses
 from esipp.scenarios.endpoint_change.timeline import PHASES, Timeline
 
 OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
@@ -109,12 +109,14 @@ def _facts(judge: Judge, family: Family) -> list[str]:
     facts = [f"{len(asked)} requests during endpoint changes: {losses_in_words}; longest outage {losses.outage:.2f} s"]
     holes, bound = judge.holes(family), judge.bound
     if holes:
-        stray = sum(each.line.traffic[family].losses.stray for each in holes)
-        said = f"black hole after the node's 503: at most {max(each.seconds for each in holes):.2f} s (of {len(holes)})"
+        stray = sum(line.traffic[family].losses.stray for line, _ in holes)
+        said = (
+            f"black hole after the node's 503: at most {max(each.seconds for _, each in holes):.2f} s (of {len(holes)})"
+        )
         said += f", {stray} stray" if stray else ""
         rests = judge.result.promise.source
         if bound is not None:
-            held = {each.against(bound) for each in holes}
+            held = {each.against(bound) for _, each in holes}
             how = "EXCEEDED" if Held.OVER in held else "undecided, too imprecise" if Held.UNKNOWN in held else "kept"
             rests = f"bound {bound:.2f} s {how} ({judge.result.promise.source})"
         facts.append(f"{said}; {rests}")

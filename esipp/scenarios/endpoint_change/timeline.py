@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from esipp.checks.model import Family
-from esipp.judging.samples import PATIENCE, Sample, Stream
-from esipp.scenarios.endpoint_change.losses import (
+from esipp.judging.timeline.events import Decision, Mark
+from esipp.judging.timeline.losses import (
     BURST_SECONDS,
     CLEAN,
     RESOLUTION,
@@ -16,6 +16,8 @@ from esipp.scenarios.endpoint_change.losses import (
     in_flight,
     lasting,
 )
+from esipp.judging.timeline.steady_runs import SILENCE, Fits, last_run
+from esipp.judging.timeline.streams import PATIENCE, Sample, Stream
 from esipp.scenarios.endpoint_change.plan import Kind
 
 IN_USE = 0.5
@@ -27,40 +29,6 @@ requests."""
 
 QUIET = 0.3
 """Seconds without any loss or any request through the node after which traffic counts as moved."""
-
-SILENCE = 0.9
-"""Seconds without an answer that neither begin nor end a steady state of a node: a lost probe."""
-
-
-UNREADY_BESIDE = "slice-unready-beside"
-
-
-@dataclass(frozen=True)
-class Mark:
-    """An event of our watches: when it arrived, its pod, and its kind.
-
-    ``what``: ``ready``, ``unready``, ``deleting``, ``gone`` for a Pod; ``slice-ready``, ``slice-unready``,
-    ``slice-gone`` for an endpoint in the EndpointSlice of ``family``; ``slice-unready-beside`` for one that is no
-    longer a ready endpoint of another Service over the same pods.
-    """
-
-    at: float
-    what: str
-    pod: str
-    family: str = ""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """A decision that the load balancer reports: a node is healthy or not from ``at`` on, on our clock.
-
-    ``family`` is that of the VIP it is about; empty for all of them.
-    """
-
-    at: float
-    node: str
-    healthy: bool
-    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -193,15 +161,12 @@ def timeline(change: Change, until: float, seen: Seen, now: float | None = None)
     in_slice = {"slice-ready"} if change.up else {"slice-unready"}
     status = "200" if change.up else "503"
     health = {
-        family: _flip(nodes[node], change, until, now, lambda s: s.outcome == status, _replied)
-        for family, nodes in seen.health.items()
+        family: _followed(nodes[node], change, until, now, _says(status)) for family, nodes in seen.health.items()
     }
     served = seen.ports[node].view(since, until, now)
     path = None
     if not change.graceful:
-        here = _serves(node)
-        right = here if change.up else lambda s: not here(s)
-        path = _flip(seen.ports[node], change, until, now, right, lambda s: s.answered)
+        path = _followed(seen.ports[node], change, until, now, _path(change))
     traffic = {family: _traffic(seen, family, change, until, now) for family in seen.vip}
     steered = max((each.at for each in traffic.values() if each.at is not None), default=until)
     return Timeline(
@@ -218,9 +183,9 @@ def timeline(change: Change, until: float, seen: Seen, now: float | None = None)
     )
 
 
-def _replied(sample: Sample) -> bool:
-    """Whether a health check had an HTTP answer, whatever its status."""
-    return sample.outcome.isdigit()
+def _says(status: str) -> Fits:
+    """A test whether a health check has this status; None without an HTTP answer."""
+    return lambda sample: sample.outcome == status if sample.outcome.isdigit() else None
 
 
 def _other(nodes: Mapping[str, Stream], change: Change, until: float, now: float | None) -> float | None:
@@ -233,6 +198,14 @@ def _other(nodes: Mapping[str, Stream], change: Change, until: float, now: float
 def _serves(node: str) -> Callable[[Sample], bool]:
     """Whether the node's own data path answers: with a pod of its own, that is."""
     return lambda sample: sample.answered and sample.node == node
+
+
+def _path(change: Change) -> Fits:
+    """A test whether the node's own nodePort answers with a pod of its own, or does not any more."""
+    serves = _serves(change.node)
+    if change.up:
+        return lambda sample: True if serves(sample) else False if sample.answered else None
+    return lambda sample: not serves(sample)
 
 
 def _mark(marks: Iterable[Mark], change: Change, what: set[str], until: float) -> float | None:
@@ -249,33 +222,18 @@ def _last_family(marks: Iterable[Mark], change: Change, what: set[str], until: f
     return max(first.values()) if len(first) >= families else None
 
 
-def _flip(
-    stream: Stream,
-    change: Change,
-    until: float,
-    now: float | None,
-    right: Callable[[Sample], bool],
-    replied: Callable[[Sample], bool],
-) -> float | None:
-    """When the final steady run of right samples began; None if there is none, or if nothing changed.
+def _followed(stream: Stream, change: Change, until: float, now: float | None, fits: Fits) -> float | None:
+    """When the right answers began that go on until the end; None if there are none, or if nothing changed.
 
-    A state that existed before the cause did not follow it. A wrong reply before the next change ends the run; without
-    any reply, only a long silence does.
+    A state that existed before the cause did not follow it.
     """
     before = stream.view(change.cause - 5 * stream.spacing, change.cause, now)
-    if before and all(right(sample) for sample in before):
+    if before and all(fits(sample) for sample in before):
         return None
-    began: float | None = None
-    silent: float | None = None
-    for sample in stream.view(change.cause, until, now):
-        if right(sample):
-            began, silent = began if began is not None else sample.started, None
-        elif replied(sample):
-            began, silent = began if sample.ended > until else None, None
-        else:
-            silent = silent if silent is not None else sample.started
-            began = began if sample.started - silent < SILENCE else None
-    return began
+    samples = stream.view(change.cause, until, now)
+    # a wrong answer that came after the next change began may be that change's
+    run = last_run([s for s in samples if s.ended <= until or fits(s) is not False], until, fits, pauses=False)
+    return run.since if run else None
 
 
 def _traffic(seen: Seen, family: Family, change: Change, until: float, now: float | None) -> Traffic:

@@ -9,8 +9,8 @@ from typing import Any
 from esipp.base.errors import HarnessError
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.pods import HARMED, harm
+from esipp.judging.timeline.events import UNREADY_BESIDE, Mark
 from esipp.scenarios.endpoint_change.objects import MOVES_LABEL
-from esipp.scenarios.endpoint_change.timeline import UNREADY_BESIDE, Mark
 
 Json = dict[str, Any]
 

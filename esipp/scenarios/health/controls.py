@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import OUTSIDE, Protocol
-from esipp.judging.samples import Stream, read_request
+from esipp.judging.timeline.streams import Stream, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Stream as Running
 from esipp.scenarios.health.evidence import Node

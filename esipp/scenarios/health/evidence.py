@@ -1,16 +1,16 @@
 """The evidence of health checks, as their judge reads it. No I/O."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from esipp.checks.disruption import Proof
 from esipp.checks.health import Answer, Place, Situation
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation
 from esipp.judging.controls import Counts, Vantage
 from esipp.judging.course import Course
-from esipp.judging.samples import Stream
+from esipp.judging.timeline.streams import Stream
 
 Node = tuple[Place, Family]
 
@@ -32,10 +32,6 @@ class Followed:
     after: Mapping[str, int] = field(default_factory=dict)
     gap: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        """As the ledger keeps it."""
-        return {"seconds": self.seconds, "last": self.last, "after": dict(self.after), "gap": self.gap}
-
 
 @dataclass(frozen=True)
 class Round:
@@ -51,20 +47,29 @@ class Round:
     count: Mapping[Node, Followed]
     began: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        """As the ledger keeps it."""
 
-        def told(followed: Mapping[Node, Followed]) -> dict[str, Any]:
-            return {f"{place.value} {family.value}": each.as_json() for (place, family), each in followed.items()}
+@dataclass(frozen=True)
+class FollowTimes:
+    """How long the nodes' health checks took to follow all rounds, in seconds; None without a time.
 
-        return {
-            "number": self.number,
-            "began": round(self.began, 3),
-            "done": self.done,
-            "truth": {place.value: count for place, count in self.truth.items()},
-            "status": told(self.status),
-            "count": told(self.count),
-        }
+    ``answers`` counts the nodes of all rounds, ``never`` those that did not follow in time.
+    """
+
+    answers: int = 0
+    never: int = 0
+    p50: float | None = None
+    p95: float | None = None
+    most: float | None = None
+
+
+def follow_times(rounds: Sequence[Round]) -> FollowTimes:
+    """The times of all nodes and rounds."""
+    followed = [each for played in rounds for each in played.status.values()]
+    took = sorted(each.seconds for each in followed if each.seconds is not None)
+    if not took:
+        return FollowTimes(len(followed), len(followed))
+    middle, late = (took[min(len(took) - 1, int(share * len(took)))] for share in (0.5, 0.95))
+    return FollowTimes(len(followed), len(followed) - len(took), middle, late, took[-1])
 
 
 @dataclass(frozen=True)
@@ -105,20 +110,6 @@ class Fact:
     seconds: float | None = None
     gap: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        """As the ledger keeps it."""
-        return {
-            "words": self.words,
-            "ports": dict(self.ports),
-            "refused": list(self.refused) if self.refused else None,
-            "wanted": self.wanted,
-            "bounds": list(self.bounds) if self.bounds else None,
-            "listeners": {name: dict(said) for name, said in self.listeners.items()},
-            "trouble": self.trouble,
-            "seconds": self.seconds,
-            "gap": self.gap,
-        }
-
 
 @dataclass
 class Seen(Course):
@@ -134,6 +125,7 @@ class Seen(Course):
         services: namespace and name of each situation's Service.
         nodes: the name of the node at each place.
         stable: the answers of the long window, by node; ``changes`` counts the changes of another Service's pods.
+        cordoned: the answers of cordoned nodes; ``proofs`` that they were cordoned.
     """
 
     answers: dict[str, tuple[Answer, ...]] = field(default_factory=dict)
@@ -147,6 +139,7 @@ class Seen(Course):
     rounds: list[Round] = field(default_factory=list)
     leaving: dict[Family, Leaving] = field(default_factory=dict)
     cordoned: dict[Node, tuple[Answer, ...]] = field(default_factory=dict)
+    proofs: list[Proof] = field(default_factory=list)
     life: dict[str, Fact] = field(default_factory=dict)
     ways: dict[tuple[str, Place, Family], Counts] = field(default_factory=dict)
     controls: dict[Node, Stream] = field(default_factory=dict)

@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,8 +111,8 @@ class Placement:
     _miscounted: Counter[Node] = field(default_factory=Counter)
     """The number of rounds in which a node's count stayed wrong."""
 
-    def perform(self, seen: Seen, record: Callable[[Round], None], rounds: int = ROUNDS) -> None:
-        """Play the rounds; ``record`` gets each as it ends.
+    def perform(self, seen: Seen, rounds: int = ROUNDS) -> None:
+        """Play the rounds.
 
         Raises:
             HarnessError: our own pods did not come to be as wanted.
@@ -133,9 +133,7 @@ class Placement:
                     seen.changes += changed
                 began = time.monotonic()
                 status, count = self._follow(board.truth())
-                played = Round(number, done, board.truth(), status, count, began)
-                seen.rounds.append(played)
-                record(played)
+                seen.rounds.append(Round(number, done, board.truth(), status, count, began))
                 late += any(each.seconds is None for each in status.values())
                 if late >= MOST_LATE:
                     break

@@ -4,7 +4,7 @@ from collections import Counter
 
 from esipp.checks.health import LOCAL_PODS, Place, Question, Situation
 from esipp.checks.model import OUTSIDE, Family
-from esipp.scenarios.health.evidence import Followed, Seen
+from esipp.scenarios.health.evidence import Seen, follow_times
 
 NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
 
@@ -47,12 +47,9 @@ def _rounds(seen: Seen, seed: int) -> list[str]:
     """The times that nodes took to follow changes."""
     if not seen.rounds:
         return []
-    followed: list[Followed] = [each for played in seen.rounds for each in played.status.values()]
-    took = sorted(each.seconds for each in followed if each.seconds is not None)
-    never = len(followed) - len(took)
-    lines = [f"placement: {len(seen.rounds)} rounds of pods placed at random (seed {seed}), {len(followed)} answers"]
-    if took:
-        middle, late = took[len(took) // 2], took[min(len(took) - 1, int(0.95 * len(took)))]
-        figures = f"p50 {middle:.2f} s, p95 {late:.2f} s, max {took[-1]:.2f} s; never: {never}"
+    of = follow_times(seen.rounds)
+    lines = [f"placement: {len(seen.rounds)} rounds of pods placed at random (seed {seed}), {of.answers} answers"]
+    if of.most is not None:
+        figures = f"p50 {of.p50:.2f} s, p95 {of.p95:.2f} s, max {of.most:.2f} s; never: {of.never}"
         lines.append(f"  time until the status was right: {figures}")
     return lines

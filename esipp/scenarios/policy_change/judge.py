@@ -20,8 +20,9 @@ from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
 from esipp.judging.ingress import strangers
-from esipp.judging.samples import Sample, Stream
 from esipp.judging.statistics import Distribution
+from esipp.judging.timeline.steady_runs import SteadyRun
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.paths.judge import say_bound, say_observed
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.isolation_judge import BESIDE, cut_short, decide_health, judge_steady
@@ -30,13 +31,13 @@ from esipp.scenarios.policy_change.timeline import (
     Course,
     Flip,
     Ground,
-    Lasting,
     Phase,
     Shown,
     closed,
     due,
     reads,
     says,
+    stays,
 )
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
@@ -108,21 +109,21 @@ def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
 
 def followed(
     course: Course, ground: Ground, check: FlippedCheck, *, strictly: bool
-) -> list[tuple[Phase, Lasting | None]]:
+) -> list[tuple[Phase, SteadyRun | None]]:
     """Each policy change at one entry, with the last uninterrupted run of answers that fit the new policy."""
     assert check.at is not None
     made = course.phases(check.at, check.family)[1:]
     return [(phase, phase.last_run(reads(ground, check.at, phase.flip.to, strictly=strictly))) for phase in made]
 
 
-def _followed(phase: Phase, lasting: Lasting | None) -> str:
+def _followed(phase: Phase, lasting: SteadyRun | None) -> str:
     """Why a policy change was not followed as required; or an empty string."""
     who = f"policy change {phase.flip.number} to {phase.flip.to}"
     if lasting is None:
         return f"{who}: never right within {phase.until - phase.flip.cause:.1f} s"
     if lasting.since - phase.flip.cause > BUDGET:
         return f"{who}: right only after {lasting.since - phase.flip.cause:.1f} s"
-    if not lasting.stays:
+    if not stays(lasting):
         return f"{who}: not right for good, only for the last {lasting.until - lasting.since:.2f} s"
     return ""
 
@@ -165,7 +166,7 @@ def _health_prompt(case: _Case) -> Decision:
     return _soon(case, made, "; ".join(figures))
 
 
-def _soon(case: _Case, made: Sequence[tuple[Flip, Lasting | None, Stream]], figures: str) -> Decision:
+def _soon(case: _Case, made: Sequence[tuple[Flip, SteadyRun | None, Stream]], figures: str) -> Decision:
     """Compare with the bound how long after each accepted policy change a stream became right for good."""
     check, vantage = case.check, case.seen.vantage(case.check.family)
     observed, unknown, blurs = f"{figures}; bound {PROMPT:.0f} s", list[Blur](), list[Blur]()
@@ -276,14 +277,14 @@ def _times(case: _Case) -> Decision:
     return Decision(Status.PASS, check.expected, say_times(followed(course, ground, check, strictly=True)), "recorded")
 
 
-def times(made: list[tuple[Phase, Lasting | None]], to: TrafficPolicy) -> tuple[Distribution, int]:
+def times(made: list[tuple[Phase, SteadyRun | None]], to: TrafficPolicy) -> tuple[Distribution, int]:
     """Seconds from the patch to the start of the final run of right answers, and the number of changes without one."""
     found = [lasting.since - phase.flip.cause for phase, lasting in made if phase.flip.to is to and lasting]
     never = sum(1 for phase, lasting in made if phase.flip.to is to and lasting is None)
     return Distribution.of(found), never
 
 
-def say_times(made: list[tuple[Phase, Lasting | None]]) -> str:
+def say_times(made: list[tuple[Phase, SteadyRun | None]]) -> str:
     """The times of both directions as text."""
     parts = []
     for to in (CLUSTER, LOCAL):
@@ -371,7 +372,7 @@ class _Port:
     flip: Flip
     before: Sequence[Sample]
     samples: Sequence[Sample]
-    lasting: Lasting | None
+    lasting: SteadyRun | None
     fault: str
 
     @property

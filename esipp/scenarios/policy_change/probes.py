@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.clock import Clock
-from esipp.judging.samples import Sample, Stream, read_health, read_request
+from esipp.judging.timeline.streams import Sample, Stream, read_health, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Stream as Running
 from esipp.probing.prober import Prober

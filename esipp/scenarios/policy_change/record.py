@@ -1,7 +1,7 @@
 """Ledger records of policy changes: the time of each, and the result of every probe, run-length encoded."""
 
 from esipp.checks.model import Path
-from esipp.judging.samples import Stream
+from esipp.judging.timeline.streams import Stream
 from esipp.ledger.run import Run
 from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
 from esipp.scenarios.policy_change.timeline import Course, Flip

@@ -20,7 +20,7 @@ from esipp.checks.policy_change import (
     PolicyChangeCheck,
 )
 from esipp.checks.timing import PROMPT
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import Topology
 from esipp.ledger.run import Run
 from esipp.scenarios.context import Context, kept, side_by_side, spare
@@ -32,7 +32,19 @@ from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.probes import PATIENT, TIMEOUT, Asking
 from esipp.scenarios.policy_change.record import keep
 from esipp.scenarios.policy_change.sections import section
-from esipp.scenarios.policy_change.timeline import BUDGET, STAYS, Course, Flip, Ground, Kept, Phase, closed, reads, says
+from esipp.scenarios.policy_change.timeline import (
+    BUDGET,
+    STAYS,
+    Course,
+    Flip,
+    Ground,
+    Kept,
+    Phase,
+    closed,
+    reads,
+    says,
+    stays,
+)
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
 
@@ -220,7 +232,7 @@ class Driver:
 
 def _lasts(stream: Stream, last: Flip, now: float, good: Callable[[Sample], bool | None]) -> bool:
     found = Phase(last, now, stream.view(last.cause, now, now)).last_run(good)
-    return found is not None and found.until - found.since >= LASTS and found.stays
+    return found is not None and stays(found) and found.until - found.since >= LASTS
 
 
 def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Stream]:

@@ -1,6 +1,6 @@
 """Timelines of policy changes: what followed each one, from all streams on one clock. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -10,7 +10,8 @@ from esipp.checks.observation import Outcome
 from esipp.checks.policy_change import At
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.ingress import held
-from esipp.judging.samples import Sample, Stream
+from esipp.judging.timeline.steady_runs import Fits, SteadyRun, first_run, last_run
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress, Topology, parse_address
 
 BUDGET = FIELD_LIMIT
@@ -22,10 +23,6 @@ STAYS = 1.0
 
 STEADY = 0.5
 """Seconds after which right answers count as settled, for the claim that nothing falls back to the old policy."""
-
-SILENCE = 0.9
-"""Seconds without an answer that do not end a run of right answers: lost connections count as losses, not as another
-source."""
 
 LEAST = 5
 """The fewest probes in a run of right answers that count."""
@@ -133,18 +130,9 @@ def due(at: At, policy: TrafficPolicy, *, strictly: bool) -> Due:
 _KEPT, _REWRITTEN, _NONE = frozenset({Shown.KEPT}), frozenset({Shown.REWRITTEN}), frozenset({Shown.NONE})
 
 
-@dataclass(frozen=True)
-class Lasting:
-    """The last uninterrupted run of right answers in a phase: its begin, its end, and its number of probes."""
-
-    since: float
-    until: float
-    probes: int
-
-    @property
-    def stays(self) -> bool:
-        """Whether it lasted long enough to count."""
-        return self.until - self.since >= STAYS and self.probes >= LEAST
+def stays(run: SteadyRun) -> bool:
+    """Whether right answers lasted long enough to count."""
+    return run.lasts(STAYS, LEAST)
 
 
 @dataclass(frozen=True)
@@ -159,35 +147,13 @@ class Phase:
     samples: Sequence[Sample]
     under_way: Sequence[Sample] = ()
 
-    def last_run(self, good: Callable[[Sample], bool | None]) -> Lasting | None:
-        """The last uninterrupted run of good probes; None if the phase does not end with one.
+    def last_run(self, fits: Fits) -> SteadyRun | None:
+        """The last uninterrupted run of right answers; None if the phase does not end with one."""
+        return last_run(self.samples, self.until, fits)
 
-        ``good`` returns None for a probe that neither begins nor ends a run, unless such probes last for too long.
-        """
-        since, probes, last = 0.0, 0, self.until
-        for sample in reversed(self.samples):
-            said = good(sample)
-            if said is False or last - sample.started > SILENCE:
-                break
-            if said:
-                since = last = sample.started
-                probes += 1
-        return Lasting(since, self.until, probes) if probes else None
-
-    def first_steady(self, good: Callable[[Sample], bool | None]) -> float | None:
-        """When the first run of good probes began that lasted ``STEADY`` seconds."""
-        since: float | None = None
-        probes = 0
-        for sample in self.samples:
-            said = good(sample)
-            if said is False:
-                since, probes = None, 0
-            elif said:
-                since = sample.started if since is None else since
-                probes += 1
-                if sample.started - since >= STEADY and probes >= LEAST:
-                    return since
-        return None
+    def first_steady(self, fits: Fits) -> float | None:
+        """When the first run of right answers began that lasted ``STEADY`` seconds."""
+        return first_run(self.samples, fits, STEADY, LEAST)
 
 
 def phases(flips: Sequence[Flip], end: float, stream: Stream) -> list[Phase]:
@@ -206,7 +172,7 @@ def phases(flips: Sequence[Flip], end: float, stream: Stream) -> list[Phase]:
     return made
 
 
-def reads(ground: Ground, at: At, policy: TrafficPolicy, *, strictly: bool) -> Callable[[Sample], bool | None]:
+def reads(ground: Ground, at: At, policy: TrafficPolicy, *, strictly: bool) -> Fits:
     """A test whether a probe fits a policy; it returns None for a lost one."""
     wanted = due(at, policy, strictly=strictly)
 
@@ -223,7 +189,7 @@ GONE = ("refused", "timeout", "unreachable", "foreign", "pending")
 LOST = ("timeout", "unreachable", "pending")
 
 
-def says(status: str) -> Callable[[Sample], bool | None]:
+def says(status: str) -> Fits:
     """A test whether a health check gives this status; it returns None for a lost request."""
     return lambda sample: True if sample.outcome == status else None if sample.outcome in LOST else False
 

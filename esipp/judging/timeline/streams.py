@@ -1,4 +1,4 @@
-"""Samples of continuous probes: one tuple for each probe, and streams of them. No I/O.
+"""Streams of steady probes: one tuple for each probe, on one clock. No I/O.
 
 All times are monotonic seconds of this process.
 """
@@ -150,6 +150,10 @@ class Stream:
     def longest_gap(self, since: float = -math.inf, until: float = math.inf) -> float:
         """The longest of these gaps, in which events may have been missed."""
         return max(self.gaps(since, until), default=0.0)
+
+
+Reader = Callable[[dict[str, Any], Callable[[float], float]], Sample]
+"""Reads a result line of a prober; the second argument maps the prober's monotonic seconds to this process's."""
 
 
 def read_request(result: dict[str, Any], ours: Callable[[float], float]) -> Sample:

@@ -4,10 +4,9 @@ import math
 
 import pytest
 
-from esipp.judging.samples import Sample, Stream
-from esipp.scenarios.continuity.expected_backends import misplaced, spans
-from esipp.scenarios.endpoint_change.expected_backends import LATE, SLACK, STALE
-from esipp.scenarios.endpoint_change.timeline import UNREADY_BESIDE, Mark
+from esipp.judging.timeline.events import UNREADY_BESIDE, Mark
+from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE, misplaced, spans_of_marks
+from esipp.judging.timeline.streams import Sample, Stream
 
 NODES = {"a": "n"}
 READY, LOST = Mark(10.0, "ready", "a"), Mark(20.0, "unready", "a")
@@ -17,7 +16,9 @@ SAYS_503 = Stream("n", 0.1, [Sample(0, 20.4, 20.4, "503")])
 def asked(at: float, *marks: Mark, local: bool = True, checked: bool = True) -> bool:
     """Whether the pod may answer what was asked then."""
     health = [{"n": SAYS_503}] if checked else []
-    return not misplaced(Sample(0, at, at, "answered", "a", "n"), spans([READY, *marks], NODES, health), local)
+    return not misplaced(
+        Sample(0, at, at, "answered", "a", "n"), spans_of_marks([READY, *marks], NODES, health), local=local
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,37 +1,41 @@
-"""The doctor's report as text and as one JSON object; both are redacted."""
+"""The doctor's report as a document and as one JSON object; both are redacted."""
 
 import json
 from collections.abc import Iterator
 
-from esipp.app.doctor.model import LeftOver, Report
+from esipp.app.doctor.model import Grade, LeftOver, Report
+from esipp.app.plan.document import Json, Pair, left, levels_of, things, times, waits, work_as_json
 from esipp.app.plan.plan import Work
-from esipp.app.plan.text import Json, left, levels_of, line, things, time_lines, waits, work_as_json
+from esipp.base.document import Cell, Code, Document, Pairs, Strong, Table, rewritten
 from esipp.base.plural import counted as many
 from esipp.base.redaction import KNOWN, redact
 
-GRADE, NAME = 5, 17
+TONES = {Grade.OK: "pass", Grade.WARN: "inconclusive", Grade.NO: "fail"}
+"""The verdicts in whose colours a page shows the grades."""
 
 
-def as_text(report: Report) -> Iterator[str]:
-    """The report as text: one line per check, then what a run would do."""
-    yield from map(redact, _lines(report))
-
-
-def _lines(report: Report) -> Iterator[str]:
+def document(report: Report) -> Document:
+    """The report: one row for each check, then what a run would do."""
+    rows: list[tuple[Cell, ...]] = []
     for check in report.checks:
-        yield f"{check.grade.value:<{GRADE}}{check.name:<{NAME}}{_one_line(check.sentence)}"
-        if check.hint:
-            yield f"{'':<{GRADE + NAME}}hint: {_one_line(check.hint)}"
-    yield ""
+        rows.append((Strong(check.grade.value, TONES[check.grade]), check.name, check.sentence))
+        rows += [("", "", f"hint: {check.hint}")] if check.hint else []
+    counts = ", ".join(f"{count} {grade}" for grade, count in counted(report).items())
+    result = f"{'fit' if report.fit else 'not fit'} ({counts}); nothing was created"
+    blocks = (Table(("", "checked", "result"), tuple(rows)), Pairs.of([*_below(report), ("result", result)]))
+    made: Document = rewritten(Document("esipp doctor", blocks=blocks), redact)
+    return made
+
+
+def _below(report: Report) -> Iterator[Pair]:
     if report.work:
         yield from _work(report, report.work)
     else:
-        yield from line("checks", f"unknown which would run: {report.why_no_work}")
+        yield "checks", f"unknown which would run: {report.why_no_work}"
     for each in report.left_over:
-        yield from line("leftover", _of_left_over(each))
-    yield from line("command", report.command) if report.fit else ()
-    counts = ", ".join(f"{count} {grade}" for grade, count in counted(report).items())
-    yield from line("result", f"{'fit' if report.fit else 'not fit'} ({counts}); nothing was created")
+        yield "leftover", _of_left_over(each)
+    if report.fit:
+        yield "command", Code(report.command)
 
 
 def counted(report: Report) -> dict[str, int]:
@@ -40,25 +44,21 @@ def counted(report: Report) -> dict[str, int]:
     return {grade: grades.count(grade) for grade in dict.fromkeys(("ok", "warn", "no"))}
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _work(report: Report, work: Work) -> Iterator[str]:
-    yield from line("checks", f"{len(work.asked)} of {work.checks} would run: {levels_of(work.asked)}")
+def _work(report: Report, work: Work) -> Iterator[Pair]:
+    yield "checks", f"{len(work.asked)} of {work.checks} would run: {levels_of(work.asked)}"
     if report.left_out:
         which = many(report.left_out, "core check is", "core checks are")
-        yield from line("", f"PARTIAL at best: {which} left out because of options, clients or rights")
+        yield "", f"PARTIAL at best: {which} left out because of options, clients or rights"
     for why, checks in sorted(work.unsupported.items(), key=lambda each: -len(each[1])):
-        yield from line("unsupported", f"{len(checks)} ({levels_of(checks)}) {why}")
+        yield "unsupported", f"{len(checks)} ({levels_of(checks)}) {why}"
     for limit, hit in work.limited:
-        yield from line(limit.outcome.value, f"{len(hit)} ({levels_of(hit)}) {limit.why}")
-    yield from line("timeouts", "; ".join(waits(work)))
-    yield from line("creates", ", ".join([*things(work), *report.created]))
-    yield from time_lines(work)
+        yield limit.outcome.value, f"{len(hit)} ({levels_of(hit)}) {limit.why}"
+    yield "timeouts", "; ".join(waits(work))
+    yield "creates", ", ".join([*things(work), *report.created])
+    yield from times(work)
     for text in left(work, report.clean):
-        yield from line("if killed", text)
-    yield from line("still unknown", "; ".join(report.later))
+        yield "if killed", text
+    yield "still unknown", "; ".join(report.later)
 
 
 def age(seconds: float | None) -> str:

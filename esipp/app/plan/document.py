@@ -1,52 +1,58 @@
-"""The plan as text and as one JSON object."""
+"""The plan as a document and as one JSON object."""
 
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from esipp.app.plan.plan import RUN, Made, Plan, Work
+from esipp.base.document import Code, Document, Pairs, Words
 from esipp.base.plural import counted
 from esipp.checks.check import Check, Level
 from esipp.checks.profile import LoadBalancer
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
 
-WIDTH, LABEL = 100, 15
 CLEAN = "esipp clean --context NAME"
 Json = dict[str, Any]
+Pair = tuple[str, Words]
+"""A label and its text; an empty label continues the one above it."""
 
 
-def as_text(made: Plan) -> Iterator[str]:
-    """The plan as text."""
+def document(made: Plan) -> Document:
+    """The plan."""
+    return Document(f"esipp plan: {made.profile.name}", blocks=(Pairs.of(_plan(made)),))
+
+
+def _plan(made: Plan) -> Iterator[Pair]:
     profile = made.profile
-    yield from line("plan for", f"{profile.name}: {profile.title}; made without a cluster")
-    yield from line("checks", f"{len(made.asked)} of {made.checks} would run: {levels_of(made.asked)}")
+    yield "plan for", f"{profile.name}: {profile.title}; made without a cluster"
+    yield "checks", f"{len(made.asked)} of {made.checks} would run: {levels_of(made.asked)}"
     for why, checks in sorted(made.unsupported.items(), key=lambda each: -len(each[1])):
-        yield from line("unsupported", f"{len(checks)} ({levels_of(checks)}) {why}")
+        yield "unsupported", f"{len(checks)} ({levels_of(checks)}) {why}"
     for limit, checks in made.limited:
-        yield from line(limit.outcome.value, f"{len(checks)} ({levels_of(checks)}) {limit.why}")
+        yield limit.outcome.value, f"{len(checks)} ({levels_of(checks)}) {limit.why}"
     if made.assumed:
-        yield from line("assumed", f"{', '.join(made.assumed)}: a cluster may lack them")
-    yield from line("source IP", _must_see(profile))
-    yield from line("health checks", f"with Local {asks(profile.local)}; with Cluster {asks(profile.cluster)}")
+        yield "assumed", f"{', '.join(made.assumed)}: a cluster may lack them"
+    yield "source IP", _must_see(profile)
+    yield "health checks", f"with Local {asks(profile.local)}; with Cluster {asks(profile.cluster)}"
     rise = f"; traffic to a new pod's node within {seconds(profile.rise)}" if profile.rise else ""
     whole = bound(profile.local)
     hole = f"at most {whole} after a node's 503: (N+1) x period" if profile.local.on else f"unbounded ({whole})"
     if made.bound is not None:
         hole = f"at most {seconds(made.bound)} after a node's 503 (--bound)"
-    yield from line("black hole", hole + rise)
-    yield from line("timeouts", "; ".join(waits(made)))
-    yield from line("creates", ", ".join(things(made)))
+    yield "black hole", hole + rise
+    yield "timeouts", "; ".join(waits(made))
+    yield "creates", ", ".join(things(made))
     for each in made.internal:
         sources = ", ".join(f"{source.text} ({source.grade.value})" for source in each.sources)
-        yield from line("internal", f"load balancers, by {each.key}={each.value}: {sources}")
-    yield from line("agents", _agents(made)) if made.sample.nodes else ()
-    yield from time_lines(made)
+        yield "internal", f"load balancers, by {each.key}={each.value}: {sources}"
+    if made.sample.nodes:
+        yield "agents", _agents(made)
+    yield from times(made)
     for text in left(made):
-        yield from line("if killed", text)
+        yield "if killed", text
     for trap in profile.traps:
-        yield from line("note", trap.text)
-    yield from line("command", f"esipp run --context NAME --image REFERENCE --provider {profile.name}{_given(made)}")
+        yield "note", trap.text
+    yield "command", Code(f"esipp run --context NAME --image REFERENCE --provider {profile.name}{_given(made)}")
 
 
 def _agents(made: Plan) -> str:
@@ -113,13 +119,13 @@ def things(made: Work) -> Iterator[str]:
     yield counted(counts.clients, "outside client")
 
 
-def time_lines(made: Work) -> Iterator[str]:
+def times(made: Work) -> Iterator[Pair]:
     """The duration, and what it is based on."""
-    yield from line("time", f"about {minutes(made.seconds)}")
+    yield "time", f"about {minutes(made.seconds)}"
     for part in made.parts:
-        yield from line("", f"{minutes(part.seconds)} {part.name}: {part.why}")
+        yield "", f"{minutes(part.seconds)} {part.name}: {part.why}"
     if made.made.agents > DEFAULT_NODES:
-        yield from line("", f"estimated for {DEFAULT_NODES} agents; the effect of more agents was not measured")
+        yield "", f"estimated for {DEFAULT_NODES} agents; the effect of more agents was not measured"
 
 
 def left(made: Work, command: str = CLEAN) -> Iterator[str]:
@@ -144,13 +150,6 @@ def levels_of(checks: Iterable[Check]) -> str:
 def minutes(value: float) -> str:
     """A duration in seconds, or in whole minutes from two minutes on."""
     return f"{value / 60:.0f} min" if value >= 120 else f"{value:.0f} s"
-
-
-def line(label: str, text: str) -> Iterator[str]:
-    """A label and a wrapped text."""
-    yield from textwrap.wrap(
-        f"{label:<{LABEL}}{text}", WIDTH, subsequent_indent=" " * LABEL, break_on_hyphens=False, break_long_words=False
-    )
 
 
 def as_json(made: Plan) -> Json:
