@@ -43,7 +43,7 @@ def asking() -> tuple[Asker, Prober]:
     }
     nodes["a"] = Node("a", {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}, frozenset())
     prober = Prober()
-    testbed: Any = SimpleNamespace(nodes=nodes, roles=ROLES)
+    testbed: Any = SimpleNamespace(nodes=nodes, roles=ROLES, there=None)
     clients: Any = SimpleNamespace(probers={"outside-1": prober})
     return Asker(testbed, clients), prober
 

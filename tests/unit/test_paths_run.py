@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -13,7 +14,7 @@ from esipp.checks.model import Client, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober, ProberLostError
-from esipp.scenarios import paths as observe
+from esipp.scenarios.paths import probes as observe
 from esipp.scenarios.paths.probes import (
     ANSWER_TIMEOUT,
     JOBS_AT_ONCE,
@@ -186,6 +187,45 @@ def test_only_what_is_expected_is_waited_for_and_the_others_are_dialled_once() -
     assert [job.key for job in prober.jobs[-2:]] == [paths[1].key, paths[2].key]
     assert {job.key for job in prober.jobs[:-2]} == {paths[0].key}
     assert settling.answering == {paths[0], paths[2]}, "what answers though nobody waits for it is known to answer"
+
+
+AT_VIP = [by_id(f"loadbalancer.local.tcp.ipv4.{client}-to-vip").path for client in ("outside-1", "outside-2")]
+
+
+def took(monkeypatch: pytest.MonkeyPatch, *paths: Path, begins: float, follows: float | None) -> tuple[bool, float]:
+    """Whether all paths answered, and after how long; the second begins that many seconds after the others."""
+    clock = [0.0]
+
+    class Slow(Answering):
+        def submit(self, job: Job) -> "Future[list[Observation]]":
+            clock[0] += 0.5
+            self.silent = () if clock[0] > begins else (paths[1].key,)
+            return super().submit(job)
+
+    monkeypatch.setattr(observe, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    budget = Budget("made up", 2.0, need=2, spacing=0.0)
+    slow, todo = cast(Prober, Slow()), Plan({path: (path.entry.kind.value, 80) for path in paths})
+    settling = Settling({path.client.name: slow for path in paths}, todo, budget=budget, follows=follows)
+    return settling.wait(set(paths)).held, clock[0]
+
+
+def test_a_path_to_a_vip_that_answers_another_client_has_no_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, seconds = took(monkeypatch, *AT_VIP, begins=10**9, follows=60.0)
+    assert not held
+    assert 60 < seconds < 65
+
+
+def test_a_path_that_follows_just_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert took(monkeypatch, *AT_VIP, begins=58.0, follows=60.0)[0]
+
+
+def test_a_vip_that_answers_nobody_has_the_whole_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    other, vip = OUTSIDE[0].path, AT_VIP[0]
+    assert took(monkeypatch, other, vip, begins=300.0, follows=60.0)[0]
+
+
+def test_with_an_unknown_load_balancer_every_path_has_the_whole_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert took(monkeypatch, *AT_VIP, begins=300.0, follows=None)[0]
 
 
 # ------------------------------------------------------------------------------------------- a prober that is gone

@@ -179,7 +179,7 @@ class Asker:
             state = f"{len(wrong)} of {len(waiting)} health checks are wrong, among them {first.key}"
             return Reading(False, f"{state}: {answers[first.key][0].words}")
 
-        return converge(look, SETTLED)
+        return converge(look, SETTLED, self.testbed.there)
 
     def window(self, checks: Iterable[HealthAnswerCheck], seen: Seen) -> None:
         """Ask every question of the checks, and dial the same nodes' nodePorts from the same client meanwhile."""

@@ -55,7 +55,7 @@ class Trial:
             wrong = [key for key, made in told.items() if set(map(say, made)) != {seen.wanted[key[0], key[2]]}]
             return Reading(not wrong, f"{len(wrong)} of {len(told)} names do not resolve as required, {wrong[:1]}")
 
-        self.asker.stop.converge(look, RESOLVED)  # what never is right is judged as it is
+        self.asker.stop.converge(look, RESOLVED, self.asker.testbed.there)  # what never is right is judged as it is
         for key, made in self._resolve(seen, asked, COUNT).items():
             seen.told[key] = Counter()
             for each in made:

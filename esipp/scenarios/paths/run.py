@@ -11,8 +11,7 @@ from esipp.preflight.facts import listener_facts
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
 from esipp.scenarios.packet_watch import Watch, follow, watched
-from esipp.scenarios.paths.excuses import Steer
-from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence, Steer
 from esipp.scenarios.paths.probes import DATA_PLANE, SAMPLED, Plan, Settling, asks_for_moments, fly, must_answer, plan
 from esipp.testbed import network_policies, sidecars
 from esipp.testbed.clients import Clients, vip_owners
@@ -85,7 +84,8 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
     todo = plan(path_checks, testbed.address, _direct(path_checks, clients) if policies else ())
     patience = testbed.patience
     budget = replace(DATA_PLANE, name=patience.named(DATA_PLANE.name), seconds=patience.answering)
-    settling = Settling(clients.probers, todo, budget=budget)
+    follows = None if patience.steering is None else DATA_PLANE.seconds + patience.steering
+    settling = Settling(clients.probers, todo, budget=budget, follows=follows)
     with run.phase("settle", "waiting until every path that must answer does so"):
         settled = settling.wait(must_answer(path_checks, findings.facts))
         run.record("settled", held=settled.held, seconds=round(settled.seconds, 3), state=settled.state)
