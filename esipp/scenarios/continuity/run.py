@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import LEAST, Budget, Reading
-from esipp.checks.continuity import CHECKED, ContinuityCheck, Phase, Way
+from esipp.checks.continuity import CHECKED, Continuity, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
@@ -280,8 +280,8 @@ class Gathering:
 def observe(context: Context) -> Seen:
     """The evidence of all phases."""
     run, testbed, findings = context.run, context.testbed, context.findings
-    checks = context.asked(ContinuityCheck)
-    phases = [phase for phase in Phase if phase in {check.phase for check in checks}]
+    checks = context.asked(Continuity)
+    phases = [phase for phase in Phase if phase in {check.subject.phase for check in checks}]
     stop = Stop()
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), phases,
