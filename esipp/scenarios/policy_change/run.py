@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.check import is_about
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Protocol, Role, TrafficPolicy
@@ -59,8 +59,6 @@ from esipp.scenarios.policy_change.timeline import (
 )
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 ROUNDS = 3
 """The number of cycles Local, Cluster, Local."""
