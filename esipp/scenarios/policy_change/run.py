@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
-from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.check import is_about
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Protocol, Role, TrafficPolicy
