@@ -84,6 +84,10 @@ def _same(evidence: Any) -> Any:
     return evidence
 
 
+def _unless_asked(check: Check, _: Any, then: RunThen) -> str:
+    return "" if then.asked(check) else "the run did not ask this, or in another form"
+
+
 def _nothing(_: Any) -> None:
     return None
 
@@ -101,7 +105,7 @@ class Scenario:
         evidence: what its run observed, as a ledger has it; without arguments: nothing.
         judge: the verdict on a check, given what ``analyse`` made of the evidence, the features and the facts.
         analyse: what is computed of the evidence once, before the first check is judged.
-        lacks: why recorded evidence cannot decide a check; empty if it can.
+        lacks: why recorded evidence cannot decide a check, empty if it can; by default if the run did not ask it.
         pack: what of the evidence is recorded under ``record``, if other records have the rest.
         unpack: the evidence again, from what was packed and the run's other records.
         section: what report.html shows of a recorded run (``ledger.reading.RecordedRun``).
@@ -116,7 +120,7 @@ class Scenario:
     subjects: tuple[type[Subject], ...]
     evidence: type
     judge: Callable[[Any, Any, Mapping[str, Feature], Mapping[str, str]], Verdict]
-    lacks: Callable[[Any, Any, RunThen], str]
+    lacks: Callable[[Any, Any, RunThen], str] = _unless_asked
     analyse: Callable[[Any], Any] = _same
     pack: Callable[[Any], Any] = _same
     unpack: Callable[[Any, RunThen], Any] | None = None

@@ -414,10 +414,6 @@ def test_the_command(ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["judge", str(ledger), "no such check"]) == ExitCode.USAGE
 
 
-def test_every_check_of_today_has_a_judge() -> None:
-    assert {judge_of(check) for check in all_checks()} == set(NAMES)
-
-
 def test_features_of_then_stand_whatever_the_checks_of_today_think(past: Past) -> None:
     known = Bench(past, CHECKS).known(CORE_CELL)
     assert known.features["nodes.excluded"] == Feature(False, "made up")

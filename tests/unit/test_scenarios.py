@@ -1,5 +1,8 @@
 """The registry: every check has one scenario, every folder registers one, and reading a run needs no cluster."""
 
+import os
+import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -8,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import esipp.scenarios
-from esipp.checks.catalog import all_checks
+from esipp.base.errors import ExitCode
+from esipp.checks.catalog import HOUSE, all_checks
 from esipp.judging.scenario import recorded_as, scenarios
 
 
@@ -37,3 +41,60 @@ def test_judging_and_reporting_load_no_kubernetes_client(modules: str) -> None:
     show = "print(*sorted(each for each in sys.modules if each.startswith(('kubernetes', 'esipp.cluster'))))"
     done = subprocess.run([sys.executable, "-c", f"{load}; {show}"], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+EXAMPLE = re.compile(r"^```python\n# (\S+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+"""The files of the scenario in the room's README."""
+
+TRIED = """
+from types import SimpleNamespace
+from esipp.checks.catalog import checks_of, suite_names, title_of
+from esipp.checks.check import Status
+from esipp.judging.durations import expected
+from esipp.judging.scenario import RunThen, scenario_of
+from esipp.ledger.evidence import read_judged
+from esipp.ledger.run import Run, Settings
+from esipp.scenarios.context import Context
+
+(check,) = checks_of("versions")
+assert suite_names().index("compatibility") < suite_names().index("versions") < suite_names().index("continuity")
+assert title_of("versions") == "Versions" and expected([check], 1, 1)["versions"] == 1
+scenario = scenario_of(check)
+nothing = scenario.read(None, RunThen(1))
+assert scenario.judge(check, nothing, {}, {}).status is Status.INCONCLUSIVE
+run = Run(Settings("kind-test", image="x", out=OUT), say=lambda _: None)
+run.begin([check], left_out=0)
+answers = iter(["v1.36.0"] * 9 + ["v1.35.2"])
+testbed = SimpleNamespace(batches=SimpleNamespace(scenarios={}), cluster=SimpleNamespace(version=lambda: next(answers)))
+context = Context(run, SimpleNamespace(features={}, facts={}), {"testbed": testbed}.get)
+observed = context.observe(scenario)
+verdict = scenario.judge(check, scenario.analyse(observed), {}, {})
+assert (verdict.status, verdict.observed) == (Status.FAIL, "v1.35.2, v1.36.0"), verdict
+run.keep(verdict)
+run.end()
+"""
+
+
+def test_a_new_scenario_is_one_folder_and_its_checks(tmp_path: Path) -> None:
+    """The README's example in a copy of the checkout: run, judged, reported, judged again. No other file changes."""
+    for name in ("esipp", "suites", "fixtures"):
+        shutil.copytree(HOUSE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    files = EXAMPLE.findall((HOUSE / "esipp/scenarios/README.md").read_text())
+    assert len(files) == 7
+    for name, text in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def python(*arguments: str, code: int = 0) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    out = tmp_path / "run"
+    python("-c", TRIED.replace("OUT", repr(str(out))))
+    assert "10 requests for /version" in python("-m", "esipp", "explain", "version.same")
+    assert "1 same" in python("-m", "esipp", "judge", str(out), code=ExitCode.NOT_CONFORMANT)
+    assert "v1.35.2, v1.36.0" in python("-m", "esipp", "report", str(out), "--format", "markdown")
