@@ -44,7 +44,7 @@ def test_judging_and_reporting_load_no_kubernetes_client(modules: str) -> None:
 
 
 EXAMPLE = re.compile(r"^```python\n# (\S+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-"""The files of the scenario in the room's README."""
+"""The files of the scenario in docs/new-scenario.md."""
 
 TRIED = """
 from types import SimpleNamespace
@@ -76,10 +76,10 @@ run.end()
 
 
 def test_a_new_scenario_is_one_folder_and_its_checks(tmp_path: Path) -> None:
-    """The README's example in a copy of the checkout: run, judged, reported, judged again. No other file changes."""
+    """The page's example in a copy of the checkout: run, judged, reported, judged again. No other file changes."""
     for name in ("esipp", "suites", "fixtures"):
         shutil.copytree(HOUSE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    files = EXAMPLE.findall((HOUSE / "esipp/scenarios/README.md").read_text())
+    files = EXAMPLE.findall((HOUSE / "docs/new-scenario.md").read_text())
     assert len(files) == 7
     for name, text in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
