@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.labels import labels_of
-from esipp.checks.api import ANNOTATION, Answer, Chain, Json, Ref, Step, Verb, at, is_absent
+from esipp.checks.api import ANNOTATION, Answer, Chain, Ref, Step, Verb, at, is_absent
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.node_ports import taken
 from esipp.testbed.manifests import TCP
@@ -38,10 +39,10 @@ class Performer:
     made: dict[str, set[str]] = field(default_factory=dict)
 
     def perform(self, chain: Chain, answers: dict[str, Answer]) -> None:
-        """Make every step, and fill in its answer; what was created is deleted, whatever happens.
+        """Perform every step and fill in its answer. Always delete what was created.
 
         Raises:
-            StoppedError: it is to end.
+            StoppedError: the run is ending.
             UnreachableError: the API server does not answer.
         """
         mine = self.made.setdefault(chain.name, set())

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.continuity import PROXIES, Event, Phase, Way
@@ -26,8 +26,6 @@ from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.traffic import CALM, Streams
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 LOOKS = 0.1
 WHOLE = Budget("all pods of the Deployment to be ready again", 120.0, need=1, spacing=LOOKS)

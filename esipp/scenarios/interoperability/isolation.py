@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import OUTSIDE, Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
@@ -29,8 +30,6 @@ from esipp.scenarios.interoperability.evidence import Neighbours
 from esipp.scenarios.interoperability.objects import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
 from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.testbed import manifests
-
-Json = dict[str, Any]
 
 SPACING = 0.05
 SILENT = 1.0

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.checks.check import Feature
 from esipp.checks.model import OUTSIDE, Family, Path, Role, TrafficPolicy
 from esipp.checks.observation import Observation
@@ -28,8 +28,6 @@ from esipp.scenarios.policy_change.run import as_flip, flip, policy_path
 from esipp.testbed.announced import families_of
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 COUNT, SPACING = 24, 0.4
 """New connections a path, and seconds between two: about a hundred paths make less than three hundred a second."""

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.policy_change import PLACES, At, Flipping
@@ -40,8 +40,6 @@ from esipp.scenarios.policy_change.timeline import (
 )
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 ROUNDS = 3
 """The number of cycles Local, Cluster, Local."""
