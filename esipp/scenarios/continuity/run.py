@@ -23,7 +23,7 @@ from esipp.scenarios.continuity.actions import MOST_HELD, WHOLE, Acts, Notes
 from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
-from esipp.scenarios.continuity.traffic import Streams, Targets
+from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.clients import Clients
@@ -117,6 +117,7 @@ class Gathering:
             frozenset(each for of in addresses.values() for each in of),
             self._of_balancer(),
             obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
+            PACE.every, PACE.timeout, self.uncertainty,
         )  # fmt: skip
 
     def _longest(self, told: float | None) -> float:
