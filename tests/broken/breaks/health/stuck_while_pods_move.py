@@ -17,6 +17,7 @@ BREAK = Break(
     RunOptions(("health_checks",)),
     lying("stuck"),
     notices,
+    share=0.7,  # after two late rounds no more are played: a node without a pod until then never said 200
     names="the health check is stuck",
     unsure=lambda check: claims(
         check, "placement", "prompt"
