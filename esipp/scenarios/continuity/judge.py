@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from esipp.checks.check import Feature, Level, Status
+from esipp.checks.check import Level, Status
 from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, UNREWRITTEN, ContinuityCheck, Phase, Way, What
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
-from esipp.checks.observation import Verdict
 from esipp.checks.timing import PROMPT, Blur, Held, hold, needed, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
-from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Bound
 from esipp.judging.timeline import trouble
@@ -22,7 +21,7 @@ from esipp.judging.timeline.sources import Sourced, say_sources, sources
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, Seen, Window
-from esipp.scenarios.continuity.reasons import OF_THE_PHASE, hides_its_node, late_nodes, taken_by, why_moved
+from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, why_moved
 
 LEAST = 5
 """The fewest requests in a phase that allow a decision."""
@@ -55,10 +54,6 @@ class Judge:
     _exchanged: dict[Asked, dict[Phase | None, list[Sourced]]] = field(default_factory=dict)
     _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
     _vantages: dict[Family, Vantage] = field(default_factory=dict)
-
-    def verdict(self, check: ContinuityCheck, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-        """The verdict on a check."""
-        return give_verdict(check, features, facts, lambda: self.decide(check), check.differences)
 
     def decide(self, check: ContinuityCheck) -> Decision:
         """The decision on a check."""
@@ -436,11 +431,7 @@ class Judge:
         own = check.subject.way.by == Balancer.DEFAULT.value
         if own and (busy := self._busy_before(check, broken)):
             return undecided(check, busy, said)
-        if (
-            own
-            and check.subject.phase in OF_THE_PHASE
-            and any(hides_its_node(self.seen, check, each) for each in broken)
-        ):
+        if own and check.subject.event.frees_vip and any(hides_its_node(self.seen, check, each) for each in broken):
             return undecided(check, UNSHOWN, said)
         moved = {id(each): why_moved(self.seen, check, each) for each in broken} if own else {}
         left = [each for each in broken if not moved.get(id(each))]
