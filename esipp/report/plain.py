@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from esipp.base import markdown
 from esipp.base.plural import counted
 from esipp.checks.check import KUBERNETES, Check, Level, is_about
 from esipp.checks.explain import cite, explain, say_since
@@ -41,7 +42,7 @@ def explain_check(check: Check) -> str:
 # ------------------------------------------------------------------------------------------------- docs/cells.md
 def table(checks: Sequence[Check], references: Sequence[Reference]) -> list[str]:
     """The checks as a table; checks that differ only in their ids share a line, with braces in the id."""
-    lines = ["| checks | level | expected | requirement | references |", "|---|---|---|---|---|"]
+    rows: list[tuple[str, ...]] = []
     alike: dict[tuple[object, ...], list[Check]] = {}
     for check in checks:
         key = (check.requirement, check.level, check.expected, check.references)
@@ -50,8 +51,8 @@ def table(checks: Sequence[Check], references: Sequence[Reference]) -> list[str]
         because = ", ".join(str(references.index(each) + 1) for each in group[0].references)
         for pattern in patterns([check.id for check in group]):
             first = group[0]
-            lines.append(f"| `{pattern}` | {first.level.value} | {first.expected} | {first.requirement} | {because} |")
-    return lines
+            rows.append((f"`{pattern}`", first.level.value, first.expected, first.requirement, because))
+    return list(markdown.table(("checks", "level", "expected", "requirement", "references"), rows))
 
 
 # --------------------------------------------------------------------------------------------------- the terminal
