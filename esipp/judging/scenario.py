@@ -14,6 +14,7 @@ from esipp.checks.catalog import suite_names
 from esipp.checks.check import Check, Feature
 from esipp.checks.observation import Observation, Verdict, Witness
 from esipp.checks.rights import Right
+from esipp.judging.schedule import Event
 
 FOLDER = "esipp.scenarios"
 
@@ -64,9 +65,8 @@ class Typical:
         check: seconds for each check of these classes.
         connection: seconds for each connection of these checks. Each check has as many as a path gets.
         move: seconds for each endpoint change that a load balancer has to follow.
-        parts: seconds for each scenario, or for each change during steady traffic. If it is given, only checks of these
-            parts need the phase.
-        together: whether the parts run in parallel.
+        events: its events, if it has several; then only checks of their parts need the phase. ``judging/schedule.py``
+            plans which run side by side.
     """
 
     phase: str
@@ -75,8 +75,7 @@ class Typical:
     check: float = 0.0
     connection: float = 0.0
     move: float = 0.0
-    parts: Mapping[str, float] = field(default_factory=dict)
-    together: bool = False
+    events: tuple[Event, ...] = ()
 
 
 def _same(evidence: Any) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck
 from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import Event, Touches
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import judge
 
@@ -39,10 +40,13 @@ SCENARIO = Scenario(
         Typical(
             "trials",
             (HealthScenarioCheck,),
-            parts={"lifecycle": 18, "terminating": 8, "placement": 82, "stable": 82},
-            together=True,
+            events=(
+                Event("lifecycle", 18),
+                Event("terminating", 8, measures=True),
+                Event("placement", 82, measures=True, of=("placement", "stable")),
+            ),
         ),
-        Typical("cordon", (HealthScenarioCheck,), parts={"cordoned": 3}),
+        Typical("cordon", (HealthScenarioCheck,), events=(Event("cordoned", 3, Touches.NODE),)),
     ),
     rights=(*GATES, *rights("get patch update", "services")),
 )

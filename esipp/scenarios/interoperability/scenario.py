@@ -3,6 +3,7 @@
 from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.rights import DISCOVERY, GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import Event
 from esipp.scenarios.interoperability.evidence import Seen
 from esipp.scenarios.interoperability.judge import judge
 
@@ -21,8 +22,15 @@ SCENARIO = Scenario(
     judge=judge,
     lacks=_lacks,
     phases=(
-        Typical("inter-operation", parts={"neighbours": 25, "names": 15, "many": 15}, together=True),
-        Typical("many services", parts={"many": 10}),
+        Typical(
+            "inter-operation",
+            events=(
+                Event("neighbours", 25),
+                Event("names", 15),
+                Event("creation of many Services", 15, loads=True, of=("many",)),
+            ),
+        ),
+        Typical("many services", events=(Event("many", 10, measures=True, loads=True),)),
     ),
     rights=(*GATES, *rights("get patch", "services"), *rights("list", "endpointslices", DISCOVERY)),
 )

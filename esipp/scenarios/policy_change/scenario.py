@@ -1,8 +1,16 @@
 """Registration of the scenario of policy changes, and of the Services that they must leave alone."""
 
-from esipp.checks.policy_change import FlipClaim, FlippedCheck, IsolationCheck, IsolationHealthCheck, PolicyChangeCheck
+from esipp.checks.policy_change import (
+    FlipClaim,
+    FlippedCheck,
+    Flipping,
+    IsolationCheck,
+    IsolationHealthCheck,
+    PolicyChangeCheck,
+)
 from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import Event
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.isolation_judge import BESIDE
 from esipp.scenarios.policy_change.judge import judge
@@ -54,7 +62,7 @@ SCENARIO = Scenario(
     phases=(
         Typical("settle side by side", (IsolationCheck, IsolationHealthCheck), base=1),
         Typical("side by side", (IsolationCheck, IsolationHealthCheck), base=12),
-        Typical("flips", (FlippedCheck,), base=21),
+        Typical("flips", (FlippedCheck,), events=tuple(Event(each.value, 21, measures=True) for each in Flipping)),
     ),
     rights=rights("get patch", "services"),
 )
