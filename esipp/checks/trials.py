@@ -1,6 +1,6 @@
 """``ScenarioCheck``, the base of checks that are judged from a scenario. No I/O.
 
-fixtures/trials.py runs scenarios in parallel.
+esipp/scenarios/context.py runs scenarios in parallel.
 """
 
 from dataclasses import dataclass

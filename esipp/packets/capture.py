@@ -270,11 +270,14 @@ def _sctp(body: bytes) -> _Opening | None:
 
 
 def _sctp_nonce(body: bytes) -> str:
-    """The nonce in an INIT of our own prober, which puts it first."""
+    """The nonce in an INIT of our own prober, which puts it first; empty if the capture cut it off."""
     if len(body) < SCTP_PARAMETERS + 4:
         return ""
     kind, size = struct.unpack_from("!HH", body, SCTP_PARAMETERS)
-    return body[SCTP_PARAMETERS + 4 : SCTP_PARAMETERS + size].decode("latin-1") if kind == SCTP_NONCE else ""
+    if kind != SCTP_NONCE or len(body) < SCTP_PARAMETERS + size:
+        return ""
+    found = IN_REQUEST.fullmatch(body, SCTP_PARAMETERS + 4, SCTP_PARAMETERS + size)
+    return found.group(1).decode() if found else ""
 
 
 _OPENING = {TCP: _tcp, UDP: _udp, SCTP: _sctp}

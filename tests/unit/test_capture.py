@@ -555,9 +555,13 @@ def test_a_nonce_is_of_the_connection_whose_bytes_come_before_it() -> None:
     assert agree(told, traced)[0] is Agreement.AGREED
 
 
-def test_an_sctp_tag_that_two_probes_share_is_told_apart_by_the_nonce() -> None:
+@pytest.mark.parametrize("token", ["", "Zm9v-bar_:1/"])
+def test_an_sctp_tag_that_two_probes_share_is_told_apart_by_the_nonce(token: str) -> None:
+    """The run's token stands before the nonce, where echo servers ask for one."""
+
     def init(source: str, port: int, destination: str, to: int, nonce: str) -> Packet:
-        asks = SCTPChunkInit(init_tag=77, params=[Raw(b"\xbe\x51" + (4 + len(nonce)).to_bytes(2) + nonce.encode())])
+        text = (token + nonce).encode()
+        asks = SCTPChunkInit(init_tag=77, params=[Raw(b"\xbe\x51" + (4 + len(text)).to_bytes(2) + text)])
         return ip(source, destination) / SCTP(sport=port, dport=to) / asks
 
     seen = capture(

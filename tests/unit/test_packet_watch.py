@@ -102,3 +102,20 @@ def test_an_agent_in_trouble_blinds_its_capture_and_ends_nothing(trouble: Except
     watch._send_known()
     assert watch._known.get(NODES[0], []) == []
     assert "there is no known connection" in AT_HOME.blindness(watch._known.get(NODES[0], []))
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        ((True, False), ["no capture shows any of 1 answered connections over SCTP: only the echo server shows them"]),
+        ((True, True), []),
+        ((False, False), []),  # then captures are blind as a whole, which their own proof says
+    ],
+)
+def test_a_protocol_that_no_capture_shows_is_said(shown: tuple[bool, bool], said: list[str]) -> None:
+    keys = ("nodeport.local.tcp.ipv4.outside-1-to-bare-node", "nodeport.local.sctp.ipv4.outside-1-to-bare-node")
+    made = {
+        key: [replace(SILENT, path=key, outcome=Outcome.ANSWERED, tag=7 if ".sctp." in key else None)] for key in keys
+    }
+    seen = {key: [Witness(key, 0, seen=each)] for key, each in zip(keys, shown, strict=True)}
+    assert watching().unseen(made, seen) == said

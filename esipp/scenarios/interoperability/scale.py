@@ -21,7 +21,7 @@ from esipp.scenarios.health.probes import Asker, read_all
 from esipp.scenarios.interoperability.controls import listen
 from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.scale_services import Crowd
-from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
 
 Json = dict[str, Any]
 K = TypeVar("K")

@@ -1,4 +1,4 @@
-"""The run of policy changes: one Service's policy changes after each previous change was followed."""
+"""The run of policy changes: a Service's policy changes after each previous change was followed, with steady probes."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,12 +8,30 @@ from typing import Any
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Reading
-from esipp.checks.model import OUTSIDE, Family, Protocol, Role, TrafficPolicy
-from esipp.checks.policy_change import PLACES, At, Flipping
+from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Protocol, Role, TrafficPolicy
+from esipp.checks.policy_change import (
+    PLACES,
+    At,
+    FlipClaim,
+    FlippedCheck,
+    Flipping,
+    IsolationCheck,
+    IsolationHealthCheck,
+    PolicyChangeCheck,
+)
 from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.topology import Topology
+from esipp.ledger.run import Run
+from esipp.scenarios.context import Context, kept, side_by_side, spare
+from esipp.scenarios.policy_change.changes import as_flip, flip
+from esipp.scenarios.policy_change.evidence import Seen
+from esipp.scenarios.policy_change.isolation import Beside
+from esipp.scenarios.policy_change.isolation_judge import BESIDE
 from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.probes import PATIENT, TIMEOUT, Asking
+from esipp.scenarios.policy_change.record import keep
+from esipp.scenarios.policy_change.sections import section
 from esipp.scenarios.policy_change.timeline import (
     BUDGET,
     STAYS,
@@ -61,32 +79,6 @@ CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""
 
 MADE = Budget("connections to be established", 5.0, need=1, spacing=LOOKS)
-
-
-def policy_path(namespace: str, service: str) -> str:
-    """The Service object."""
-    return f"/api/v1/namespaces/{namespace}/services/{service}"
-
-
-def flip(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> Flip:
-    """Change the policy of a Service; nothing else of it.
-
-    Raises:
-        ApiError: the API server refused.
-        UnreachableError: it did not answer.
-    """
-    cause = time.monotonic()
-    body = {"spec": {"externalTrafficPolicy": to.value}}
-    return as_flip(
-        number, to, cause, testbed.cluster.patch(policy_path(testbed.namespace, service), body, "merge-patch")
-    )
-
-
-def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> Flip:
-    """A policy change, from the API server's answer."""
-    spec = service["spec"]
-    port = int(spec.get("healthCheckNodePort") or 0)
-    return Flip(number, to, cause, time.monotonic(), str(spec.get("externalTrafficPolicy")), port)
 
 
 @dataclass
@@ -265,3 +257,68 @@ def asking_from(clients: Clients) -> Asking:
     """Continuous probes of the client outside."""
     prober = clients.probers[OUTSIDE.name]
     return Asking(prober, prober.clock())
+
+
+def observe(context: Context) -> Seen:
+    """All evidence: traffic to unchanged Services first, then to Services whose policy changes."""
+    run, testbed, clients, topology = context.run, context.testbed, context.clients, context.topology
+    findings, checks = context.findings, context.asked(PolicyChangeCheck)
+    seen, stop = Seen(), Stop()
+    steady = [check for check in checks if isinstance(check, IsolationCheck)]
+    health = [check for check in checks if isinstance(check, IsolationHealthCheck)]
+    services = sorted({check.service for check in checks if isinstance(check, FlippedCheck)})
+    if steady or health:
+        path_checks = [check.path_check for check in steady]
+        beside = Beside(testbed, clients, topology, findings.features, findings.facts, path_checks, health, stop)
+        with kept(BESIDE, run, seen):
+            with run.phase(
+                "settle side by side", "waiting until every path of the unchanged Services behaves as required"
+            ):
+                began = time.monotonic()
+                todo, settling, trouble = beside.settle()
+                run.record("settled", held=not trouble, seconds=round(time.monotonic() - began, 3), state=trouble)
+            if trouble:
+                run.say(f"settle: {trouble}")
+            with run.phase("side by side", f"{len(todo.targets)} paths, while the policies of other Services change"):
+                known = dict(findings.facts)
+                seen.window = beside.perform(todo, settling.answering)
+                for name, value in findings.facts.items():
+                    if known.get(name) != value:
+                        run.fact(name, value, "the control listeners, while the policies of other Services changed")
+    if services:
+        with run.phase("flips", f"Local, Cluster, Local: {', '.join(services)}"):
+            keeps = any(isinstance(check, FlippedCheck) and check.claim is FlipClaim.KEPT for check in checks)
+            _flip(run, testbed, clients, topology, services, stop, seen, keeps)
+    keep(run, seen)
+    run.sections["flips"] = section(seen)
+    return seen
+
+
+def _flip(
+    run: Run,
+    testbed: Testbed,
+    clients: Clients,
+    topology: Topology,
+    services: list[Flipping],
+    stop: Stop,
+    seen: Seen,
+    keeps: bool,
+) -> None:
+    """Change the policies of Services in parallel, probed by one client with one clock."""
+    seen.ground = ground = Ground(topology, OUTSIDE.name, POD_BACKEND)
+    asking = asking_from(clients)
+    seen.controls = controls(asking, clients)
+
+    def perform(service: Flipping) -> None:
+        driver = Driver(testbed, ground, service, asking, stop, keeps)
+        seen.courses[service] = driver.course
+        with kept(service.value, run, seen):
+            driver.perform()
+
+    try:
+        with side_by_side(stop) as pool:
+            for each in [pool.submit(perform, service) for service in services]:
+                each.result()
+    finally:
+        asking.end(*seen.controls.values())
+    spare(testbed, seen, (service.value for service in services))

@@ -13,4 +13,5 @@ BREAK = Break(
     path_checks(lambda path_check: changed_into_pod_network(path_check) and path_check.path.protocol is Protocol.SCTP),
     names=NAMES_THE_NODE,
     scoped=True,
+    fixed=True,  # the captures join SCTP by a way of its own, which nothing else would miss
 )
