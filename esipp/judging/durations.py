@@ -47,6 +47,11 @@ def schedule(checks: Iterable[Check]) -> list[tuple[Typical, tuple[Step, ...]]]:
     return [(typical, steps(events)) for typical, _, events in _needed(list(checks)) if events]
 
 
+def events_of(phase: str) -> dict[str, Event]:
+    """Return the events of a phase, by their names."""
+    return {event.name: event for typical in phases() if typical.phase == phase for event in typical.events}
+
+
 def _needed(checks: Sequence[Check]) -> Iterator[tuple[Typical, list[Check], list[Event]]]:
     """The phases of scenarios that these checks need, with their own checks and the events for those."""
     for scenario in scenarios():

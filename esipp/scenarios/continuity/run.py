@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 from esipp.base.errors import HarnessError
@@ -13,7 +14,9 @@ from esipp.checks.continuity import CHECKED, ContinuityCheck, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
+from esipp.judging.durations import events_of
 from esipp.judging.promise import Bound
+from esipp.judging.schedule import steps
 from esipp.judging.topology import IPAddress, Topology, parse_address
 from esipp.loadbalancers.bound import bound_of
 from esipp.probing import transports
@@ -58,6 +61,7 @@ class Gathering:
         say: receives progress messages.
         patience: seconds that a load balancer's first answer may take here.
         bound: the promised time within which the cluster's own load balancer must have left a node.
+        timed: records when a phase ran.
     """
 
     testbed: Testbed
@@ -74,6 +78,7 @@ class Gathering:
     uncertainty: float = 0.0
     patience: float = 0.0
     bound: Bound | None = None
+    timed: Callable[[Phase], AbstractContextManager[object]] = contextlib.nullcontext
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
     _unsettled: set[str] = field(default_factory=set)
@@ -155,7 +160,8 @@ class Gathering:
                 continue
             if phase.disruption and acts.disruptor is None:
                 acts.disruptor = stack.enter_context(self.disruptor())
-            sound = self._phase(acts, phase)
+            with self.timed(phase):
+                sound = self._phase(acts, phase)
             if sound:  # what flows over pods that are not all there is not what flows while nothing is done
                 acts.hold(QUIET)
 
@@ -281,13 +287,17 @@ def observe(context: Context) -> Seen:
     """The evidence of all phases."""
     run, testbed, findings = context.run, context.testbed, context.findings
     checks = context.asked(ContinuityCheck)
-    phases = [phase for phase in Phase if phase in {check.phase for check in checks}]
+    planned = events_of("continuity")
+    asked = {check.phase.value for check in checks}
+    order = [event for step in steps(each for each in planned.values() if each.name in asked) for event in step]
+    phases = [Phase(event.name) for event in order]
     stop = Stop()
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), phases,
         Told(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
         patience=testbed.patience.answering,
         bound=bound_of(run.settings.bound, findings.balancer),
+        timed=lambda phase: run.event("continuity", planned[phase.value]),
     )  # fmt: skip
     with run.phase("continuity", ", ".join(phase.value for phase in phases)):
         try:

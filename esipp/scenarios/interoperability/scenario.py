@@ -13,6 +13,8 @@ def _lacks(check: InteroperabilityCheck, seen: Seen, then: RunThen) -> str:
     return "" if tried or then.asked(check) else f"the scenario {check.trial} did not run"
 
 
+CREATION = "creation of many Services"
+
 SCENARIO = Scenario(
     name="interoperability",
     suite="interoperability",
@@ -27,7 +29,7 @@ SCENARIO = Scenario(
             events=(
                 Event("neighbours", 25),
                 Event("names", 15),
-                Event("creation of many Services", 15, loads=True, of=("many",)),
+                Event(CREATION, 15, loads=True, of=("many",)),
             ),
         ),
         Typical("many services", events=(Event("many", 10, measures=True, loads=True),)),

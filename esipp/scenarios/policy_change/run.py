@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from esipp.base.errors import HarnessError
@@ -23,7 +24,7 @@ from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import Topology
 from esipp.ledger.run import Run
-from esipp.scenarios.context import Context, kept, side_by_side, spare
+from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.policy_change.changes import as_flip, flip
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.isolation import Beside
@@ -309,16 +310,14 @@ def _flip(
     asking = asking_from(clients)
     seen.controls = controls(asking, clients)
 
-    def perform(service: Flipping) -> None:
+    def change(service: Flipping) -> None:
         driver = Driver(testbed, ground, service, asking, stop, keeps)
         seen.courses[service] = driver.course
         with kept(service.value, run, seen):
             driver.perform()
 
     try:
-        with side_by_side(stop) as pool:
-            for each in [pool.submit(perform, service) for service in services]:
-                each.result()
+        perform(run, "flips", {service.value: partial(change, service) for service in services}, stop)
     finally:
         asking.end(*seen.controls.values())
     spare(testbed, seen, (service.value for service in services))
