@@ -16,7 +16,8 @@ from esipp.judging.topology import Topology
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.run import Run
 from esipp.report.profiles import missing
-from esipp.scenarios.paths.judge import Evidence, judge
+from esipp.scenarios.paths.evidence import Evidence
+from esipp.scenarios.paths.judge import judge
 from tests.unit.report_world import made, some_checks
 from tests.unit.world import CHECKS
 

@@ -59,7 +59,7 @@ def neighbour(first: float) -> Neighbour:
 
 
 def window(**observations: list[Observation]) -> Window:
-    from esipp.scenarios.paths.judge import Evidence
+    from esipp.scenarios.paths.evidence import Evidence
 
     evidence = Evidence(healthy() | observations, topology(), FEATURES, SAMPLES)
     clocks = {name: Clock(2.0, 0.001) for name in topology().stands}

@@ -31,7 +31,8 @@ from esipp.preflight.preflight import left_out
 from esipp.report.pages import checks_page
 from esipp.report.plain import explain_check
 from esipp.report.terminal import by_reason
-from esipp.scenarios.paths.judge import Evidence, judge
+from esipp.scenarios.paths.evidence import Evidence
+from esipp.scenarios.paths.judge import judge
 from tests.unit.test_plain import Plain
 
 CHECKS = {check.id: check for check in all_checks()}

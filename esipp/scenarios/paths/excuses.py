@@ -5,33 +5,20 @@ A difference covers the connections whose evidence it has, and no others (docs/e
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from esipp.checks.known_differences import Connections, Proof
-from esipp.checks.model import AddressClass, Family, Path
+from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
 from esipp.checks.path import PathCheck
 from esipp.judging.ingress import held, is_told, why_not_its_own
 from esipp.judging.reading import Reading
 from esipp.judging.topology import IPAddress, parse_address
-
-if TYPE_CHECKING:
-    from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence
 
 UNKNOWN_SOURCES = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
 """Classes of a proxy's own address: a VIP, or an unknown address."""
-
-
-@dataclass(frozen=True)
-class Steer:
-    """A change of a Service's routes by the reference load balancer, on our clock."""
-
-    service: str
-    family: Family
-    at: float
 
 
 @dataclass(frozen=True)
@@ -143,20 +130,3 @@ class _Special:
         found = self.evidence.ports.collided(self.path_check.path, seen, self.evidence.topology)
         self.said += [found.words] if found.words else []
         return found.explained
-
-
-def stem(path: Path) -> str:
-    """The common start of the keys of all paths to one Service in one family, whatever the client and entry."""
-    assert path.service is not None
-    return f"{path.service.slug}.{path.protocol.value.lower()}.{path.family.value.lower()}."
-
-
-def sources_at(path: Path, observations: Mapping[str, Sequence[Observation]]) -> Counter[str]:
-    """The sources that pods saw in all connections through the VIP of a path's Service, in its family."""
-    found: Counter[str] = Counter()
-    for key, made in observations.items():
-        if key.startswith(stem(path)) and "-to-vip" in key:
-            for each in made:
-                if each.seen:
-                    found[each.seen[0]] += each.count
-    return found

@@ -11,8 +11,7 @@ from esipp.preflight.facts import listener_facts
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
 from esipp.scenarios.packet_watch import Watch, follow, watched
-from esipp.scenarios.paths.excuses import Steer
-from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence, Steer
 from esipp.scenarios.paths.probes import DATA_PLANE, SAMPLED, Plan, Settling, asks_for_moments, fly, must_answer, plan
 from esipp.testbed import network_policies, sidecars
 from esipp.testbed.clients import Clients, vip_owners

@@ -8,8 +8,8 @@ from esipp.checks.observation import Verdict
 from esipp.checks.path import PathCheck
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.topology import Topology
-from esipp.scenarios.paths.excuses import Steer
-from esipp.scenarios.paths.judge import Evidence, judge
+from esipp.scenarios.paths.evidence import Evidence, Steer
+from esipp.scenarios.paths.judge import judge
 
 
 @dataclass(frozen=True)

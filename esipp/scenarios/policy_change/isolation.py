@@ -18,7 +18,7 @@ from esipp.checks.policy_change import IsolationHealthCheck
 from esipp.judging.topology import Node, Topology
 from esipp.preflight.facts import listener_facts
 from esipp.probing.jobs import Job, job_on
-from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.paths.probes import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
 from esipp.scenarios.policy_change.changes import as_flip, flip, policy_path
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
