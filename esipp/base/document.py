@@ -4,6 +4,7 @@ All text in a document is plain. ``report/rendering`` turns it into text for a t
 escapes it there.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol
@@ -43,6 +44,9 @@ Cell = Words | int | float | None
 """A cell of a table. Numbers are aligned to the right, None is shown as a dash."""
 
 
+_CELLS = (str, Code, Strong, Link, tuple, int, float, type(None))
+
+
 def parts(words: Words) -> tuple[Inline, ...]:
     """The parts of a line."""
     return words if isinstance(words, tuple) else (words,)
@@ -67,6 +71,15 @@ def number(value: float | None, digits: int = 2) -> str:
         return MISSING
     text = f"{value:.{digits}f}"
     return text.removeprefix("-") if not text.strip("-0.") else text
+
+
+FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no page may hold: most control characters, and surrogates."""
+
+
+def clean(text: str) -> str:
+    """The text with replacement characters for forbidden ones: a ledger may hold an unpaired surrogate."""
+    return FORBIDDEN.sub("\ufffd", text)
 
 
 # ------------------------------------------------------------------------------------------------------------- blocks
@@ -123,9 +136,9 @@ class Table:
     more: str = ""
 
     @classmethod
-    def of(cls, head: Iterable[str], rows: Iterable[Iterable[Cell]], caption: str = "", most: int = 120) -> "Table":
-        """The first ``most`` rows; a note counts the rest."""
-        every = [tuple(row) for row in rows]
+    def of(cls, head: Iterable[str], rows: Iterable[Iterable[object]], caption: str = "", most: int = 120) -> "Table":
+        """The first ``most`` rows; a note counts the rest. Cells of other types are shown as text."""
+        every = [tuple(each if isinstance(each, _CELLS) else str(each) for each in row) for row in rows]
         left = max(0, len(every) - most)
         more = f"and {counted(left, 'more line')} in the ledger" if left else ""
         return cls(tuple(head), tuple(every[:most]), caption, more)

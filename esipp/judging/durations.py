@@ -56,16 +56,11 @@ def _needed(checks: Sequence[Check]) -> Iterator[tuple[Typical, list[Check], lis
     """The phases of scenarios that these checks need, with their own checks and the events for those."""
     for scenario in scenarios():
         for typical in scenario.phases:
-            own = [check for check in checks if isinstance(check, typical.of or scenario.checks)]
-            asked = {part_of(check) for check in own}
+            own = [check for check in checks if isinstance(check.subject, typical.of or scenario.subjects)]
+            asked = {check.subject.part for check in own}
             events = [event for event in typical.events if asked.intersection(event.parts)]
             if own and (events or not typical.events):
                 yield typical, own, events
-
-
-def part_of(check: Check) -> str:
-    """Return the part of a scenario that a check is about, by its name there; empty for other checks."""
-    return str(getattr(check, "trial", "") or getattr(check, "phase", "") or getattr(check, "service", ""))
 
 
 def pace(typical: Mapping[str, float], done: Mapping[str, float]) -> float:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError, undisturbed
-from esipp.checks.check import Check, Feature, missing_features
+from esipp.checks.check import Check, Feature, Subject, checks_about, missing_features
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.course import Course
@@ -26,7 +26,7 @@ from esipp.testbed.clients import Clients
 from esipp.testbed.objects import Ground
 from esipp.testbed.testbed import Testbed
 
-Kind = TypeVar("Kind", bound=Check)
+About = TypeVar("About", bound=Subject)
 
 
 @dataclass
@@ -87,9 +87,9 @@ class Context:
         """The selected checks that can run on this cluster."""
         return [check for check in self.run.checks if not missing_features(check, self.features)]
 
-    def asked(self, *kinds: type[Kind]) -> list[Kind]:
-        """The selected checks of these kinds that can run on this cluster."""
-        return [check for check in self.runnable() if isinstance(check, kinds)]
+    def asked(self, about: type[About]) -> list[Check[About]]:
+        """The selected checks with such subjects that can run on this cluster."""
+        return checks_about(about, self.runnable())
 
     def disruptor(self, stop: Stop) -> Disruptor:
         """A disruptor whose rollback no signal interrupts; the caller closes it."""
@@ -98,7 +98,7 @@ class Context:
 
     def observe(self, scenario: Scenario) -> Any:
         """Run a scenario and record its evidence; without a check that can run, nothing happens."""
-        if not self.asked(*scenario.checks):
+        if not any(isinstance(check.subject, scenario.subjects) for check in self.runnable()):
             return scenario.read(None, RunThen(self.run.settings.samples))
         if names := self.testbed.batches.scenarios.get(scenario.name):
             self.testbed.balance(names)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from esipp.base.document import Section
 from esipp.checks.api import Answer
 from esipp.checks.check import Level, Status
 from esipp.checks.disruption import Disruption, Proof
@@ -14,6 +15,7 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Outcome, Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
+from esipp.report.rendering.html import blocks
 from esipp.scenarios.api.judge import Seen as ApiSeen
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
 from esipp.scenarios.health.evidence import Seen as Health
@@ -40,6 +42,10 @@ def recorded(evidence: Evidence, *, whole: bool = True, checks: list[RecordedChe
         else:
             run.evidence[kind] = what
     return run
+
+
+def html_of(section: Section) -> str:
+    return str(blocks([section]))
 
 
 def told_check(name: str, suite: str, expect: str = "", level: Level = Level.CORE) -> RecordedCheck:

@@ -14,9 +14,8 @@ from esipp.checks.catalog import HOUSE, all_checks, all_path_checks
 from esipp.checks.check import Level
 from esipp.checks.model import Family, Protocol
 from esipp.checks.path import PathCheck
-from esipp.report.drawings import PARTS
 from suites.known_differences import paths as known
-from tests.unit.drawings_world import everything, recorded
+from tests.unit.drawings_world import everything, html_of, recorded
 
 TEXT = (HOUSE / "CONTRIBUTING.md").read_text()
 
@@ -64,7 +63,9 @@ def test_the_lane_is_one(tmp_path: Path) -> None:
 
 def test_the_known_difference_covers_checks() -> None:
     made = executed(f"made = {example('Add a known difference')}", **vars(known))["made"]
-    covered = [check for check in all_path_checks() if check.accept == made.instead_of and made.on(check.path)]
+    covered = [
+        check for check in all_path_checks() if check.subject.accept == made.instead_of and made.on(check.subject.path)
+    ]
     assert covered
     assert made.known not in {each for check in covered for each in check.differences}
     assert made.known.evidence
@@ -72,10 +73,9 @@ def test_the_known_difference_covers_checks() -> None:
 
 
 def test_the_section_shows_its_evidence_and_nothing_without() -> None:
-    made = executed(example("Add a section"))
-    assert made["ID"] not in {part.ID for part in PARTS}
-    assert "<table" in made["draw"](recorded(everything()))
-    assert made["draw"](recorded({})) == ""
+    section = executed(example("Add a section"))["section"]
+    assert "<table" in html_of(section(recorded(everything())))
+    assert section(recorded({})).blocks == ()
 
 
 @pytest.mark.parametrize("heading", re.findall(r"^### (.*)$", TEXT, re.MULTILINE))

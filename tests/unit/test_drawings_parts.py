@@ -2,20 +2,23 @@
 
 import pytest
 
+from esipp.base.document import Table, number
+from esipp.base.drawing import Drawing, Scale, nice, scale_of, short, staggered
 from esipp.checks.check import Level, Status
 from esipp.checks.health import Answer
 from esipp.checks.observation import Outcome
-from esipp.report.drawings import sections
-from esipp.report.drawings.health import said
-from esipp.report.drawings.markup import counted, esc, joined, number, quantile, summed, table
-from esipp.report.drawings.policy_change import Shown, steady
-from esipp.report.drawings.svg import Drawing, Scale, nice, scale_of, short, staggered
-from esipp.report.drawings.windows import key
+from esipp.judging.showing import quantile, summed, tallied
+from esipp.report.rendering.html import joined, tag
+from esipp.report.sections import sections
+from esipp.scenarios.continuity.windows import key
+from esipp.scenarios.health.sections import said
+from esipp.scenarios.policy_change.figures import Shown, steady
 from tests.unit.drawings_world import (
     api,
     continuity,
     convergence,
     health,
+    html_of,
     recorded,
     told_check,
     verdict,
@@ -52,13 +55,13 @@ def test_coordinates_and_numbers_are_short() -> None:
 
 
 def test_text_is_escaped_once() -> None:
-    assert esc("<a&'\"\x07>") == "&lt;a&amp;&#x27;&quot;\ufffd&gt;"
-    assert esc(esc("<")) == "&lt;"
-    assert joined(["<", "", esc("<")], "\n") == "&lt;\n&lt;"
+    assert joined(["<a&'\"\x07>"]) == "&lt;a&amp;&#39;&#34;\ufffd&gt;"
+    assert joined([joined(["<"]), "<", ""]) == "&lt;&lt;"
+    assert tag("a", "<", href='"<') == '<a href="&#34;&lt;">&lt;</a>'
 
 
 def test_a_long_table_says_how_much_is_left_out() -> None:
-    assert "and 5 more lines" in table(["a"], [[str(at)] for at in range(125)])
+    assert "and 5 more lines" in Table.of(["a"], [[str(at)] for at in range(125)]).more
 
 
 def test_quantiles_are_nearest_rank() -> None:
@@ -67,7 +70,7 @@ def test_quantiles_are_nearest_rank() -> None:
 
 
 def test_counts_are_summed_and_the_most_frequent_comes_first() -> None:
-    assert counted(summed([{"a": 1, "b": 3}, None, {"a": 1}])) == "b x3; a x2"
+    assert tallied(summed([{"a": 1, "b": 3}, None, {"a": 1}])) == "b x3; a x2"
 
 
 def test_letters_of_phases_do_not_end() -> None:
@@ -114,7 +117,7 @@ def test_judgements_stand_beside_what_was_seen() -> None:
     told = [told_check(name, suite, "refused as Invalid", level) for name, (suite, _, level) in checks.items()]
     run = recorded(health() | convergence() | continuity() | api(), checks=told)
     run.verdicts.update({name: verdict(name, status, "seen <so>") for name, (_, status, _) in checks.items()})
-    made = {section.id: section.html for section in sections(run)}
+    made = {section.id: html_of(section) for section in sections(run)}
     assert "✗ fail: seen &lt;so&gt;" in made["seen-health"]
     assert "flaky" in made["seen-health"]
     assert "recorded" in made["seen-convergence"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from esipp.base.document import Link
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.observation import Witness
 from esipp.checks.reference import Reference, read_reference
@@ -12,9 +13,9 @@ from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedEvent, R
 from esipp.report.html import render, script_of_the_page
 from esipp.report.html.embedded import MOST_PROBES
 from esipp.report.html.head import head_of
-from esipp.report.html.references import linked
 from esipp.report.html.trouble import troubles_of
 from esipp.report.rendering.html import HERE as PAGE
+from esipp.report.rendering.html import inline
 from tests.unit.html_world import EVIL, LOCAL, Page, data_of, page, probes, the_run, verdicts
 from tests.unit.recorded_world import recorded
 from tests.unit.world import SOURCE_IP as CHECKS
@@ -228,10 +229,13 @@ def test_files_of_a_check_are_linked(tmp_path: Path) -> None:
 
 
 def test_references_are_links_where_their_address_is_safe() -> None:
+    def linked(title: str, url: str = "") -> str:
+        return inline(Link(title, Reference(title, url).link))
+
     url = "https://github.com/kubernetes/kubernetes/issues/74383"
-    assert linked(Reference("k/k#74383: <b>", url)) == f'<a href="{url}" rel="noreferrer">k/k#74383: &lt;b&gt;</a>'
-    assert linked(Reference("KEP-1669 & <b>")) == "KEP-1669 &amp; &lt;b&gt;", "a title of an older ledger is no link"
-    assert linked(Reference("x", JAVASCRIPT)) == "x"
+    assert linked("k/k#74383: <b>", url) == f'<a href="{url}" rel="noreferrer">k/k#74383: &lt;b&gt;</a>'
+    assert linked("KEP-1669 & <b>") == "KEP-1669 &amp; &lt;b&gt;", "a title of an older ledger is no link"
+    assert linked("x", JAVASCRIPT) == "x"
 
 
 def test_a_page_of_an_older_ledger_has_titles_without_links() -> None:

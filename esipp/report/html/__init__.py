@@ -1,27 +1,25 @@
 """report.html: one page for people, rendered from the ledger. It loads nothing, and works without scripts too.
 
-The other modules of this package make the data, and the templates make the page. jinja2 escapes all text of a ledger.
-The content security policy allows only the page's own script, by digest: text of a ledger can never run.
+The page extends the one of ``report/rendering`` by what a script filters and opens: the checks and their evidence. The
+other modules of this package make its data. Text of a ledger is escaped, and can never run: see the policy of the page.
 """
 
-import base64
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
+from esipp.base.document import Document, Link
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings import sections
-from esipp.report.html import legend, references
 from esipp.report.html.embedded import embedded
-from esipp.report.html.head import head_of
+from esipp.report.html.head import cluster_of, features_of, head_of
+from esipp.report.html.legend import legend_of
 from esipp.report.html.listing import suites_of
 from esipp.report.html.marks import MARKS, WORDS, said_of
 from esipp.report.html.trouble import instrument_of, missing_of, troubles_of
-from esipp.report.rendering.html import HERE as PAGE
+from esipp.report.rendering.html import inline, page
+from esipp.report.sections import sections
 
 HERE = Path(__file__).parent
 SCRIPTS = ("page.js", "filters.js", "drawer.js", "way.js", "strip.js", "start.js")
@@ -30,50 +28,34 @@ SCRIPTS = ("page.js", "filters.js", "drawer.js", "way.js", "strip.js", "start.js
 
 def render(run: RecordedRun) -> str:
     """The whole page."""
-    script = script_of_the_page()
-    page = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            run=run,
-            head=head_of(run),
-            suites=suites_of(run),
-            troubles=troubles_of(run, run.qualified),
-            instrument=instrument_of(run),
-            known=missing_of(run, "known"),
-            unsupported=missing_of(run, "unsupported"),
-            sections=_sections(run),
-            data=_json(embedded(run)),
-            legend=legend,
-            style=Markup((PAGE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
-            script=Markup(script),  # noqa: S704 - our own file
-            digest=_digest(script),
-        )
+    head = head_of(run)
+    return page(
+        "report.html.j2",
+        HERE,
+        script=Markup(script_of_the_page()),  # noqa: S704 - our own file
+        document=Document(head["title"]),
+        run=run,
+        head=head,
+        suites=suites_of(run),
+        troubles=troubles_of(run, run.qualified),
+        instrument=instrument_of(run),
+        known=missing_of(run, "known"),
+        unsupported=missing_of(run, "unsupported"),
+        sections=sections(run),
+        features=features_of(run),
+        cluster=cluster_of(run),
+        legend=legend_of(run.header.get("samples")),
+        data=_json(embedded(run)),
+        marks=MARKS,
+        words=WORDS,
+        said_of=said_of,
+        linked=lambda reference: inline(Link(reference.title, reference.link)),
     )
-    return page.encode("utf-8", "replace").decode() + "\n"  # a ledger may hold an unpaired surrogate
 
 
 def script_of_the_page() -> str:
     """The whole script of the page."""
     return "\n".join(["'use strict';", *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)])
-
-
-def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["linked"] = references.linked
-    made.globals.update(marks=MARKS, words=WORDS, said_of=said_of)
-    return made
-
-
-def _sections(run: RecordedRun) -> list[dict[str, Any]]:
-    """The sections with drawings; their markup is already escaped."""
-    return [{"id": one.id, "title": one.title, "html": Markup(one.html)} for one in sections(run)]  # noqa: S704
 
 
 def _json(data: Any) -> Markup:
@@ -82,8 +64,3 @@ def _json(data: Any) -> Markup:
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return Markup(text)  # noqa: S704
-
-
-def _digest(script: str) -> str:
-    """A script's digest for the content security policy."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

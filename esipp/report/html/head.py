@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from esipp.base.document import Block, Code, Fold, Pairs, Section, Table, Text
 from esipp.base.errors import ExitCode
 from esipp.base.plural import form
 from esipp.checks.check import Level, Profile, Status
@@ -40,14 +41,6 @@ TONES = {CONFORMANT: "good", WITH_DIFFERENCES: "good", PARTIAL: "part", EMPTY: "
 """The look of each conclusion; all others look bad."""
 
 NOT_GOOD = (Status.ERROR.value, Status.FAIL.value, Status.FLAKY.value, Status.INCONCLUSIVE.value, "unjudged")
-
-
-class HeadFact(NamedTuple):
-    """A fact: its name, its value, and where it is known from."""
-
-    name: str
-    value: str
-    decided: str
 
 
 class Part(NamedTuple):
@@ -93,7 +86,7 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "rows": len(run.checks),
         "profiles": _profiles(run),
         "levels": [LEVELS[level] for level in Level],
-        "facts": _facts(run),
+        "facts": Table(("Fact", "Value", "Source"), tuple(_facts(run))),
         "components": run.components,
         "digests": sum(1 for each in run.components if each.digest),
         "features": sorted(run.features.items()),
@@ -107,8 +100,33 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "command": run.command,
         "digest": str(run.end.get("sha256", "")) if run.end else "",
         "check": f"head -n -1 {LEDGER} | sha256sum",
-        "samples": _samples(header.get("samples")),
     }
+
+
+def features_of(run: RecordedRun) -> Fold:
+    """The features of the cluster."""
+    rows = [
+        (name, "✓ yes" if each.present else "✕ excluded by user" if each.ours else "✕ no", each.why)
+        for name, each in sorted(run.features.items())
+    ]
+    table = Table(("Feature", "Present", "Source"), tuple(rows))
+    return Fold(f"Features of the cluster, present and missing: {len(rows)}", (table,))
+
+
+def cluster_of(run: RecordedRun) -> Section:
+    """The components, the nodes and the notes."""
+    components = [
+        (each.name, each.kind, each.version, (Code(each.image), " ", Code(each.digest)), each.decided)
+        for each in run.components
+    ]
+    head = ("Component", "Kind", "Version", "Image and digest", "Source")
+    blocks: list[Block] = [Table(head, tuple(components))] if components else [Text("The ledger names no components.")]
+    if nodes := _nodes(run.topology):
+        rows = [(name, part or "none", Code(addresses)) for name, part, addresses in nodes]
+        blocks.append(Section("Nodes", (Table(("Node", "Role in the run", "Addresses"), tuple(rows)),)))
+    if run.notes:
+        blocks.append(Section("Notes", (Pairs(tuple(run.notes)),)))
+    return Section("Components and nodes", tuple(blocks), "cluster")
 
 
 def _tone(run: RecordedRun) -> str:
@@ -176,19 +194,17 @@ def _about(run: RecordedRun) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in facts.items() if value != ""]
 
 
-def _facts(run: RecordedRun) -> list[HeadFact]:
+def _facts(run: RecordedRun) -> list[tuple[str, str, str]]:
     found, families = dict(run.facts), _families(run)
     known = []
     for name, title in NAMES.items():
         if name == "families" and families:
             why = sorted({run.features[f"family.{each.lower()}"].why for each in families})
-            known.append(HeadFact(title, ", ".join(families), "; ".join(why)))
+            known.append((title, ", ".join(families), "; ".join(why)))
         for each in [one for one in found if one == name or one.startswith(f"{name}.")]:
             fact = found.pop(each)
-            known.append(
-                HeadFact(title + each[len(name) :].replace(".", ": ").replace("-", " "), fact.value, fact.decided)
-            )
-    rest = [HeadFact(_title(name), fact.value, fact.decided) for name, fact in found.items()]
+            known.append((title + each[len(name) :].replace(".", ": ").replace("-", " "), fact.value, fact.decided))
+    rest = [(_title(name), fact.value, fact.decided) for name, fact in found.items()]
     return known + rest
 
 
@@ -270,12 +286,6 @@ def _phases(run: RecordedRun) -> list[Span]:
         own = sorted((each for each in run.events if each.phase == phase.name), key=lambda each: each.began)
         spans += [span(each.name, each.began, each.seconds, each.touches) for each in own]
     return spans
-
-
-def _samples(samples: object) -> list[tuple[int, str]]:
-    """The highest share that may differ if none of n connections does, at 95 % confidence, for several n."""
-    own = samples if isinstance(samples, int) and samples > 0 else 200
-    return [(each, f"{100 * (1 - 0.05 ** (1 / each)):.2g}") for each in sorted({20, 60, 200, 1000, own})]
 
 
 def repeat(run: RecordedRun, check: str) -> str:

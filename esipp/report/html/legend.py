@@ -1,4 +1,7 @@
-"""Texts of the report's legend: letters, verdicts, levels, and troubleshooting."""
+"""The legend of report.html: letters, verdicts, levels, and troubleshooting."""
+
+from esipp.base.document import Pairs, Section, Strong, Table, Text
+from esipp.report.html.marks import MARKS, WORDS
 
 LETTERS = (
     ("C", "the client's own address (for a host process: an address of its node)"),
@@ -115,3 +118,46 @@ SYMPTOMS = (
     ),
 )
 """Symptoms, and where to look."""
+
+MATRIX = (
+    "Two letters: both occurred. A line of the matrix covers every tested protocol unless it names some. (+n): n more "
+    "Services, with other traits or with no policy set, show the same; Services that differ have lines of their own. "
+    "(2nd): a second address of the node. A field stands for all its checks and shows their worst verdict. It has no "
+    "sign if all are as required."
+)
+
+
+def legend_of(samples: object) -> Section:
+    """The legend; ``samples`` is how many connections the run made on each path."""
+    signs = [(Strong(f"{MARKS[name]} {WORDS[name]}", name), meaning, todo) for name, meaning, todo in VERDICTS]
+    letters = [(Strong(letter), meaning) for letter, meaning in LETTERS]
+    proven = ", ".join(f"{number} connections: {share} %" for number, share in _proven(samples))
+    return Section(
+        "Legend",
+        (
+            Section("Verdicts", (Table(("Sign", "Meaning", "What to do"), tuple(signs)),)),
+            Section(
+                "Letters: the source address that the backend saw",
+                (Table(("Letter", "Meaning"), tuple(letters)), Text(MATRIX)),
+            ),
+            Section("Levels", (Pairs(LEVELS),)),
+            Section("Troubleshooting", (Table(("Symptom", "Where to look"), SYMPTOMS),)),
+            Section(
+                "What the number of connections proves",
+                (
+                    Text(
+                        "If none of n connections differs, then with 95 % confidence at most this share of such "
+                        f"connections differs (about 3/n, the rule of three): {proven}. This holds for connections "
+                        "with the same client, entry, payload and time. It says nothing about other connections."
+                    ),
+                ),
+            ),
+        ),
+        "legend",
+    )
+
+
+def _proven(samples: object) -> list[tuple[int, str]]:
+    """The highest share that may differ if none of n connections does, at 95 % confidence, for several n."""
+    own = samples if isinstance(samples, int) and samples > 0 else 200
+    return [(each, f"{100 * (1 - 0.05 ** (1 / each)):.2g}") for each in sorted({20, 60, 200, 1000, own})]

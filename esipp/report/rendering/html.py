@@ -5,7 +5,6 @@
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
@@ -29,14 +28,12 @@ from esipp.base.document import (
     Strong,
     Table,
     Text,
+    clean,
     parts,
     plain,
 )
 
 HERE = Path(__file__).parent
-
-FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no document may hold: most control characters, and surrogates."""
 
 
 def as_html(document: Document) -> str:
@@ -52,18 +49,15 @@ def page(template: str, folder: Path, *, script: Markup | str = "", **data: Any)
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=clean,
+        finalize=_clean,
     )
     made.globals.update(blocks=blocks, digest=_digest)
     style = Markup((HERE / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
     return made.get_template(template).render(style=style, script=script, **data) + "\n"
 
 
-def clean(text: Any) -> Any:
-    """Text in which forbidden characters are replacement characters: a ledger may hold an unpaired surrogate."""
-    if not isinstance(text, str):
-        return text
-    return type(text)(FORBIDDEN.sub("\ufffd", text))
+def _clean(text: Any) -> Any:
+    return type(text)(clean(text)) if isinstance(text, str) else text
 
 
 def _digest(text: str) -> str:
@@ -84,7 +78,7 @@ def tag(name: str, *inner: object, **attributes: object) -> Markup:
 
 def joined(inner: Iterable[object]) -> Markup:
     """Several pieces; those that are not markup are escaped."""
-    return Markup().join(escape(clean(each)) for each in inner)
+    return Markup().join(escape(_clean(each)) for each in inner)
 
 
 def blocks(of: Iterable[Block], level: int = 2) -> Markup:
@@ -108,7 +102,7 @@ def _of(block: Block, level: int) -> Markup:
         case Section():
             return joined([tag(f"h{min(level, 6)}", block.title), "\n", blocks(block.blocks, level + 1)])
         case Text():
-            return tag("p", *map(_inline, parts(block.words)))
+            return tag("p", *map(inline, parts(block.words)))
         case Command():
             copy = tag("button", "Copy", type="button", class_="copy", hidden="hidden", data_copy=block.text)
             return tag("div", tag("pre", tag("code", block.text), tabindex="0"), copy, class_="command")
@@ -132,7 +126,7 @@ def _pair(label: str, words: Cell) -> Markup:
 def _items(items: Items, level: int) -> Markup:
     made = []
     for item in items.items:
-        head = tag(f"h{min(level, 6)}", *map(_inline, parts(item.head)))
+        head = tag(f"h{min(level, 6)}", *map(inline, parts(item.head)))
         details = _of(Pairs(item.details), level) if item.details else ""
         ids = tag("ul", *(tag("li", tag("code", each)) for each in item.ids), class_="links") if item.ids else ""
         made.append(tag("article", head, details, ids, class_="trouble item"))
@@ -162,10 +156,11 @@ def _table(table: Table) -> Markup:
 def _cell(cell: Cell) -> Markup:
     if cell is None or isinstance(cell, (int, float)):
         return escape(plain(cell))
-    return joined(map(_inline, parts(cell)))
+    return joined(map(inline, parts(cell)))
 
 
-def _inline(part: Inline) -> Markup:
+def inline(part: Inline) -> Markup:
+    """The markup of words; only HTTPS and places on the page are linked, as a ledger can come from anywhere."""
     if isinstance(part, str):
         return escape(clean(part))
     if isinstance(part, Code):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from esipp.base.interrupt import Stop
-from esipp.checks.api import ApiCheck, Chain, Verb
+from esipp.checks.api import Chain, Requests, Verb
 from esipp.ledger.run import Run
 from esipp.scenarios.api.judge import Seen
 from esipp.scenarios.api.listeners import listen
@@ -30,7 +30,7 @@ TAKEN = "took port"
 def observe(context: Context) -> Seen:
     """The answers to every request."""
     run, testbed = context.run, context.testbed
-    chains = {check.chain.name: check.chain for check in context.asked(ApiCheck)}
+    chains = {check.subject.chain.name: check.subject.chain for check in context.asked(Requests)}
     seen, stop = Seen(), Stop()
     performer = Performer(context.cluster, testbed.namespace, run.id, stop)
     if any(step.verb is Verb.LISTEN for chain in chains.values() for step in chain.steps):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import LEAST, Budget, Reading
-from esipp.checks.continuity import CHECKED, ContinuityCheck, Phase, Way
+from esipp.checks.continuity import CHECKED, Continuity, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
@@ -286,9 +286,9 @@ class Gathering:
 def observe(context: Context) -> Seen:
     """The evidence of all phases."""
     run, testbed, findings = context.run, context.testbed, context.findings
-    checks = context.asked(ContinuityCheck)
+    checks = context.asked(Continuity)
     planned = events_of("continuity")
-    asked = {check.phase.value for check in checks}
+    asked = {check.subject.phase.value for check in checks}
     order = [event for step in steps(each for each in planned.values() if each.name in asked) for event in step]
     phases = [Phase(event.name) for event in order]
     stop = Stop()

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from esipp.base.errors import HarnessError
-from esipp.checks.endpoint_change import PROXIES, EndpointChangeCheck
+from esipp.checks.endpoint_change import PROXIES, EndpointChange
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.ingress import held, is_told
@@ -259,7 +259,7 @@ def observe(context: Context) -> Moved:
     """The results of all endpoint changes, for each load balancer."""
     run, testbed, findings, settings = context.run, context.testbed, context.findings, context.run.settings
     gathering = Gathering(
-        testbed, context.clients, settings.image, balancers_of(context.asked(EndpointChangeCheck)),
+        testbed, context.clients, settings.image, balancers_of(context.asked(EndpointChange)),
         settings.moves, settings.seed, findings.features["packets"].present,
         word_of(findings, testbed),
         promise_of(testbed.balancer.profiles, sure=testbed.balancer.told, bound=settings.bound),

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from esipp.checks.check import Feature
-from esipp.checks.endpoint_change import EndpointChangeCheck
+from esipp.checks.endpoint_change import EndpointChange, EndpointChangeCheck
 from esipp.checks.model import Balancer
 from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES
 from esipp.judging.frame import give_verdict
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.scenarios.endpoint_change.figures import section
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 
 Judges = Callable[[Balancer], Judge]
@@ -30,23 +31,24 @@ def _judges(moved: Moved) -> Judges:
 def _judge(
     check: EndpointChangeCheck, judges: Judges, features: Mapping[str, Feature], facts: Mapping[str, str]
 ) -> Verdict:
-    return give_verdict(check, features, facts, lambda: judges(check.balancer).decide(check), check.differences)
+    return give_verdict(check, features, facts, lambda: judges(check.subject.balancer).decide(check), check.differences)
 
 
 def _lacks(check: EndpointChangeCheck, moved: Moved, then: RunThen) -> str:
-    known = then.asked(check) or check.balancer in moved.results
-    return "" if known else f"there were no endpoint changes behind {check.balancer}"
+    known = then.asked(check) or check.subject.balancer in moved.results
+    return "" if known else f"there were no endpoint changes behind {check.subject.balancer}"
 
 
 SCENARIO = Scenario(
     name="endpoint_change",
     suite="convergence",
     record="convergence",
-    checks=(EndpointChangeCheck,),
+    subjects=(EndpointChange,),
     evidence=Moved,
     analyse=_judges,
     judge=_judge,
     lacks=_lacks,
+    section=section,
     phases=(Typical("moves", base=75, move=6.8),),
     rights=(*GATES, *SLICES),
 )

@@ -44,7 +44,7 @@ class Trial:
 
     def perform(self) -> Names:
         """Wait until the names are known, then ask in one window."""
-        wanted = [(check.claim, check.client, check.family) for check in self.checks]
+        wanted = [(check.subject.claim, check.subject.client, check.subject.family) for check in self.checks]
         asked = [(claim, client, family) for claim, client, family in wanted if client and family]
         clients = {client for _, client, _ in asked}
         domain = self._domain(next(iter(sorted(clients))))

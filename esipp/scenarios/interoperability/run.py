@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from esipp.checks.interoperability import MANY_SERVICES, InteroperabilityCheck
+from esipp.checks.interoperability import MANY_SERVICES, Interoperability
 from esipp.checks.model import Family
 from esipp.judging.topology import Node
 from esipp.scenarios.context import Context, kept, perform, spare
@@ -17,8 +17,8 @@ from esipp.scenarios.interoperability.scenario import CREATION
 def observe(context: Context) -> Seen:
     """The evidence of the scenarios: isolation and DNS in parallel with the creation of many Services; scale last."""
     run, testbed, topology = context.run, context.testbed, context.topology
-    checks = context.asked(InteroperabilityCheck)
-    trials = {check.trial for check in checks}
+    checks = context.asked(Interoperability)
+    trials = {check.subject.scenario for check in checks}
     asker, seen = Asker(replace(testbed, nodes=_nodes(context)), context.clients), Seen()
     crowd = many.Trial(asker, topology)
 
@@ -28,7 +28,8 @@ def observe(context: Context) -> Seen:
 
     def named() -> None:
         with kept("names", run, seen):
-            seen.names = names.Trial(asker, topology, [check for check in checks if check.trial == "names"]).perform()
+            asked = [check for check in checks if check.subject.scenario == "names"]
+            seen.names = names.Trial(asker, topology, asked).perform()
 
     def prepared() -> None:
         with kept("many", run, seen):

@@ -1,16 +1,18 @@
 """Registration of the interoperability scenarios."""
 
-from esipp.checks.interoperability import InteroperabilityCheck
+from esipp.checks.interoperability import Interoperability, InteroperabilityCheck
 from esipp.checks.rights import DISCOVERY, GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import Event
 from esipp.scenarios.interoperability.evidence import Seen
 from esipp.scenarios.interoperability.judge import judge
+from esipp.scenarios.interoperability.sections import section
 
 
 def _lacks(check: InteroperabilityCheck, seen: Seen, then: RunThen) -> str:
-    tried = check.trial in seen.trouble or check.trial in seen.broken or getattr(seen, check.trial, None)
-    return "" if tried or then.asked(check) else f"the scenario {check.trial} did not run"
+    name = check.subject.scenario
+    tried = name in seen.trouble or name in seen.broken or getattr(seen, name, None)
+    return "" if tried or then.asked(check) else f"the scenario {name} did not run"
 
 
 CREATION = "creation of many Services"
@@ -19,10 +21,11 @@ SCENARIO = Scenario(
     name="interoperability",
     suite="interoperability",
     record="interoperability",
-    checks=(InteroperabilityCheck,),
+    subjects=(Interoperability,),
     evidence=Seen,
     judge=judge,
     lacks=_lacks,
+    section=section,
     phases=(
         Typical(
             "inter-operation",

@@ -74,31 +74,35 @@ def judge(path_check: PathCheck, evidence: Evidence) -> Verdict:
     if missing:
         ours = any(feature.ours for feature in missing.values())
         return verdict(Status.UNSUPPORTED, say_missing(path_check, missing), left_out=ours, missing=tuple(missing))
-    for path in path_check.paths:
+    for path in path_check.subject.paths:
         if path.key in evidence.obstacles:
             return verdict(Status.INCONCLUSIVE, evidence.obstacles[path.key])
 
-    readings = evidence.readings(path_check.path)
+    readings = evidence.readings(path_check.subject.path)
     if not readings:
         return verdict(Status.ERROR, "the check was selected, but its path was never probed")
     words = _words(path_check, evidence, words.expected)
-    for path in path_check.paths:
+    for path in path_check.subject.paths:
         broken = evidence.sound(path).broken
         if broken:
-            return verdict(Status.ERROR, broken if path == path_check.path else f"{broken} (on {path.key}, a control)")
-    aside = [(path, evidence.sound(path).text(evidence.samples)) for path in dict.fromkeys(path_check.paths)]
+            return verdict(
+                Status.ERROR, broken if path == path_check.subject.path else f"{broken} (on {path.key}, a control)"
+            )
+    aside = [(path, evidence.sound(path).text(evidence.samples)) for path in dict.fromkeys(path_check.subject.paths)]
     limits = "; ".join(
-        f"{told}{'' if path == path_check.path else f' (on {path.key}, a control)'}" for path, told in aside if told
+        f"{told}{'' if path == path_check.subject.path else f' (on {path.key}, a control)'}"
+        for path, told in aside
+        if told
     )
-    evidence = evidence.without_doubtful(path_check.paths)
-    for control in path_check.controls:
+    evidence = evidence.without_doubtful(path_check.subject.paths)
+    for control in path_check.subject.controls:
         doubt = _doubt(control, evidence)
         if doubt:
             return verdict(Status.INCONCLUSIVE, doubt)
     limits = "; ".join(filter(None, (limits, _say_lost(path_check, evidence))))
-    said = _decide(path_check, evidence, evidence.readings(path_check.path), verdict)
+    said = _decide(path_check, evidence, evidence.readings(path_check.subject.path), verdict)
     if said.status in (Status.FAIL, Status.FLAKY):
-        doubts = [evidence.doubts[path.key] for path in path_check.paths if path.key in evidence.doubts]
+        doubts = [evidence.doubts[path.key] for path in path_check.subject.paths if path.key in evidence.doubts]
         if doubts:
             return verdict(Status.INCONCLUSIVE, f"{doubts[0]} (observed: {said.reason or said.observed})")
         if why := _lost_without_a_service(path_check, evidence):
@@ -113,15 +117,21 @@ def _decide(
     if path_check.level is Level.RECORD:
         return verdict(Status.RECORDED)
     total = sum(reading.count for reading in readings)
-    mistold = [_mistold(path_check, each, evidence) for each in evidence.observations[path_check.path.key]]
-    fitting = (r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, path_check.accept))
+    mistold = [_mistold(path_check, each, evidence) for each in evidence.observations[path_check.subject.path.key]]
+    fitting = (
+        r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, path_check.subject.accept)
+    )
     good = sum(fitting)
     aside = _aside(path_check, evidence) or next(filter(None, mistold), "")
     if good == total and not aside:
-        band = f"preserved out of band, in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
+        band = (
+            f"preserved out of band, in {path_check.subject.told.value}"
+            if path_check.subject.told is not Claim.NOTHING
+            else ""
+        )
         one_flow = f"0 of {total} datagrams of one flow differ"
-        return verdict(Status.PASS, band, sees=one_flow if path_check.path.one_socket else say_bound(total))
-    facts = facts_at(path_check.own_service, evidence.facts)
+        return verdict(Status.PASS, band, sees=one_flow if path_check.subject.path.one_socket else say_bound(total))
+    facts = facts_at(path_check.subject.own_service, evidence.facts)
     unproven = unproven_at_vips(path_check, evidence.facts)
     mixture = ""
     for known in path_check.differences:
@@ -163,9 +173,11 @@ def _of_nobody(path_check: PathCheck, evidence: Evidence, readings: Sequence[Rea
     another client does not come from NAT.
     """
     others = held(evidence.topology) | evidence.clients
-    made = evidence.observations[path_check.path.key]
-    wrong = [(each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, path_check.accept)]
-    named = path_check.path.service is not None and bool(path_check.path.service.ranges)
+    made = evidence.observations[path_check.subject.path.key]
+    wrong = [
+        (each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, path_check.subject.accept)
+    ]
+    named = path_check.subject.path.service is not None and bool(path_check.subject.path.service.ranges)
     nobodys = frozenset({AddressClass.OTHER}) | (NO_ANSWER if named else frozenset())
     foreign = (seen.seen is None or parse_address(seen.seen[0]) not in others for _, seen in wrong)
     return all(each.classes <= nobodys and not each.product_fault for each, _ in wrong) and all(foreign)
@@ -173,12 +185,14 @@ def _of_nobody(path_check: PathCheck, evidence: Evidence, readings: Sequence[Rea
 
 def _aside(path_check: PathCheck, evidence: Evidence) -> str:
     """A violated requirement on all observations together, of backends or packets, as text; or an empty string."""
-    backends = evidence.backends(path_check.path)
-    if path_check.spread is Spread.ONE and len(backends) > 1:
+    backends = evidence.backends(path_check.subject.path)
+    if path_check.subject.spread is Spread.ONE and len(backends) > 1:
         return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}) instead of one"
-    if path_check.is_negative:
-        answered = {o.seq for o in evidence.observations.get(path_check.path.key, ()) if o.outcome is Outcome.ANSWERED}
-        for witness in evidence.witnesses.get(path_check.path.key, ()):
+    if path_check.subject.is_negative:
+        answered = {
+            o.seq for o in evidence.observations.get(path_check.subject.path.key, ()) if o.outcome is Outcome.ANSWERED
+        }
+        for witness in evidence.witnesses.get(path_check.subject.path.key, ()):
             if witness.delivered and witness.seq not in answered:
                 view = "; ".join(" ".join(line.split()) for line in witness.words.splitlines())
                 return f"no answer, but packets reached a backend: {view}"
@@ -187,32 +201,32 @@ def _aside(path_check: PathCheck, evidence: Evidence) -> str:
 
 def _mistold(path_check: PathCheck, observation: Observation, evidence: Evidence) -> str:
     """What is wrong with the client address that a backend got out of band, or an empty string."""
-    if path_check.told is Claim.NOTHING or not observation.echo:
+    if path_check.subject.told is Claim.NOTHING or not observation.echo:
         return ""
     if not observation.source:
         return "the client did not report its own address, so the address in the header cannot be checked"
-    told = told_address(observation, path_check.told)
-    own = str(evidence.topology.shown(path_check.path.client.name, observation.source[0]))
+    told = told_address(observation, path_check.subject.told)
+    own = str(evidence.topology.shown(path_check.subject.path.client.name, observation.source[0]))
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):
             return ""
         # A pod that its network add-on masquerades reaches the load balancer as its node, so that is the right address.
-        ways = (f"pod-to-{there}.{path_check.path.family.value.lower()}" for there in ("node", "outside"))
+        ways = (f"pod-to-{there}.{path_check.subject.path.family.value.lower()}" for there in ("node", "outside"))
         masqueraded = any(evidence.facts.get(way) == "masqueraded" for way in ways)
-        if told and masqueraded and path_check.path.client.vantage is Vantage.POD:
-            stand = evidence.topology.stands.get(path_check.path.client.name)
+        if told and masqueraded and path_check.subject.path.client.vantage is Vantage.POD:
+            stand = evidence.topology.stands.get(path_check.subject.path.client.name)
             node = evidence.topology.nodes.get(stand.node) if stand and stand.node else None
             if node and parse_address(told) in node.addresses:
                 return ""
-    return f"the backend got {told or 'no address'} in {path_check.told.value}, the client is {own}"
+    return f"the backend got {told or 'no address'} in {path_check.subject.told.value}, the client is {own}"
 
 
 def _words(path_check: PathCheck, evidence: Evidence, expected: str) -> _Words:
-    readings = evidence.readings(path_check.path)
+    readings = evidence.readings(path_check.subject.path)
     tally: Counter[str] = Counter()
     for reading in readings:
         tally[reading.words] += reading.count
-    witnesses = evidence.witnesses.get(path_check.path.key, ())
+    witnesses = evidence.witnesses.get(path_check.subject.path.key, ())
     return _Words(
         expected,
         say_observed(tally),
@@ -220,12 +234,12 @@ def _words(path_check: PathCheck, evidence: Evidence, expected: str) -> _Words:
         tuple(
             sorted(
                 {
-                    _foremost(reading, path_check.accept)
-                    for reading in evidence.sound(path_check.path).readings or readings
+                    _foremost(reading, path_check.subject.accept)
+                    for reading in evidence.sound(path_check.subject.path).readings or readings
                 }
             )
         ),
-        say_ports(evidence.observations.get(path_check.path.key, ())),
+        say_ports(evidence.observations.get(path_check.subject.path.key, ())),
         "; ".join(sorted({each.change for each in witnesses if each.change})),
         _say_witnesses(witnesses, evidence.blind, sum(tally.values())),
     )
@@ -247,7 +261,7 @@ def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
 def _say_lost(path_check: PathCheck, evidence: Evidence) -> str:
     """The losses of controls that hold, as text; or an empty string."""
     told = []
-    for path in dict.fromkeys(control.path for control in path_check.controls):
+    for path in dict.fromkeys(control.path for control in path_check.subject.controls):
         readings = evidence.readings(path)
         if lost := sum(each.count for each in readings if _is_loss(each)):
             told.append(f"{lost} of {sum(each.count for each in readings)} lost (on {path.key}, a control)")
@@ -286,13 +300,15 @@ def _lost_without_a_service(path_check: PathCheck, evidence: Evidence) -> str:
     predict: the chance of at least as many of all losses on this path is ``BY_CHANCE`` or more.
     """
     if _aside(path_check, evidence) or any(
-        _mistold(path_check, each, evidence) for each in evidence.observations[path_check.path.key]
+        _mistold(path_check, each, evidence) for each in evidence.observations[path_check.subject.path.key]
     ):
         return ""
-    readings = evidence.readings(path_check.path)
-    wrong = [each for each in readings if not _fits(each, path_check.accept)]
+    readings = evidence.readings(path_check.subject.path)
+    wrong = [each for each in readings if not _fits(each, path_check.subject.accept)]
     plain = list(
-        {control.path.key: control.path for control in path_check.controls if control.path.service is None}.values()
+        {
+            control.path.key: control.path for control in path_check.subject.controls if control.path.service is None
+        }.values()
     )
     without = [each for path in plain for each in evidence.readings(path)]
     lost, lost_without = (sum(each.count for each in some if _is_loss(each)) for some in (wrong, without))
@@ -314,11 +330,17 @@ def say_expected(path_check: PathCheck, topology: Topology) -> str:
     """The expectation as a sentence, resolved to this cluster's addresses."""
     if path_check.level is Level.RECORD:
         return "nothing required: the result is recorded"
-    if path_check.is_negative:
+    if path_check.subject.is_negative:
         return "no answer (dropped or refused)"
-    said = " or ".join(_say_class(each, path_check.path, topology) for each in sorted(path_check.accept))
-    said += f", and the client's own address in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
-    return said + (", one backend for all connections" if path_check.spread is Spread.ONE else "")
+    said = " or ".join(
+        _say_class(each, path_check.subject.path, topology) for each in sorted(path_check.subject.accept)
+    )
+    said += (
+        f", and the client's own address in {path_check.subject.told.value}"
+        if path_check.subject.told is not Claim.NOTHING
+        else ""
+    )
+    return said + (", one backend for all connections" if path_check.subject.spread is Spread.ONE else "")
 
 
 def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:

@@ -65,7 +65,7 @@ def plan(
     targets: dict[Path, tuple[str, int]] = {}
     obstacles: dict[str, str] = {}
     for path in sorted(
-        {path for path_check in path_checks for path in path_check.paths} | set(also), key=lambda p: p.key
+        {path for path_check in path_checks for path in path_check.subject.paths} | set(also), key=lambda p: p.key
     ):
         target = address(path)
         if isinstance(target, str):
@@ -82,19 +82,19 @@ def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> s
     """
     path_checks = list(path_checks)
     wanted = {
-        path_check.path
+        path_check.subject.path
         for path_check in path_checks
-        if not path_check.is_negative and path_check.level is not Level.RECORD
+        if not path_check.subject.is_negative and path_check.level is not Level.RECORD
     }
     may_be_silent = {
-        path_check.path
+        path_check.subject.path
         for path_check in path_checks
         for known in path_check.differences
         if known.connections.accept & NO_ANSWER and known.holds(facts)
     }
     return (
         wanted - may_be_silent
-        | {control.path for path_check in path_checks for control in path_check.controls} - may_be_silent
+        | {control.path for path_check in path_checks for control in path_check.subject.controls} - may_be_silent
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from esipp.checks.model import Client, Path, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome, Witness
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.topology import Topology
 from esipp.preflight.facts import listener_facts
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
@@ -28,7 +28,7 @@ def observe(context: Context) -> Evidence:
     If the number of load balancers is limited, there are several windows, one after the other.
     """
     run, testbed, findings = context.run, context.testbed, context.findings
-    path_checks, topology = context.asked(PathCheck), context.topology
+    path_checks, topology = context.asked(OnPath), context.topology
     taken = Taken()
     for number, names in enumerate(testbed.batches.windows):
         if testbed.batches.limited:
@@ -136,7 +136,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
 
 def _direct(path_checks: Sequence[PathCheck], clients: Clients) -> list[Path]:
     """The paths from esipp's pods to the backend's pod IP, in the protocols and families of these checks."""
-    paths = {path for path_check in path_checks for path in path_check.paths}
+    paths = {path for path_check in path_checks for path in path_check.subject.paths}
     ways = {path.protocol for path in paths} - {Protocol.SCTP}  # SCTP needs raw sockets at both ends
     stands = {path.client for path in paths} | {WATCHER}
     known = [client for client in stands if client.name in clients.probers]

@@ -119,7 +119,9 @@ class Beside:
     ) -> tuple[dict[Path, Future[list[Observation]]], dict[tuple[Role, Family], Future[list[Json]]]]:
         """Everything, each at its own moment of the time between two connections, so that they do not come at once."""
         wanted = list(todo.targets.items())
-        questions = list(dict.fromkeys((check.place, check.family, check.path) for check in self.health))
+        questions = list(
+            dict.fromkeys((check.subject.place, check.subject.family, check.subject.path) for check in self.health)
+        )
         pause = threading.Event()
         between = SPACING / max(1, len(wanted) + len(questions))
         paths, asked = {}, {}

@@ -9,16 +9,17 @@ from typing import Any
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Reading
+from esipp.checks.check import is_about
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.policy_change import (
     PLACES,
     At,
     FlipClaim,
-    FlippedCheck,
     Flipping,
-    IsolationCheck,
-    IsolationHealthCheck,
-    PolicyChangeCheck,
+    Isolated,
+    IsolatedHealth,
+    PolicyChange,
+    WhilePoliciesChange,
 )
 from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
@@ -263,13 +264,13 @@ def asking_from(clients: Clients) -> Asking:
 def observe(context: Context) -> Seen:
     """All evidence: traffic to unchanged Services first, then to Services whose policy changes."""
     run, testbed, clients, topology = context.run, context.testbed, context.clients, context.topology
-    findings, checks = context.findings, context.asked(PolicyChangeCheck)
+    findings, checks = context.findings, context.asked(WhilePoliciesChange)
     seen, stop = Seen(), Stop()
-    steady = [check for check in checks if isinstance(check, IsolationCheck)]
-    health = [check for check in checks if isinstance(check, IsolationHealthCheck)]
-    services = sorted({check.service for check in checks if isinstance(check, FlippedCheck)})
+    steady = [check for check in checks if is_about(check, Isolated)]
+    health = [check for check in checks if is_about(check, IsolatedHealth)]
+    services = sorted({check.subject.service for check in checks if is_about(check, PolicyChange)})
     if steady or health:
-        path_checks = [check.path_check for check in steady]
+        path_checks = [check.with_subject(check.subject.on_path) for check in steady]
         beside = Beside(testbed, clients, topology, findings.features, findings.facts, path_checks, health, stop)
         with kept(BESIDE, run, seen):
             with run.phase(
@@ -288,7 +289,7 @@ def observe(context: Context) -> Seen:
                         run.fact(name, value, "the control listeners, while the policies of other Services changed")
     if services:
         with run.phase("flips", f"Local, Cluster, Local: {', '.join(services)}"):
-            keeps = any(isinstance(check, FlippedCheck) and check.claim is FlipClaim.KEPT for check in checks)
+            keeps = any(is_about(check, PolicyChange) and check.subject.claim is FlipClaim.KEPT for check in checks)
             _flip(run, testbed, clients, topology, services, stop, seen, keeps)
     keep(run, seen)
     run.sections["flips"] = section(seen)

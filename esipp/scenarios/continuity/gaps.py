@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from esipp.base.document import Block, Figure, Fold, Table, Text, number
+from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
 from esipp.base.plural import counted as many
-from esipp.report.drawings.events import Stretch, health
-from esipp.report.drawings.markup import Html, details, figure, heading, joined, number, paragraph, real, shorten, table
-from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
-from esipp.report.drawings.windows import LEFT, SPLIT, Evidence, Judged, Way, key, mark
+from esipp.judging.showing import headed, real, shorten
+from esipp.scenarios.continuity.windows import LEFT, SPLIT, Evidence, Judged, Way, key, mark
+from esipp.scenarios.endpoint_change.single_events import Stretch, health
 
 LANE = 16.0
 AROUND = 0.6
@@ -17,11 +18,11 @@ MOST_NODES = 6
 Record = Mapping[str, Any]
 
 
-def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> Html:
+def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> list[Block]:
     """The figure of the longest gap of each phase and way in, with the budget."""
     found = [each for each in seen.ways if each.gap]
     if not found:
-        return paragraph("No way in had a gap.") if seen.ways else Html("")
+        return [Text("No way in had a gap.")] if seen.ways else []
     scale = scale_of([*(each.gap or 0.0 for each in found), seen.budget or 0.0], LEFT + 60, WIDTH - 150)
     drawing = Drawing("continuity-gaps", "The longest gap by phase and way in, with the budget", "")
     y, top = 20.0, 16.0
@@ -48,7 +49,7 @@ def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> 
         "Hollow, below the line: IPv6. The budget applies where the gap is judged; the judge extends it by the time in "
         "which the prober itself could not send. Elsewhere the gap is only recorded."
     )
-    return joined([heading("The longest gaps"), figure(drawing.render(), words)])
+    return headed("The longest gaps", [Figure(drawing, words)])
 
 
 def _gap_mark(drawing: Drawing, x: float, y: float, family: str) -> None:
@@ -58,7 +59,7 @@ def _gap_mark(drawing: Drawing, x: float, y: float, family: str) -> None:
         drawing.dots([(x, y - 3)], stroke=ACCENT, wide=6)
 
 
-def zooms(seen: Evidence) -> Html:
+def zooms(seen: Evidence) -> list[Block]:
     """The phases with losses in detail."""
     parts = []
     calm = []
@@ -69,7 +70,7 @@ def zooms(seen: Evidence) -> Html:
             broken = sum(each.broken for each in here)
             ways = many(len(here), "way in", "ways in")
             summary = f"{key(at)} {window.get('phase')}: {lost} lost, {late} late, {broken} broken, on {ways}"
-            parts.append(details(summary, _zoom(seen, at, window, here)))
+            parts.append(Fold(summary, _zoom(seen, at, window, here)))
         else:
             calm.append(f"{key(at)} {window.get('phase')}")
     quiet = [each for each in seen.ways if each.phase == "quiet" and (each.wrong or each.breaks)]
@@ -80,10 +81,10 @@ def zooms(seen: Evidence) -> Html:
         calm_words = "Without a disruption, nothing was missed." if seen.ways else ""
     if calm:
         calm_words += f" Phases without losses: {', '.join(calm)}."
-    return joined([heading("Phases in detail"), paragraph(calm_words), *parts])
+    return headed("Phases in detail", [Text(calm_words), *parts])
 
 
-def _zoom(seen: Evidence, at: int, window: Record, here: Sequence[Way]) -> Html:
+def _zoom(seen: Evidence, at: int, window: Record, here: Sequence[Way]) -> tuple[Block, ...]:
     begin = real(window.get("began")) or 0.0
     moments = [at for way in here for at in way.moments]
     end = max([real(window.get("until")) or begin, *moments]) + AROUND
@@ -138,7 +139,7 @@ def _zoom(seen: Evidence, at: int, window: Record, here: Sequence[Way]) -> Html:
         "late. Diamond: wrong answer. Cross: an established connection that broke, or whose pod ended. A bar below "
         "marks the longest gap, with its length. A triangle: the reference load balancer reported other nodes in use."
     )
-    return figure(drawing.render(), words, details("Numbers", table(head, rows)))
+    return Figure(drawing, words), Fold("Numbers", (Table.of(head, rows),))
 
 
 def _steers(seen: Evidence, way: Way) -> list[float]:

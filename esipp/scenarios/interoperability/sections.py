@@ -4,24 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
+from esipp.base.document import MISSING, Block, Fold, Section, Table, Text
 from esipp.base.plural import counted as many
 from esipp.checks.health import Answer
 from esipp.checks.model import Family
 from esipp.judging.reading import Reading
+from esipp.judging.showing import attempted, headed, shorten, summed, tallied
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.markup import (
-    NOTHING,
-    Html,
-    attempt,
-    counted,
-    details,
-    heading,
-    joined,
-    paragraph,
-    shorten,
-    summed,
-    table,
-)
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
 
@@ -29,7 +18,7 @@ ID = "interoperability"
 TITLE = "Interoperability"
 
 
-def draw(run: RecordedRun) -> Html:
+def section(run: RecordedRun) -> Section:
     """The section; empty if no scenario ran."""
     seen = run.evidence_of(Seen) or Seen()
     parts = {
@@ -37,7 +26,7 @@ def draw(run: RecordedRun) -> Html:
         "Scale": lambda: _scale(seen.many),
         "DNS": lambda: _dns(seen.names),
     }
-    return joined((attempt(what, make) for what, make in parts.items()), "\n")
+    return attempted(ID, TITLE, parts)
 
 
 def brief(answers: Iterable[Answer]) -> Counter[str]:
@@ -66,55 +55,55 @@ def _where(node: Node, ways: Ways) -> str:
     return f"{node[0].value} {node[1].value}{strange}" + ("" if ways.reached.get(node) else " (not reached)")
 
 
-def _isolation(seen: Neighbours | None) -> Html:
+def _isolation(seen: Neighbours | None) -> list[Block]:
     if seen is None:
-        return Html("")
-    parts = [heading("Isolation: two Services on the same nodes, one changes")]
+        return []
+    parts: list[Block] = []
     if seen.changes:
-        parts.append(table(["change of the other Service", "after (s)"], seen.changes))
+        parts.append(Table.of(["change of the other Service", "after (s)"], seen.changes))
     lines = []
     for node, answers in seen.answers.items():
         own, dialled, other = brief(answers), _words(seen.dialled.get(node, ())), seen.other.get(node, Counter())
-        said = [counted(own), own.total(), counted(dialled), dialled.total(), counted(other), other.total()]
+        said = [tallied(own), own.total(), tallied(dialled), dialled.total(), tallied(other), other.total()]
         lines.append([_where(node, seen.ways), *said])
     if lines:
         head = ["node", "health check", "n", "nodePort", "n", "health check of the other Service", "n"]
         words = "Answers of the unchanged Service at each node during the changes; n counts answers"
-        parts.append(table(head, lines, words))
+        parts.append(Table.of(head, lines, words))
     same = all(seen.before.get(name) == seen.after.get(name) for name in ("spec", "status"))
-    parts.append(paragraph("Its Service object " + ("is unchanged." if same else "HAS CHANGED: see the ledger.")))
-    return joined(parts)
+    parts.append(Text("Its Service object " + ("is unchanged." if same else "HAS CHANGED: see the ledger.")))
+    return headed("Isolation: two Services on the same nodes, one changes", parts)
 
 
-def _scale(seen: Many | None) -> Html:
+def _scale(seen: Many | None) -> list[Block]:
     if seen is None:
-        return Html("")
+        return []
     made = sum(len(names) for names in seen.names.values())
-    parts = [heading("Scale: many Services at once")]
-    parts.append(table([f"{made} Services", "seconds since the first"], list(seen.seconds.items())))
+    parts: list[Block] = []
+    parts.append(Table.of([f"{made} Services", "seconds since the first"], list(seen.seconds.items())))
     if seen.late:
-        parts.append(paragraph(f"Late: {seen.late}"))
+        parts.append(Text(f"Late: {seen.late}"))
     if seen.dialled:
         lines = []
         for (kind, role), by_service in seen.dialled.items():
             observed = _words(each for own in by_service.values() for each in own)
-            lines.append([f"{kind.value} at the {role.value}", counted(observed), observed.total()])
-        parts.append(table(["Services, dialled at", "observed", "n"], lines))
+            lines.append([f"{kind.value} at the {role.value}", tallied(observed), observed.total()])
+        parts.append(Table.of(["Services, dialled at", "observed", "n"], lines))
     if seen.answers:
         nodes: dict[str, Counter[str]] = {}
         for name, own in seen.answers.items():
             for (place, family), answers in own.items():
                 nodes.setdefault(f"{place.value} {family.value}", Counter()).update(_own(answers, name))
-        rows = [[node, counted(tally), tally.total()] for node, tally in sorted(nodes.items())]
-        parts.append(table(["node", f"health checks of {len(seen.answers)} of them", "n"], rows))
+        rows = [[node, tallied(tally), tally.total()] for node, tally in sorted(nodes.items())]
+        parts.append(Table.of(["node", f"health checks of {len(seen.answers)} of them", "n"], rows))
         held = [port for name in seen.answers for port in seen.ports.get(name, ())]
-        parts.append(paragraph(f"{many(len(held), 'health-check port')}, {len(set(held))} different."))
+        parts.append(Text(f"{many(len(held), 'health-check port')}, {len(set(held))} different."))
     gone = sum(seen.gone.values(), Counter())
     if gone:
-        parts.append(paragraph(f"At their health-check ports after deletion: {counted(gone)}."))
+        parts.append(Text(f"At their health-check ports after deletion: {tallied(gone)}."))
     strange = [node for node, reached in seen.ways.reached.items() if seen.ways.strange.get(node) or not reached]
-    parts += [paragraph(f"Not counted: {_where(node, seen.ways)}") for node in strange]
-    return joined(parts)
+    parts += [Text(f"Not counted: {_where(node, seen.ways)}") for node in strange]
+    return headed("Scale: many Services at once", parts)
 
 
 def _own(answers: Iterable[Answer], service: str) -> Counter[str]:
@@ -126,9 +115,9 @@ def _own(answers: Iterable[Answer], service: str) -> Counter[str]:
     return found
 
 
-def _dns(seen: Names | None) -> Html:
+def _dns(seen: Names | None) -> list[Block]:
     if seen is None or not seen.told:
-        return Html("")
+        return []
     claims: dict[tuple[str, Family], list[str]] = {}
     for claim, client, family in seen.told:
         claims.setdefault((claim, family), []).append(client)
@@ -137,8 +126,8 @@ def _dns(seen: Names | None) -> Html:
         resolved = summed(seen.told[claim, client, family] for client in clients)
         by_name = clients if claim == "dialled" else ()
         dialled = _words(each for client in by_name for each in seen.dialled.get((client, family), ()))
-        wanted = shorten(seen.wanted.get((claim, family)) or NOTHING, 100)
-        said = [counted(resolved), resolved.total(), ", ".join(clients), counted(dialled)]
+        wanted = shorten(seen.wanted.get((claim, family)) or MISSING, 100)
+        said = [tallied(resolved), resolved.total(), ", ".join(clients), tallied(dialled)]
         rows.append([f"{claim} {family.value}", wanted, *said])
     head = ["claim", "expected", "resolved", "n", "client", "dialled by name"]
-    return joined([heading("DNS"), details(f"{many(len(rows), 'claim')} about DNS names", table(head, rows))])
+    return headed("DNS", [Fold(f"{many(len(rows), 'claim')} about DNS names", (Table.of(head, rows),))])

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from esipp.base.document import number
+from esipp.base.drawing import BAD, INK, Drawing, Scale
 from esipp.base.plural import counted as many
+from esipp.judging.showing import real
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.markup import number, real
-from esipp.report.drawings.svg import BAD, INK, Drawing, Scale
 
 SUITE = "continuity"
 LEFT = 200.0

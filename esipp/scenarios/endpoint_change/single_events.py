@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from esipp.base.document import Block, Figure, Fold, Table, number
+from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, staggered
 from esipp.base.plural import counted as many
+from esipp.judging.showing import real, shorten
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.bounds import SUITE, Bound, bounds
-from esipp.report.drawings.markup import Html, details, figure, joined, number, real, shorten, table
-from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, staggered
+from esipp.scenarios.endpoint_change.bounds import SUITE, Bound, bounds
 
 LEFT = 150.0
 BEFORE = 0.5
@@ -89,11 +90,11 @@ def events(run: RecordedRun) -> list[Event]:
     return sorted(found, key=lambda each: each.weight)
 
 
-def timelines(run: RecordedRun) -> Html:
+def timelines(run: RecordedRun) -> list[Block]:
     """The worst event and a median event of the same load balancer; the worst of each other one folded."""
     found = events(run)
     if not found:
-        return Html("")
+        return []
     streams, known = stretches(run), bounds(run)
     worst = found[-1]
     peers = [
@@ -103,17 +104,13 @@ def timelines(run: RecordedRun) -> Html:
     if peers and (middle := peers[(len(peers) - 1) // 2]) is not worst:
         of = f"the median of {many(len(peers), 'removal')} of {worst.balancer} by longest outage"
         shown.append((middle, "median", f"A median endpoint change ({of})"))
-    parts = [_figure(each, streams, known, ident, said) for each, ident, said in shown]
+    parts: list[Block] = [block for each, ident, said in shown for block in _figure(each, streams, known, ident, said)]
     others = list(dict.fromkeys(each.balancer for each in reversed(found) if each.balancer != worst.balancer))
     for at, balancer in enumerate(others):
         event = [each for each in found if each.balancer == balancer][-1]
-        parts.append(
-            details(
-                f"The worst endpoint change of {balancer} (longest outage {event.outage:.2f} s)",
-                _figure(event, streams, known, f"other-{at}", f"The worst endpoint change of {balancer}"),
-            )
-        )
-    return joined(parts, "\n")
+        drawn = _figure(event, streams, known, f"other-{at}", f"The worst endpoint change of {balancer}")
+        parts.append(Fold(f"The worst endpoint change of {balancer} (longest outage {event.outage:.2f} s)", drawn))
+    return parts
 
 
 def moments(event: Event) -> list[tuple[float, str]]:
@@ -133,23 +130,20 @@ def moments(event: Event) -> list[tuple[float, str]]:
 
 def _figure(
     event: Event, streams: Mapping[str, list[Stretch]], known: Mapping[str, Bound], ident: str, said: str
-) -> Html:
+) -> tuple[Block, ...]:
     kinds = ("timed_out", "refused", "reset", "wrong")
     losses = ", ".join(f"{event.seen.get(kind) or 0} {kind.replace('_', ' ')}" for kind in kinds)
     hole = real(event.seen.get("black_hole"))
     words = f"{said}: {event.name}. Requests: {losses}; longest outage {event.outage:.2f} s"
     words += f"; black hole {hole:.2f} s" if hole is not None else ""
     cause = real(event.move.get("cause")) or 0.0
-    rows = [[what, round(at - cause, 4)] for at, what in moments(event)]
-    numbers = table(["moment", "seconds after the call"], [[what, f"{at:.3f}"] for what, at in rows])
-    return figure(
-        _timeline(event, streams, known.get(event.balancer, Bound(None, "")), f"convergence-{ident}", words),
-        words + ".",
-        details("Moments", numbers),
-    )
+    rows = [[what, f"{at - cause:.3f}"] for at, what in moments(event)]
+    numbers = Table.of(["moment", "seconds after the call"], rows)
+    drawing = _timeline(event, streams, known.get(event.balancer, Bound(None, "")), f"convergence-{ident}", words)
+    return Figure(drawing, f"{words}."), Fold("Moments", (numbers,))
 
 
-def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, ident: str, words: str) -> Html:
+def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, ident: str, words: str) -> Drawing:
     seen = moments(event)
     times = ", ".join(f"{what} {at - (real(event.move.get('cause')) or 0):.2f} s" for at, what in seen)
     drawing = Drawing(ident, event.name, f"{words}. Seconds after the call: {times}")
@@ -193,7 +187,7 @@ def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, 
     shifted = Scale(scale.low - cause, scale.high - cause, scale.left, scale.right)
     drawing.axis(shifted, top, y, "s after the call", most=10)
     drawing.height = y + 20
-    return drawing.render()
+    return drawing
 
 
 def _hole(event: Event, bound: Bound, checks: Mapping[str, Sequence[Stretch]]) -> float | None:

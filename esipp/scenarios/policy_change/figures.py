@@ -4,23 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from esipp.base.document import Block, Figure, Fold, Section, Table, Text, number
+from esipp.base.drawing import ACCENT, BAD, INK, MUTED, PAPER, WIDTH, Drawing, Scale
 from esipp.base.plural import counted as many
+from esipp.judging.showing import attempt, headed, quantile, real, shorten
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.markup import (
-    Html,
-    attempt,
-    details,
-    figure,
-    heading,
-    joined,
-    number,
-    paragraph,
-    quantile,
-    real,
-    shorten,
-    table,
-)
-from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, PAPER, WIDTH, Drawing, Scale
 
 ID = "flips"
 TITLE = "Policy changes"
@@ -65,20 +53,18 @@ class Owners:
         return "client" if source in self._client else "node" if source in self._node else "other"
 
 
-def draw(run: RecordedRun) -> Html:
+def section(run: RecordedRun) -> Section:
     """The section; empty if no policy changed."""
     flips, streams = run.of(SUITE, "flip"), run.of(SUITE, "stretch")
     obstacles = run.of(SUITE, "obstacle")
     isolation = attempt("Isolation", lambda: _isolation(run))
     if not flips and not streams and not obstacles and not isolation:
-        return Html("")
+        return Section(TITLE)
     services = list(dict.fromkeys(str(each.get("service")) for each in [*flips, *streams, *obstacles]))
-    parts = [paragraph(_LEGEND)] if streams else []
-    parts += [
-        attempt(f"The policy changes of {service}", partial(_service, run, service, at))
-        for at, service in enumerate(services)
-    ]
-    return joined([*parts, isolation], "\n")
+    blocks: list[Block] = [Text(_LEGEND)] if streams else []
+    for at, service in enumerate(services):
+        blocks += attempt(f"The policy changes of {service}", partial(_service, run, service, at))
+    return Section(TITLE, (*blocks, *isolation), f"seen-{ID}")
 
 
 _LEGEND = (
@@ -93,15 +79,15 @@ def _of(found: Iterable[Record], service: str) -> list[Record]:
     return [each for each in found if str(each.get("service")) == service]
 
 
-def _service(run: RecordedRun, service: str, which: int) -> Html:
+def _service(run: RecordedRun, service: str, which: int) -> list[Block]:
     flips = sorted(_of(run.of(SUITE, "flip"), service), key=lambda each: float(each["cause"]))
     streams, owners = _of(run.of(SUITE, "stretch"), service), Owners(run.topology)
     words = [
-        paragraph(f"{each.get('at')} {each.get('family')} could not be tested: {each.get('why')}")
+        Text(f"{each.get('at')} {each.get('family')} could not be tested: {each.get('why')}")
         for each in _of(run.of(SUITE, "obstacle"), service)
     ]
     if not flips or not streams:
-        return joined([heading(service), paragraph("The run has no observations of its policy changes."), *words])
+        return headed(service, [Text("The run has no observations of its policy changes."), *words])
     lanes = {f"{each['at']} {each['family']}": shown(each["stretches"], owners) for each in streams}
     ends = [at for each in streams if (at := real(each.get("end"))) is not None]
     end = max(ends, default=max(run_.until for of in lanes.values() for run_ in of))
@@ -109,7 +95,7 @@ def _service(run: RecordedRun, service: str, which: int) -> Html:
     drawing = _drawing(f"flips-{which}", service, flips, lanes, _of(run.of(SUITE, "health"), service), end)
     drawing.words = _words(rows)
     head = ["entry", *(f"to {to}: {of}" for to in DIRECTIONS for of in ("p50 (s)", "max (s)", "n", "never"))]
-    numbers = table([*head, "probes", "no answer"], rows)
+    numbers = Table.of([*head, "probes", "no answer"], rows)
     longest = max((at for row in rows for at in (row[2], row[6]) if at is not None), default=None)
     never = sum(row[4] + row[8] for row in rows)
     summary = f"Seconds until stable by entry: at most {number(longest)}; never stable: {never}"
@@ -119,7 +105,7 @@ def _service(run: RecordedRun, service: str, which: int) -> Html:
         "node without local endpoints, Local requires no answer."
     )
     kept = _kept(run, service)
-    return joined([heading(service), figure(drawing.render(), caption, details(summary, numbers)), kept, *words])
+    return headed(service, [Figure(drawing, caption), Fold(summary, (numbers,)), *kept, *words])
 
 
 def _at(name: str) -> str:
@@ -271,26 +257,25 @@ def _port(drawing: Drawing, left: float, right: float, outcome: str, y: float) -
 
 
 # -------------------------------------------------------------------------------------------------- kept and neighbours
-def _kept(run: RecordedRun, service: str) -> Html:
+def _kept(run: RecordedRun, service: str) -> list[Block]:
     by_entry: dict[str, list[Record]] = {}
     for each in _of(run.of(SUITE, "kept"), service):
         by_entry.setdefault(f"{each.get('at')} {each.get('family')}", []).append(each)
     if not by_entry:
-        return Html("")
+        return []
     rows = []
     for name, of in by_entry.items():
         whole = sum(1 for each in of if all(run_[3] == "answered" for run_ in each["stretches"]))
         exchanges = sum(int(run_[2]) for each in of for run_ in each["stretches"])
         rows.append([name, len(of), whole, exchanges])
-    return table(
-        ["connections opened before the changes, at", "connections", "answered in every exchange", "exchanges"], rows
-    )
+    head = ["connections opened before the changes, at", "connections", "answered in every exchange", "exchanges"]
+    return [Table.of(head, rows)]
 
 
-def _isolation(run: RecordedRun) -> Html:
+def _isolation(run: RecordedRun) -> list[Block]:
     paths, flips = run.of(SUITE, "beside"), run.of(SUITE, "neighbour-flip")
     if not paths and not flips:
-        return Html("")
+        return []
     made: dict[str, int] = {}
     for each in flips:
         made[str(each.get("service"))] = made.get(str(each.get("service")), 0) + 1
@@ -313,8 +298,8 @@ def _isolation(run: RecordedRun) -> Html:
         for each in several
     ]
     more = (
-        details(f"{many(len(several), 'path')} with different observations", table(["path", "observed", "n"], rows))
+        Fold(f"{many(len(several), 'path')} with different observations", (Table.of(["path", "observed", "n"], rows),))
         if several
-        else paragraph("The observations of each path did not change.")
+        else Text("The observations of each path did not change.")
     )
-    return joined([heading("Isolation: unchanged Services while others change their policy"), paragraph(words), more])
+    return headed("Isolation: unchanged Services while others change their policy", [Text(words), more])

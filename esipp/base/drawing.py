@@ -7,7 +7,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from esipp.report.drawings.markup import Html, esc, tag
+from markupsafe import escape
+
+from esipp.base.document import clean
 
 INK = "var(--ink,#222)"
 MUTED = "var(--muted,#666)"
@@ -113,7 +115,7 @@ class Drawing:
         more += f' font-size="{short(size)}"' if size else ""
         more += ' font-weight="600"' if bold else ""
         more += f' paint-order="stroke" stroke="{PAPER}" stroke-width="3"' if halo else ""
-        self._parts.append(f'<text x="{short(x)}" y="{short(y)}"{more}>{esc(said)}</text>')
+        self._parts.append(f'<text x="{short(x)}" y="{short(y)}"{more}>{escape(clean(str(said)))}</text>')
 
     def line(
         self,
@@ -190,15 +192,16 @@ class Drawing:
             x = min(scale(at), self.width - wide(said, 11) / 2)
             self.text(x, bottom + 13, said, anchor="middle", fill=MUTED, size=11)
 
-    def render(self) -> Html:
-        """The element."""
-        title, words = f"seen-{self.id}-t", f"seen-{self.id}-d"
+    def render(self) -> str:
+        """The element; its text is escaped."""
+        title, words = (escape(f"seen-{self.id}-{part}") for part in "td")
         size = f"0 0 {short(self.width)} {short(self.height)}"
-        style = f"display:block;width:100%;max-width:{short(self.width * 1.15)}px;height:auto"
-        head = f'<svg viewBox="{size}" role="img" aria-labelledby="{esc(title)} {esc(words)}" style="{style}"'
-        head += f' font-size="{SIZE}" fill="{INK}">'
-        named = tag("title", self.title, id=title) + tag("desc", self.words, id=words)
-        return Html(head + named + "\n".join(self._parts) + "</svg>")
+        head = f'<svg viewBox="{size}" role="img" aria-labelledby="{title} {words}" font-size="{SIZE}" fill="{INK}">'
+        named = "".join(
+            f'<{name} id="{at}">{escape(clean(text))}</{name}>'
+            for name, at, text in (("title", title, self.title), ("desc", words, self.words))
+        )
+        return head + named + "\n".join(self._parts) + "</svg>"
 
 
 SIGNS = {

@@ -4,28 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from esipp.base.document import MISSING, Block, Figure, Fold, Inline, Section, Strong, Table, Text, Words
+from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
 from esipp.base.plural import counted as many
 from esipp.checks.health import Answer, parts_of
 from esipp.checks.observation import Outcome
+from esipp.judging.showing import attempted, headed, quantile, shorten, summed, tallied
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.markup import (
-    NOTHING,
-    Html,
-    attempt,
-    counted,
-    details,
-    esc,
-    figure,
-    heading,
-    joined,
-    paragraph,
-    quantile,
-    shorten,
-    summed,
-    table,
-    tag,
-)
-from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
 from esipp.scenarios.health.evidence import Fact, Followed, Node, Round, Seen
 
 ID = "health"
@@ -35,7 +20,7 @@ NODES = ("endpoint-node", "bare-node", "other-node", "control-plane")
 """The nodes with a column; questions about others are in the table below."""
 
 
-def draw(run: RecordedRun) -> Html:
+def section(run: RecordedRun) -> Section:
     """The section; empty if the suite did not run."""
     seen = run.evidence_of(Seen) or Seen()
     parts = {
@@ -44,7 +29,7 @@ def draw(run: RecordedRun) -> Html:
         "The placement rounds": lambda: _rounds(seen.rounds, int(run.header.get("seed", 0))),
         "The life of a port": lambda: _life(run, seen.life),
     }
-    return joined((attempt(what, make) for what, make in parts.items()), "\n")
+    return attempted(ID, TITLE, parts)
 
 
 def said(answer: Answer) -> str:
@@ -78,7 +63,7 @@ def _sign(words: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- by situation
-def _answers(run: RecordedRun, asked_of: Mapping[str, Sequence[Answer]]) -> Html:
+def _answers(run: RecordedRun, asked_of: Mapping[str, Sequence[Answer]]) -> list[Block]:
     by_cell: dict[tuple[str, str], dict[str, list[Answer]]] = {}
     others: dict[str, Sequence[Answer]] = {}
     for question, answers in asked_of.items():
@@ -88,7 +73,7 @@ def _answers(run: RecordedRun, asked_of: Mapping[str, Sequence[Answer]]) -> Html
         else:
             others[question] = answers
     if not by_cell and not others:
-        return Html("")
+        return []
     wrong = _not_right(run)
     situations = list(dict.fromkeys(situation for situation, _ in by_cell))
     asked = sorted({way for ways in by_cell.values() for way in ways})
@@ -101,19 +86,15 @@ def _answers(run: RecordedRun, asked_of: Mapping[str, Sequence[Answer]]) -> Html
         f"{total} answers in one window. ● 200: send traffic here. ○ 503: do not. ✕: no answer. n counts equal "
         f"answers; clients with different answers are listed separately. Clients: {_ways(asked)}."
     )
-    parts = [table(["pods of the Service", *NODES], rows, words)] if rows else []
+    parts: list[Block] = [Table.of(["pods of the Service", *NODES], rows, words)] if rows else []
     if others:
         lines = [
             [question, *_counted(_tally(answers)), wrong.get(question, "as required")]
             for question, answers in others.items()
         ]
-        parts.append(
-            details(
-                "Other addresses, methods and paths, and the VIP",
-                table(["question", "answer", "n", "verdict"], lines),
-            )
-        )
-    return joined(parts)
+        others_too = Table.of(["question", "answer", "n", "verdict"], lines)
+        parts.append(Fold("Other addresses, methods and paths, and the VIP", (others_too,)))
+    return parts
 
 
 def _ways(asked: Iterable[str]) -> str:
@@ -134,9 +115,9 @@ def _not_right(run: RecordedRun) -> dict[str, str]:
     return found
 
 
-def _cell(situation: str, place: str, ways: Mapping[str, list[Answer]], wrong: Mapping[str, str]) -> Html:
+def _cell(situation: str, place: str, ways: Mapping[str, list[Answer]], wrong: Mapping[str, str]) -> Words:
     if not ways:
-        return esc("not tested")
+        return "not tested"
     alike: dict[str, list[str]] = {}
     total: Counter[str] = Counter()
     for way, answers in sorted(ways.items()):
@@ -148,20 +129,19 @@ def _cell(situation: str, place: str, ways: Mapping[str, list[Answer]], wrong: M
             else next(iter(tally))
         )
         alike.setdefault(key, []).append(way)
-    lines: list[Html] = []
+    lines: list[tuple[Inline, ...]] = []
     for words, of in sorted(alike.items(), key=lambda item: -len(item[1])):
-        mark = tag("strong", f"{_sign(words)} {words}")
         count = f" n = {total[words]}" if words in total else ""
-        lines.append(joined([mark, esc(count)] if len(alike) == 1 else [mark, esc(f"{count} — {', '.join(of)}")]))
+        lines.append((Strong(f"{_sign(words)} {words}"), count if len(alike) == 1 else f"{count} — {', '.join(of)}"))
     judged = [
         wrong[key]
         for key in (f"{situation}.{way.rpartition(' ')[2]}.{way.rpartition(' ')[0]}-to-{place}" for way in ways)
         if key in wrong
     ]
     if len(alike) > 1:
-        lines.append(tag("strong", "≠ answers differ"))
-    lines += [tag("strong", f"✗ {why}") for why in dict.fromkeys(judged)]
-    return joined(lines, "<br/>")
+        lines.append((Strong("≠ answers differ"),))
+    lines += [(Strong(f"✗ {why}"),) for why in dict.fromkeys(judged)]
+    return tuple(part for at, line in enumerate(lines) for part in (("; ",) if at else ()) + line)
 
 
 def _counted(tally: Counter[str]) -> list[str | int]:
@@ -170,7 +150,7 @@ def _counted(tally: Counter[str]) -> list[str | int]:
 
 
 # --------------------------------------------------------------------------------------------------------- long windows
-def _long(run: RecordedRun, seen: Seen) -> Html:
+def _long(run: RecordedRun, seen: Seen) -> list[Block]:
     rows = []
     for windows, check, words in (
         (seen.stable, "stable.never-wrong", "steady"),
@@ -186,27 +166,24 @@ def _long(run: RecordedRun, seen: Seen) -> Html:
             judged = ", ".join(dict.fromkeys(each.status.value for each in verdicts if each)) or "no verdict"
             rows.append([f"{words}, {at} ({families})", *_counted(summed(tally for _, tally in of)), judged])
     for family, window in seen.leaving.items():
-        dialled = counted(Counter(window.dialled))
+        dialled = tallied(Counter(window.dialled))
         more = f"nodePort in that time: {dialled}; {window.foreign} with another source"
         trouble = "; ".join(each for each in (window.trouble, window.disbelieved) if each)
         answered = _counted(_tally(window.answers))
         rows.append([f"last pod terminating, {family.value}", *answered, f"{more}. {trouble}"])
     if not rows:
-        return Html("")
+        return []
     words = "Every answer counts: of unchanged Services, while nodes are cordoned, and while a pod terminates."
-    parts = [
-        heading("Windows in which no answer may change"),
-        table(["window and node", "answers", "n", "verdict, or details"], rows, words),
-    ]
+    parts: list[Block] = [Table.of(["window and node", "answers", "n", "verdict, or details"], rows, words)]
     for proof in seen.proofs:
-        parts.append(paragraph(f"{proof.disruption.value} of {proof.node}: {proof.words}"))
-    return joined(parts)
+        parts.append(Text(f"{proof.disruption.value} of {proof.node}: {proof.words}"))
+    return headed("Windows in which no answer may change", parts)
 
 
 # -------------------------------------------------------------------------------------------------------------- rounds
-def _rounds(found: Sequence[Round], seed: int) -> Html:
+def _rounds(found: Sequence[Round], seed: int) -> list[Block]:
     if not found:
-        return Html("")
+        return []
     followed: dict[str, list[Followed]] = {}
     for played in found:
         for node, status in _by_name(played.status):
@@ -221,14 +198,14 @@ def _rounds(found: Sequence[Round], seed: int) -> Html:
         idle = len(followed[node]) - len(changed)
         times = sorted(each.seconds for each in changed if each.seconds is not None)
         never = len(changed) - len(times)
-        later = counted(summed(each.after for each in followed[node]))
+        later = tallied(summed(each.after for each in followed[node]))
         drawing.text(0, y + 12, shorten(node, 28))
         drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
         drawing.dots(((scale(t), y + 8 + (i % 3 - 1) * 3) for i, t in enumerate(times)), stroke=ACCENT)
         figures = [quantile(times, 0.5), quantile(times, 0.95), times[-1]] if times else [None, None, None]
         if times:
             drawing.ticks([scale(quantile(times, 0.5))], y, 16, stroke=INK, wide=1.8)
-        texts = [*(NOTHING if each is None else f"{each:.2f}" for each in figures), str(len(changed)), str(never)]
+        texts = [*(MISSING if each is None else f"{each:.2f}" for each in figures), str(len(changed)), str(never)]
         for i, text in enumerate(texts):
             drawing.text(
                 WIDTH - 190 + i * 45, y + 12, text, anchor="end", size=11, fill=BAD if i == 4 and never else ""
@@ -244,14 +221,8 @@ def _rounds(found: Sequence[Round], seed: int) -> Html:
         "three times in a row. The stroke is the median; quantiles are nearest-rank."
     )
     head = ["node", "p50 (s)", "p95 (s)", "max (s)", "n", "never", "rounds without change", "answers after that"]
-    return joined(
-        [
-            heading("Placement rounds"),
-            figure(
-                drawing.render(), caption, details("Numbers", table(head, rows)), details("Every round", _every(found))
-            ),
-        ]
-    )
+    numbers = Fold("Numbers", (Table.of(head, rows),))
+    return headed("Placement rounds", [Figure(drawing, caption), numbers, Fold("Every round", (_every(found),))])
 
 
 def _order(node: str) -> tuple[int, str]:
@@ -263,7 +234,7 @@ def _by_name(of: Mapping[Node, Followed]) -> Iterator[tuple[str, Followed]]:
     return ((f"{place.value} {family.value}", each) for (place, family), each in of.items())
 
 
-def _every(found: Iterable[Round]) -> Html:
+def _every(found: Iterable[Round]) -> Table:
     rows = []
     for each in found:
         truth = ", ".join(f"{place.value} {count}" for place, count in each.truth.items())
@@ -273,13 +244,13 @@ def _every(found: Iterable[Round]) -> Html:
             if status.last or status.seconds is None
         ]
         rows.append([str(each.number), shorten(each.done, 160), truth, ", ".join(slow) or "no change required"])
-    return table(["round", "change", "pods by node after it", "health check right after"], rows)
+    return Table.of(["round", "change", "pods by node after it", "health check right after"], rows)
 
 
 # ------------------------------------------------------------------------------------------------------- a port's life
-def _life(run: RecordedRun, found: Mapping[str, Fact]) -> Html:
+def _life(run: RecordedRun, found: Mapping[str, Fact]) -> list[Block]:
     if not found:
-        return Html("")
+        return []
     rows = []
     for claim, fact in found.items():
         verdict = run.verdicts.get(f"healthcheck.lifecycle.{claim}")
@@ -291,10 +262,10 @@ def _life(run: RecordedRun, found: Mapping[str, Fact]) -> Html:
         if fact.refused:
             code, reason, message = fact.refused
             shown = f"refused, {code} {reason}: {shorten(message, 140)}"
-        nodes = counted(summed(fact.listeners.values()))
+        nodes = tallied(summed(fact.listeners.values()))
         shown += f" — {fact.trouble}" if fact.trouble else ""
         judged = verdict.status.value if verdict else "no verdict"
-        rows.append([claim, fact.words, shown or NOTHING, nodes or NOTHING, judged])
+        rows.append([claim, fact.words, shown or MISSING, nodes or MISSING, judged])
     words = f"{len(found)} steps, in order."
     head = ["step", "action", "health-check node port", "answers at the port on all nodes", "verdict"]
-    return joined([heading("The life of a health-check port"), table(head, rows, words)])
+    return headed("The life of a health-check port", [Table.of(head, rows, words)])

@@ -1,43 +1,40 @@
 """The section on convergence: how load balancers follow endpoint changes, and what they lose."""
 
+from esipp.base.document import Block, Section, Text
 from esipp.base.plural import counted as many
+from esipp.judging.showing import attempted, headed, real
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.bounds import SUITE, balance, black_holes, checks, lost
-from esipp.report.drawings.events import legend, timelines
-from esipp.report.drawings.markup import Html, attempt, esc, heading, joined, paragraph, real
-from esipp.report.drawings.responses import responses
+from esipp.scenarios.endpoint_change.bounds import SUITE, balance, black_holes, checks, lost
+from esipp.scenarios.endpoint_change.responses import responses
+from esipp.scenarios.endpoint_change.single_events import legend, timelines
 
 ID = "convergence"
 TITLE = "Convergence"
 
 
-def draw(run: RecordedRun) -> Html:
+def section(run: RecordedRun) -> Section:
     """The section; empty if the suite did not run."""
     kinds = ("settings", "move", "distribution", "balance", "checks", "obstacle", "stretch")
     if not any(run.of(SUITE, kind) for kind in kinds):
-        return Html("")
+        return Section(TITLE)
     parts = {
         "The endpoint changes": lambda: _begin(run),
-        "Response times": lambda: _headed("Response times", responses(run.of(SUITE, "distribution"))),
-        "Black holes": lambda: _headed("Black holes and their bound", black_holes(run)),
+        "Response times": lambda: headed("Response times", responses(run.of(SUITE, "distribution"))),
+        "Black holes": lambda: headed("Black holes and their bound", black_holes(run)),
         "Lost requests": lambda: lost(run),
         "Timelines": lambda: _timelines(run),
-        "Balance": lambda: _headed("Balance", balance(run)),
+        "Balance": lambda: headed("Balance", balance(run)),
         "Health checks": lambda: checks(run),
     }
-    return joined((attempt(what, make) for what, make in parts.items()), "\n")
+    return attempted(ID, TITLE, parts)
 
 
-def _headed(title: str, part: Html) -> Html:
-    return joined([heading(title), part]) if part else part
-
-
-def _timelines(run: RecordedRun) -> Html:
+def _timelines(run: RecordedRun) -> list[Block]:
     drawn = timelines(run)
-    return joined([heading("Single endpoint changes"), paragraph(legend()), drawn]) if drawn else drawn
+    return headed("Single endpoint changes", [Text(legend()), *drawn]) if drawn else []
 
 
-def _begin(run: RecordedRun) -> Html:
+def _begin(run: RecordedRun) -> list[Block]:
     settings = (run.of(SUITE, "settings") or [{}])[-1]
     moves = run.of(SUITE, "move")
     balancers = list(dict.fromkeys(str(each.get("balancer")) for each in moves))
@@ -62,7 +59,7 @@ def _begin(run: RecordedRun) -> Html:
     clock = real(settings.get("clock_uncertainty"))
     known = [f"{name} {value}" for name, value in facts.items() if value is not None]
     known += [f"all times on one clock, precise to {1000 * clock:.1f} ms"] if clock is not None else []
-    lines = [paragraph(" ".join(said), " ", "; ".join(known))]
+    lines: list[Block] = [Text(" ".join([*said, "; ".join(known)]))]
     for each in run.of(SUITE, "obstacle"):
-        lines.append(paragraph(esc(f"{each.get('balancer')} could not be tested: {each.get('why')}")))
-    return joined(lines)
+        lines.append(Text(f"{each.get('balancer')} could not be tested: {each.get('why')}"))
+    return lines

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from esipp.base.document import Block, Fold, Section, Table, Text
 from esipp.base.plural import counted as many
 from esipp.checks.api import Answer
+from esipp.judging.showing import attempted, shorten, tallied
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.markup import Html, attempt, counted, details, joined, paragraph, shorten, table
 from esipp.scenarios.api.judge import Seen
 
 ID = "api"
@@ -23,17 +24,16 @@ STEMS = {
 RIGHT = ("pass", "unsupported")
 
 
-def draw(run: RecordedRun) -> Html:
+def section(run: RecordedRun) -> Section:
     """The section; empty if the run made no requests."""
     seen = run.evidence_of(Seen)
     if seen is None or not any(seen.answers.values()):
-        return Html("")
+        return Section(TITLE)
     answers = seen.answers
-    parts = {"The checks": lambda: _kinds(run), "The requests": lambda: _requests(answers)}
-    return joined((attempt(what, make) for what, make in parts.items()), "\n")
+    return attempted(ID, TITLE, {"The checks": lambda: _kinds(run), "The requests": lambda: _requests(answers)})
 
 
-def _kinds(run: RecordedRun) -> Html:
+def _kinds(run: RecordedRun) -> list[Block]:
     """Verdicts of the API checks by subject."""
     kinds: dict[str, Counter[str]] = {}
     refusals: Counter[str] = Counter()
@@ -50,7 +50,7 @@ def _kinds(run: RecordedRun) -> Html:
             seen = f"{verdict.observed} {verdict.reason}" if verdict else "no verdict: the run ended early"
             wrong.append([check.id, status, str(check.expect), shorten(seen, 240)])
     if not kinds:
-        return Html("")
+        return []
     rows = [
         [kind, of.total(), of["pass"], refusals[kind], of.total() - of["pass"] - of["unsupported"], of["unsupported"]]
         for kind, of in sorted(kinds.items())
@@ -58,16 +58,12 @@ def _kinds(run: RecordedRun) -> Html:
     columns = list(zip(*(row[1:] for row in rows), strict=True))
     rows.append(["all", *(sum(int(n) for n in column) for column in columns)])
     head = ["subject", "checks", "as required", "refusal expected", "not as required", "unsupported"]
-    words = paragraph("All checks are as required.") if not wrong else Html("")
-    failures = (
-        table(["check", "verdict", "expected", "observed"], wrong, "Checks that are not as required")
-        if wrong
-        else words
-    )
-    return joined([table(head, rows, "API checks by subject"), failures])
+    not_right = Table.of(["check", "verdict", "expected", "observed"], wrong, "Checks that are not as required")
+    failures = not_right if wrong else Text("All checks are as required.")
+    return [Table.of(head, rows, "API checks by subject"), failures]
 
 
-def _requests(answers: Mapping[str, Mapping[str, Answer]]) -> Html:
+def _requests(answers: Mapping[str, Mapping[str, Answer]]) -> list[Block]:
     """Requests and refusals by kind of client."""
     made: dict[str, Counter[str]] = {}
     refused: dict[str, Counter[str]] = {}
@@ -90,16 +86,12 @@ def _requests(answers: Mapping[str, Mapping[str, Answer]]) -> Html:
             tally["requests"],
             tally["requests"] - refused.get(name, Counter()).total() - tally["trouble"],
             refused.get(name, Counter()).total(),
-            counted(refused.get(name, Counter())),
+            tallied(refused.get(name, Counter())),
             tally["warned"],
             tally["trouble"],
         ]
         for name, tally in made.items()
     ]
     head = ["Services", "requests", "accepted", "refused", "reasons", "with a warning", "errors"]
-    parts = [table(head, rows, "Requests to the API server")]
-    if troubles:
-        parts.append(
-            details(f"{many(len(troubles), 'request')} with an error", table(["chain, step", "error"], troubles))
-        )
-    return joined(parts)
+    failed = Fold(f"{many(len(troubles), 'request')} with an error", (Table.of(["chain, step", "error"], troubles),))
+    return [Table.of(head, rows, "Requests to the API server"), *([failed] if troubles else [])]

@@ -3,22 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from esipp.base.document import Block, Figure, Fold, Table, Text, number
+from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of
+from esipp.judging.showing import headed, quantile, real, shorten
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.markup import (
-    Html,
-    details,
-    figure,
-    heading,
-    joined,
-    number,
-    paragraph,
-    quantile,
-    real,
-    shorten,
-    table,
-)
-from esipp.report.drawings.responses import strip
-from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of
+from esipp.scenarios.endpoint_change.responses import strip
 
 SUITE = "convergence"
 LEFT = 220.0
@@ -77,11 +66,11 @@ def holes(run: RecordedRun) -> list[Hole]:
     ]
 
 
-def black_holes(run: RecordedRun) -> Html:
+def black_holes(run: RecordedRun) -> list[Block]:
     """The figure of black holes and their bound; empty without black holes."""
     found, known = holes(run), bounds(run)
     if not found:
-        return Html("")
+        return []
     keys = sorted({(each.balancer, each.family) for each in found})
     rows, lines = [], []
     limits = [bound.seconds for bound in known.values() if bound.seconds is not None]
@@ -128,7 +117,7 @@ def black_holes(run: RecordedRun) -> Html:
         "precision; a length that is too imprecise decides nothing, and the check says so."
     )
     head = ["load balancer", "p50 (s)", "max (s)", "bound (s)", "over", "n", "verdict", "source of the bound"]
-    return figure(drawing.render(), words, details("Numbers, and the source of the bound", table(head, rows)))
+    return [Figure(drawing, words), Fold("Numbers, and the source of the bound", (Table.of(head, rows),))]
 
 
 def _judged(run: RecordedRun, check: str) -> str:
@@ -140,7 +129,7 @@ def _judged(run: RecordedRun, check: str) -> str:
 
 
 # -------------------------------------------------------------------------------------------------------------- losses
-def lost(run: RecordedRun) -> Html:
+def lost(run: RecordedRun) -> list[Block]:
     """The table of lost requests through each VIP during endpoint changes."""
     worst: dict[tuple[str, str], dict[tuple[int, str], int]] = {}
     outage: dict[tuple[str, str], float] = {}
@@ -165,7 +154,7 @@ def lost(run: RecordedRun) -> Html:
         for (balancer, family), counts in sorted(worst.items())
     ]
     if not rows:
-        return Html("")
+        return []
     head = [
         "load balancer",
         "endpoint changes",
@@ -177,15 +166,15 @@ def lost(run: RecordedRun) -> Html:
         "longest outage (s)",
     ]
     words = "Requests through the VIP without a right answer, over all endpoint changes. Stray ones are among the lost."
-    return joined([heading("Lost requests"), table(head, rows, words)])
+    return headed("Lost requests", [Table.of(head, rows, words)])
 
 
 # ------------------------------------------------------------------------------------------------------------- balance
-def balance(run: RecordedRun) -> Html:
+def balance(run: RecordedRun) -> list[Block]:
     """The figure of new connections by node at the end; empty if the run did not measure it."""
     found = run.of(SUITE, "balance")
     if not found:
-        return Html("")
+        return []
     drawing = Drawing("convergence-balance", "Balance of new connections by node", "")
     scale, y, rows, descriptions = Scale(0, 1, LEFT, WIDTH - 110), 20.0, [], []
     for each in found:
@@ -217,20 +206,20 @@ def balance(run: RecordedRun) -> Html:
         "that node."
     )
     head = ["load balancer", "connections by node", "pods by node", "n", "lost", "p-value"]
-    return figure(drawing.render(), words, details("Numbers", table(head, rows)))
+    return [Figure(drawing, words), Fold("Numbers", (Table.of(head, rows),))]
 
 
 NO_P = "no p-value"
 
 
 # -------------------------------------------------------------------------------------------------------------- checks
-def checks(run: RecordedRun) -> Html:
+def checks(run: RecordedRun) -> list[Block]:
     """The figure of the observed intervals between health checks of each load balancer."""
     found = [each for each in run.of(SUITE, "checks") if (each.get("observed") or {}).get("gaps", {}).get("samples")]
     silent = [str(each["balancer"]) for each in run.of(SUITE, "checks") if each not in found]
-    none = paragraph(f"No health checks were observed from: {', '.join(silent)}.") if silent else Html("")
+    none = [Text(f"No health checks were observed from: {', '.join(silent)}.")] if silent else []
     if not found:
-        return joined([heading("Observed health checks"), none]) if silent else Html("")
+        return headed("Observed health checks", none)
     drawing = Drawing("convergence-checks", "Time between two health checks of a node, from packets", "")
     samples = {str(each["balancer"]): [real(s) for s in each["observed"]["gaps"]["samples"]] for each in found}
     known = {name: [s for s in of if s is not None] for name, of in samples.items()}
@@ -272,9 +261,5 @@ def checks(run: RecordedRun) -> Html:
         "reported N",
         "failed checks until it acted",
     ]
-    return joined(
-        [
-            heading("Observed health checks"),
-            figure(drawing.render(), words, details("Numbers", table([*head, "sources"], rows)), none),
-        ]
-    )
+    numbers = Fold("Numbers", (Table.of([*head, "sources"], rows),))
+    return headed("Observed health checks", [Figure(drawing, words), numbers, *none])

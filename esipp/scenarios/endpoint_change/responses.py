@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from esipp.report.drawings.markup import Html, details, figure, joined, number, real, shorten, table
-from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, short
+from esipp.base.document import Block, Figure, Fold, Table, number
+from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, short
+from esipp.judging.showing import real, shorten
 
 WHOLE = "trigger to traffic"
 OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
@@ -72,21 +73,21 @@ def read(found: Iterable[Mapping[str, Any]]) -> list[Samples]:
     ]
 
 
-def responses(found: Sequence[Mapping[str, Any]]) -> Html:
+def responses(found: Sequence[Mapping[str, Any]]) -> list[Block]:
     """All figures of response times; empty without any."""
     known = [each for each in read(found) if each.n]
     if not known:
-        return Html("")
+        return []
     families = sorted({each.family for each in known})
     whole = [each for each in known if each.phase == WHOLE]
-    parts: list[Html] = []
+    parts: list[Block] = []
     if whole:
         words = (
             "The share of endpoint changes that traffic followed within a number of seconds. Up: from the pod being "
             "ready to the first request through its node. Down: from the pod being unready or deleted to the last "
             "request. A line ends at the slowest change."
         )
-        parts.append(figure(_ecdf(whole, families), words))
+        parts.append(Figure(_ecdf(whole, families), words))
     for first, family in enumerate(families):
         here = [each for each in known if each.family == family and (first == 0 or each.phase not in OF_NO_FAMILY)]
         words = (
@@ -97,9 +98,9 @@ def responses(found: Sequence[Mapping[str, Any]]) -> Html:
         if first:
             words += " Phases without a family are in the first figure only."
         rows = [[f"{each.phase}, {each.balancer}, {each.direction}", *_numbers(each)] for each in here]
-        numbers = table(["phase, load balancer, direction", "p50 (s)", "p95 (s)", "max (s)", "n"], rows)
-        parts.append(figure(_strips(here, family, first), words, details(f"Numbers, {family}", numbers)))
-    return joined(parts, "\n")
+        numbers = Table.of(["phase, load balancer, direction", "p50 (s)", "p95 (s)", "max (s)", "n"], rows)
+        parts += [Figure(_strips(here, family, first), words), Fold(f"Numbers, {family}", (numbers,))]
+    return parts
 
 
 def _numbers(each: Samples) -> list[float | int | None]:
@@ -107,7 +108,7 @@ def _numbers(each: Samples) -> list[float | int | None]:
 
 
 # --------------------------------------------------------------------------------------------------------------- ECDF
-def _ecdf(whole: Sequence[Samples], families: Sequence[str]) -> Html:
+def _ecdf(whole: Sequence[Samples], families: Sequence[str]) -> Drawing:
     words = "; ".join(
         f"{each.balancer} {each.family} {each.direction}: p50 {number(each.p50)} s, p95 {number(each.p95)} s, "
         f"max {number(each.max)} s, n {each.n}"
@@ -143,7 +144,7 @@ def _ecdf(whole: Sequence[Samples], families: Sequence[str]) -> Html:
             drawing.text(scale.right, top - 8, _counts(here), anchor="end", fill=MUTED, size=11)
         top += height + 58
     drawing.height = top - 34
-    return drawing.render()
+    return drawing
 
 
 def _counts(here: Sequence[Samples]) -> str:
@@ -169,7 +170,7 @@ def _order(phase: str) -> tuple[int, str]:
     return (ORDER.index(phase) if phase in ORDER else len(ORDER), phase)
 
 
-def _strips(here: Sequence[Samples], family: str, number_: int) -> Html:
+def _strips(here: Sequence[Samples], family: str, number_: int) -> Drawing:
     balancers = list(dict.fromkeys(each.balancer for each in here))
     phases = sorted({each.phase for each in here}, key=_order)
     words = "; ".join(
@@ -207,7 +208,7 @@ def _strips(here: Sequence[Samples], family: str, number_: int) -> Html:
         if scale.low < 0:
             drawing.line((scale(0), top), (scale(0), y), stroke=MUTED, wide=0.8)
     drawing.height = y + 20
-    return drawing.render()
+    return drawing
 
 
 def _strip(drawing: Drawing, each: Samples, scale: Scale, y: float) -> None:

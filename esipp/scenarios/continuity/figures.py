@@ -1,35 +1,23 @@
 """The section on continuity: disruptions, and their effect on steady traffic on each way in."""
 
+from esipp.base.document import MISSING, Block, Figure, Fold, Section, Strong, Table, Text, number
+from esipp.base.drawing import MUTED, WIDTH, Drawing, Scale
 from esipp.base.plural import counted as many
 from esipp.base.plural import form
+from esipp.judging.showing import attempted, headed, real, shorten
 from esipp.ledger.reading import RecordedRun
-from esipp.report.drawings.gaps import longest, zooms
-from esipp.report.drawings.markup import (
-    NOTHING,
-    Html,
-    attempt,
-    figure,
-    heading,
-    joined,
-    number,
-    paragraph,
-    real,
-    shorten,
-    table,
-    tag,
-)
-from esipp.report.drawings.svg import MUTED, WIDTH, Drawing, Scale
-from esipp.report.drawings.windows import LEFT, SUITE, Evidence, Way, judged, key, mark
+from esipp.scenarios.continuity.gaps import longest, zooms
+from esipp.scenarios.continuity.windows import LEFT, SUITE, Evidence, Way, judged, key, mark
 
 ID = "continuity"
 TITLE = "Continuity"
 LANE = 15.0
 
 
-def draw(run: RecordedRun) -> Html:
+def section(run: RecordedRun) -> Section:
     """The section; empty if the suite did not run."""
     if not any(run.of(SUITE, kind) for kind in ("settings", "window", "way", "obstacle")):
-        return Html("")
+        return Section(TITLE)
     seen = Evidence.read(run)
     parts = {
         "The disruptions": lambda: _begin(run, seen),
@@ -38,43 +26,43 @@ def draw(run: RecordedRun) -> Html:
         "The phases": lambda: zooms(seen),
         "The table": lambda: _tables(run, seen),
     }
-    return joined((attempt(what, make) for what, make in parts.items()), "\n")
+    return attempted(ID, TITLE, parts)
 
 
-def _begin(run: RecordedRun, seen: Evidence) -> Html:
+def _begin(run: RecordedRun, seen: Evidence) -> list[Block]:
     settings = seen.settings
-    lines = []
+    lines: list[Block] = []
     if settings.get("trouble"):
-        lines.append(paragraph(tag("strong", f"No measurement: {settings['trouble']}")))
+        lines.append(Text(Strong(f"No measurement: {settings['trouble']}")))
     parts = [
         f"a new connection on every way in each {real(settings.get('spacing')) or 0:g} s",
         f"lost without an answer within {real(settings.get('timeout')) or 0:g} s",
         f"terminating pods keep serving for {settings.get('serves')} s",
     ]
     if settings:
-        lines.append(paragraph("; ".join(parts) + f". {seen.budget_words}."))
+        lines.append(Text("; ".join(parts) + f". {seen.budget_words}."))
     for each in run.of(SUITE, "obstacle"):
-        lines.append(paragraph(f"{each.get('way')} {each.get('family')} could not be tested: {each.get('why')}"))
+        lines.append(Text(f"{each.get('way')} {each.get('family')} could not be tested: {each.get('why')}"))
     if not seen.windows:
-        lines.append(paragraph("No disruption was recorded: there was none, or the run ended early."))
+        lines.append(Text("No disruption was recorded: there was none, or the run ended early."))
     rows = [
         [
             f"{key(at)} {each.get('phase')}",
             (real(each.get("until")) or 0) - (real(each.get("began")) or 0),
-            str(each.get("words") or NOTHING),
-            "; ".join(str(each[name]) for name in ("trouble", "unsettled") if each.get(name)) or NOTHING,
+            str(each.get("words") or MISSING),
+            "; ".join(str(each[name]) for name in ("trouble", "unsettled") if each.get(name)) or MISSING,
         ]
         for at, each in enumerate(seen.windows)
     ]
     if rows:
-        lines.append(table(["phase", "observed (s)", "evidence", "problems"], rows, "The disruptions, in order"))
-    return joined(lines)
+        lines.append(Table.of(["phase", "observed (s)", "evidence", "problems"], rows, "The disruptions, in order"))
+    return lines
 
 
 # ------------------------------------------------------------------------------------------------------------ overview
-def _overview(seen: Evidence) -> Html:
+def _overview(seen: Evidence) -> list[Block]:
     if not seen.ways:
-        return paragraph("No way in was tested.")
+        return [Text("No way in was tested.")]
     begin, end = seen.span
     scale = Scale(0, max(1.0, end - begin), LEFT, WIDTH - 10)
     drawing = Drawing(
@@ -102,11 +90,11 @@ def _overview(seen: Evidence) -> Html:
         "connection that broke, or whose pod ended. Grey: a disruption and its effects until traffic was stable "
         f"({keys}). There are no disruptions in between."
     )
-    return joined([heading("The whole time"), figure(drawing.render(), words)])
+    return headed("The whole time", [Figure(drawing, words)])
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
-def _tables(run: RecordedRun, seen: Evidence) -> Html:
+def _tables(run: RecordedRun, seen: Evidence) -> list[Block]:
     verdicts = judged(run)
     control = {
         (str(each.get("phase")), str(each.get("family"))): (
@@ -126,7 +114,7 @@ def _tables(run: RecordedRun, seen: Evidence) -> Html:
             requests, wrong = control[phase, family]
             rows.append([f"{phase}, control {family}", requests, wrong, None, None, None, None, "the control"])
     if not rows:
-        return Html("")
+        return []
     head = ["phase, way in", "requests", "lost", "late", "longest gap (s)", "wrong answers", "broken", "verdict"]
     words = (
         f"Phases and ways in with losses. {seen.budget_words}; it applies where the gap is judged. Broken: established "
@@ -134,10 +122,10 @@ def _tables(run: RecordedRun, seen: Evidence) -> Html:
         "Service."
     )
     busy = [row for row in rows if any(isinstance(n, (int, float)) and n for n in row[2:7])]
-    parts = [heading("Phases and ways in")]
+    parts: list[Block] = []
     total = sum(way.requests for way in seen.ways)
     parts.append(
-        paragraph(
+        Text(
             f"{many(total, 'request')} on {many(len(seen.lanes), 'way in', 'ways in')}; "
             f"{sum(w.lost for w in seen.ways)} lost, {sum(w.late for w in seen.ways)} late, "
             f"{many(sum(w.broken for w in seen.ways), 'connection')} broken. {len(busy)} of {many(len(rows), 'line')} "
@@ -145,21 +133,21 @@ def _tables(run: RecordedRun, seen: Evidence) -> Html:
         )
     )
     if busy:
-        parts.append(table(head, busy, words))
+        parts.append(Table.of(head, busy, words))
     parts.append(_all(seen))
-    return joined(parts)
+    return headed("Phases and ways in", parts)
 
 
-def _all(seen: Evidence) -> Html:
+def _all(seen: Evidence) -> Fold:
     """A compact table of all phases and ways in: requests, lost, late, longest gap, broken."""
     ways = list(seen.lanes)
     by_place = {(each.phase, each.name): each for each in seen.ways}
     rows = [[phase, *(_numbers(by_place.get((phase, name))) for name in ways)] for phase in seen.phases]
-    made = table(["phase", *ways], rows, "requests / lost / late / longest gap in seconds / broken")
-    return tag("details", tag("summary", "All phases and ways in, zeros included"), made)
+    made = Table.of(["phase", *ways], rows, "requests / lost / late / longest gap in seconds / broken")
+    return Fold("All phases and ways in, zeros included", (made,))
 
 
 def _numbers(way: Way | None) -> str:
     if way is None:
-        return NOTHING
+        return MISSING
     return f"{way.requests} / {way.lost} / {way.late} / {number(way.gap)} / {way.broken}"
