@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from esipp.base.json import Json
+
 if TYPE_CHECKING:  # the reader asks here whether evidence can be read
     from esipp.ledger.reading import RecordedRun
 
-Json = dict[str, Any]
 Made = TypeVar("Made", Json, list[Json])
 
 CONVERGENCE, CONTINUITY, COMPATIBILITY = "convergence", "continuity", "compatibility"

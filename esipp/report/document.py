@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.check import Level, Profile, Status
 from esipp.checks.health import parts_of
 from esipp.checks.known_differences import Nature
@@ -27,8 +28,6 @@ ASKED = (
     "require", "moves", "seed", "allow_disruptive",
     "redact_cloud_ids", "implementation", "provider", "bound",
 )  # fmt: skip
-
-Json = dict[str, Any]
 
 
 def render(run: RecordedRun) -> str:

@@ -1,13 +1,11 @@
 """One policy change: the request, and what the API server made of it."""
 
 import time
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.model import TrafficPolicy
 from esipp.scenarios.policy_change.timeline import Flip
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 
 def policy_path(namespace: str, service: str) -> str:
