@@ -5,8 +5,8 @@ from collections import Counter
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.policy_change import At, FlipClaim, Flipping
 from esipp.scenarios.policy_change.evidence import Seen, Window
-from esipp.scenarios.policy_change.judge import end_of, say_port_times, times
-from esipp.scenarios.policy_change.timeline import Course, Ground, Shown, reads
+from esipp.scenarios.policy_change.judge import end_of, followed, say_port_times, times
+from esipp.scenarios.policy_change.timeline import Course, Ground, Shown
 
 NAME = 40
 
@@ -63,7 +63,7 @@ def _course(service: Flipping, course: Course, ground: Ground) -> list[str]:
 
 def _times(course: Course, ground: Ground, at: At, family: Family) -> str:
     phases = course.phases(at, family)
-    made = [(phase, phase.last_run(reads(ground, at, phase.flip.to, strictly=True))) for phase in phases[1:]]
+    made = followed(course, ground, at, family, strictly=True)
     columns = []
     for to in _DIRECTIONS:
         of, never = times(made, to)
