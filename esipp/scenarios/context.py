@@ -1,5 +1,6 @@
 """What a scenario's run is given, and what runs share: events as they are planned, and failures that end one alone."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -108,7 +109,7 @@ class Context:
         return evidence
 
 
-def perform(run: Run, phase: str, acts: Mapping[str, Callable[[], object]], stop: Stop) -> None:
+def perform(run: Run, phase: str, acts: Mapping[str, Callable[[], object]], stop: Stop | threading.Event) -> None:
     """Perform events of a phase, side by side or alone as they are planned, and record when each ran.
 
     An error or an interrupt ends them all; ``kept`` leaves it to one. Only an event that touches more than its own

@@ -11,6 +11,7 @@ from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES
 from esipp.judging.frame import give_verdict
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import Event
 from esipp.scenarios.endpoint_change.figures import section
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 
@@ -39,6 +40,8 @@ def _lacks(check: EndpointChangeCheck, moved: Moved, then: RunThen) -> str:
     return "" if known else f"there were no endpoint changes behind {check.subject.balancer}"
 
 
+BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
+
 SCENARIO = Scenario(
     name="endpoint_change",
     suite="convergence",
@@ -49,6 +52,6 @@ SCENARIO = Scenario(
     judge=_judge,
     lacks=_lacks,
     section=section,
-    phases=(Typical("moves", base=75, move=6.8),),
+    phases=(Typical("moves", base=75, move=6.8, events=tuple(Event(each.value, measures=True) for each in BALANCERS)),),
     rights=(*GATES, *SLICES),
 )
