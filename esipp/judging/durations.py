@@ -9,7 +9,7 @@ from functools import cache
 
 from esipp.checks.check import Check
 from esipp.judging.scenario import Typical, scenarios
-from esipp.judging.schedule import Event, Step, seconds_of, steps
+from esipp.judging.schedule import PlannedEvent, Step, seconds_of, steps
 
 BEFORE = (
     Typical("preflight", base=0.7),
@@ -34,9 +34,9 @@ def expected(checks: Iterable[Check], samples: int, moves: int) -> dict[str, flo
     """Return the typical seconds of each phase that these checks need, in order."""
     checks = list(checks)
     seconds: dict[str, float] = {}
-    every = [(typical, checks, list[Event]()) for typical in BEFORE]
+    every = [(typical, checks, list[PlannedEvent]()) for typical in BEFORE]
     every += _needed(checks)
-    for typical, own, events in [*every, *((typical, checks, list[Event]()) for typical in AFTER)]:
+    for typical, own, events in [*every, *((typical, checks, list[PlannedEvent]()) for typical in AFTER)]:
         spent = typical.base + len(own) * (typical.check + samples * typical.connection) + moves * typical.move
         seconds[typical.phase] = spent + seconds_of(events)
     return seconds
@@ -47,12 +47,12 @@ def schedule(checks: Iterable[Check]) -> list[tuple[Typical, tuple[Step, ...]]]:
     return [(typical, steps(events)) for typical, _, events in _needed(list(checks)) if events]
 
 
-def events_of(phase: str) -> dict[str, Event]:
+def planned_events(phase: str) -> dict[str, PlannedEvent]:
     """Return the events of a phase, by their names."""
     return {event.name: event for typical in phases() if typical.phase == phase for event in typical.events}
 
 
-def _needed(checks: Sequence[Check]) -> Iterator[tuple[Typical, list[Check], list[Event]]]:
+def _needed(checks: Sequence[Check]) -> Iterator[tuple[Typical, list[Check], list[PlannedEvent]]]:
     """The phases of scenarios that these checks need, with their own checks and the events for those."""
     for scenario in scenarios():
         for typical in scenario.phases:

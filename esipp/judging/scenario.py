@@ -15,7 +15,7 @@ from esipp.checks.catalog import suite_names
 from esipp.checks.check import Check, Feature, Subject
 from esipp.checks.observation import Observation, Verdict, Witness
 from esipp.checks.rights import Right
-from esipp.judging.schedule import Event
+from esipp.judging.schedule import PlannedEvent
 
 FOLDER = "esipp.scenarios"
 
@@ -76,7 +76,7 @@ class Typical:
     check: float = 0.0
     connection: float = 0.0
     move: float = 0.0
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 def _same(evidence: Any) -> Any:

@@ -18,7 +18,7 @@ class Touches(StrEnum):
 
 
 @dataclass(frozen=True)
-class Event:
+class PlannedEvent:
     """A part of a scenario's run that changes something.
 
     Args:
@@ -44,7 +44,7 @@ class Event:
         """The parts of checks that need it."""
         return self.of or (self.name,)
 
-    def may_run_beside(self, other: "Event") -> bool:
+    def may_run_beside(self, other: "PlannedEvent") -> bool:
         """Whether both may run at the same time."""
         if {self.touches, other.touches} != {Touches.OWN_SERVICES}:
             return False
@@ -53,16 +53,16 @@ class Event:
         return not (self.loads and other.measures) and not (self.measures and other.loads)
 
 
-Step = tuple[Event, ...]
+Step = tuple[PlannedEvent, ...]
 """Events that run side by side."""
 
 
-def steps(events: Iterable[Event]) -> tuple[Step, ...]:
+def steps(events: Iterable[PlannedEvent]) -> tuple[Step, ...]:
     """Plan events; each step begins when the one before is over.
 
     An event joins the first step in which it may run beside all others. Those that run alone come last, in their order.
     """
-    found: list[list[Event]] = []
+    found: list[list[PlannedEvent]] = []
     for event in sorted(events, key=lambda each: each.touches is not Touches.OWN_SERVICES):
         fits = (step for step in found if all(event.may_run_beside(other) for other in step))
         step = next(fits, None)
@@ -73,7 +73,7 @@ def steps(events: Iterable[Event]) -> tuple[Step, ...]:
     return tuple(map(tuple, found))
 
 
-def seconds_of(events: Iterable[Event]) -> float:
+def seconds_of(events: Iterable[PlannedEvent]) -> float:
     """How long the events usually take as they are planned."""
     return sum(max(event.seconds for event in step) for step in steps(events))
 

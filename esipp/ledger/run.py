@@ -23,7 +23,7 @@ from esipp.checks.observation import Verdict
 from esipp.checks.path import OnPath, PathCheck
 from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
 from esipp.judging.diagnosis import where_to_look
-from esipp.judging.schedule import Event
+from esipp.judging.schedule import PlannedEvent
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import SCHEMA_VERSION, Ledger
 from esipp.ledger.progress import Progress
@@ -266,7 +266,7 @@ class Run:
             self.say(f"{name}: done after {spent:.1f} s")
 
     @contextlib.contextmanager
-    def event(self, phase: str, event: Event) -> Iterator[None]:
+    def event(self, phase: str, event: PlannedEvent) -> Iterator[None]:
         """Time an event of a phase, whatever comes of it."""
         began, since = time.time(), time.monotonic()
         try:

@@ -15,9 +15,9 @@ from esipp.checks.check import Check, Feature, Subject, checks_about, missing_fe
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.course import Course
-from esipp.judging.durations import events_of
+from esipp.judging.durations import planned_events
 from esipp.judging.scenario import FOLDER, RunThen, Scenario
-from esipp.judging.schedule import Event, Touches, steps
+from esipp.judging.schedule import PlannedEvent, Touches, steps
 from esipp.judging.topology import Topology
 from esipp.ledger.evidence import judged
 from esipp.ledger.run import Run
@@ -121,7 +121,7 @@ def perform(run: Run, phase: str, acts: Mapping[str, Callable[[], object]], stop
         acts: what the events do, by their names.
         stop: ends those that still run.
     """
-    planned = events_of(phase)
+    planned = planned_events(phase)
     for step in steps(planned[name] for name in acts):
         if step[0].touches is not Touches.OWN_SERVICES:
             _event(run, phase, step[0], acts[step[0].name])
@@ -137,7 +137,7 @@ def perform(run: Run, phase: str, acts: Mapping[str, Callable[[], object]], stop
                 raise
 
 
-def _event(run: Run, phase: str, event: Event, act: Callable[[], object]) -> None:
+def _event(run: Run, phase: str, event: PlannedEvent, act: Callable[[], object]) -> None:
     with run.event(phase, event):
         act()
 

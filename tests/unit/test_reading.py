@@ -15,7 +15,7 @@ from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.model import AddressClass
 from esipp.checks.path import PathCheck
-from esipp.judging.schedule import Event, Touches
+from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.ledger.evidence import judged
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
@@ -54,7 +54,7 @@ def made(folder: Path, broken: bool = False) -> None:
         for path_check in SOME:
             for each in evidence().observations[path_check.subject.path.key]:
                 run.record("observation", **each.as_json())
-        with run.event("observe", Event("drain", touches=Touches.NODE)):
+        with run.event("observe", PlannedEvent("drain", touches=Touches.NODE)):
             pass
     for path_check in SOME:
         run.keep(judge(path_check, evidence()))

@@ -6,14 +6,14 @@ import pytest
 
 from esipp.checks.catalog import all_checks
 from esipp.judging.durations import expected, schedule
-from esipp.judging.schedule import Event, Touches, say_step, seconds_of, steps
+from esipp.judging.schedule import PlannedEvent, Touches, say_step, seconds_of, steps
 
-ONE, TWO = Event("one", 5), Event("two", 9)
-LOADS, MEASURES = Event("many", 20, loads=True), Event("losses", 10, measures=True)
-ON_NODE, ON_CLUSTER = Event("drain", 7, Touches.NODE), Event("api-server", 3, Touches.CLUSTER)
+ONE, TWO = PlannedEvent("one", 5), PlannedEvent("two", 9)
+LOADS, MEASURES = PlannedEvent("many", 20, loads=True), PlannedEvent("losses", 10, measures=True)
+ON_NODE, ON_CLUSTER = PlannedEvent("drain", 7, Touches.NODE), PlannedEvent("api-server", 3, Touches.CLUSTER)
 
 
-def names(*events: Event) -> list[list[str]]:
+def names(*events: PlannedEvent) -> list[list[str]]:
     return [[event.name for event in step] for step in steps(events)]
 
 
@@ -23,21 +23,21 @@ def test_own_services_run_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("alone", [ON_NODE, ON_CLUSTER])
-def test_what_touches_a_node_or_the_cluster_runs_alone_and_last(alone: Event) -> None:
+def test_what_touches_a_node_or_the_cluster_runs_alone_and_last(alone: PlannedEvent) -> None:
     assert names(alone, ONE, TWO) == [["one", "two"], [alone.name]]
     assert names(ON_NODE, ON_CLUSTER) == [["drain"], ["api-server"]]
 
 
 def test_changes_of_the_same_services_come_one_after_the_other() -> None:
-    events = [Event(name, 1, services="shop") for name in ("delete", "scale", "flap")]
+    events = [PlannedEvent(name, 1, services="shop") for name in ("delete", "scale", "flap")]
     assert names(*events, ONE) == [["delete", "one"], ["scale"], ["flap"]]
 
 
 def test_what_loads_the_machine_is_not_beside_what_measures() -> None:
     assert names(LOADS, MEASURES) == [["many"], ["losses"]]
     assert names(LOADS, MEASURES, ONE, TWO) == [["many", "one", "two"], ["losses"]]
-    assert names(Event("window", loads=True, measures=True), LOADS) == [["window"], ["many"]]
-    assert names(MEASURES, Event("times", measures=True)) == [["losses", "times"]], "neither disturbs the other"
+    assert names(PlannedEvent("window", loads=True, measures=True), LOADS) == [["window"], ["many"]]
+    assert names(MEASURES, PlannedEvent("times", measures=True)) == [["losses", "times"]], "neither disturbs the other"
 
 
 def test_nothing_is_lost_and_no_step_is_empty() -> None:

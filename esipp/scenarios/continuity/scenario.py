@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from esipp.checks.check import Feature
 from esipp.checks.continuity import Continuity, ContinuityCheck, Phase
+from esipp.checks.disruption import Disruption
 from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
-from esipp.judging.schedule import Event, Touches
+from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
@@ -31,7 +32,7 @@ SECONDS = {
 
 
 def _touches(phase: Phase) -> Touches:
-    if phase.disruption is None:
+    if phase.value not in {each.value for each in Disruption}:
         return Touches.OWN_SERVICES
     return Touches.CLUSTER if phase is Phase.API_SERVER else Touches.NODE
 
@@ -51,7 +52,7 @@ SCENARIO = Scenario(
             "continuity",
             base=14,
             events=tuple(
-                Event(phase.value, SECONDS[phase], _touches(phase), services="continuity", measures=True)
+                PlannedEvent(phase.value, SECONDS[phase], _touches(phase), services="continuity", measures=True)
                 for phase in Phase
             ),
         ),

@@ -11,7 +11,7 @@ from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES
 from esipp.judging.frame import give_verdict
 from esipp.judging.scenario import RunThen, Scenario, Typical
-from esipp.judging.schedule import Event
+from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.endpoint_change.figures import section
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 
@@ -52,6 +52,10 @@ SCENARIO = Scenario(
     judge=_judge,
     lacks=_lacks,
     section=section,
-    phases=(Typical("moves", base=75, move=6.8, events=tuple(Event(each.value, measures=True) for each in BALANCERS)),),
+    phases=(
+        Typical(
+            "moves", base=75, move=6.8, events=tuple(PlannedEvent(each.value, measures=True) for each in BALANCERS)
+        ),
+    ),
     rights=(*GATES, *SLICES),
 )

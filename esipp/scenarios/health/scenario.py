@@ -6,7 +6,7 @@ from esipp.checks.check import is_about
 from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthScenario, HealthScenarioCheck
 from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
-from esipp.judging.schedule import Event, Touches
+from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import judge
 from esipp.scenarios.health.sections import section
@@ -45,12 +45,12 @@ SCENARIO = Scenario(
             "trials",
             (HealthScenario,),
             events=(
-                Event("lifecycle", 18),
-                Event("terminating", 8, measures=True),
-                Event("placement", 82, measures=True, of=("placement", "stable")),
+                PlannedEvent("lifecycle", 18),
+                PlannedEvent("terminating", 8, measures=True),
+                PlannedEvent("placement", 82, measures=True, of=("placement", "stable")),
             ),
         ),
-        Typical("cordon", (HealthScenario,), events=(Event("cordoned", 3, Touches.NODE),)),
+        Typical("cordon", (HealthScenario,), events=(PlannedEvent("cordoned", 3, Touches.NODE),)),
     ),
     rights=(*GATES, *rights("get patch update", "services")),
 )

@@ -3,7 +3,7 @@
 from esipp.checks.interoperability import Interoperability, InteroperabilityCheck
 from esipp.checks.rights import DISCOVERY, GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
-from esipp.judging.schedule import Event
+from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.interoperability.evidence import Seen
 from esipp.scenarios.interoperability.judge import judge
 from esipp.scenarios.interoperability.sections import section
@@ -30,12 +30,12 @@ SCENARIO = Scenario(
         Typical(
             "inter-operation",
             events=(
-                Event("neighbours", 25),
-                Event("names", 15),
-                Event(CREATION, 15, loads=True, of=("many",)),
+                PlannedEvent("neighbours", 25),
+                PlannedEvent("names", 15),
+                PlannedEvent(CREATION, 15, loads=True, of=("many",)),
             ),
         ),
-        Typical("many services", events=(Event("many", 10, measures=True, loads=True),)),
+        Typical("many services", events=(PlannedEvent("many", 10, measures=True, loads=True),)),
     ),
     rights=(*GATES, *rights("get patch", "services"), *rights("list", "endpointslices", DISCOVERY)),
 )
