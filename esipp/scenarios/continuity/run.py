@@ -29,10 +29,9 @@ from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import events_of, families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.record import keep
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.sections import section
-from esipp.scenarios.continuity.traffic import Streams, Targets
+from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
@@ -128,6 +127,7 @@ class Gathering:
             frozenset(each for of in addresses.values() for each in of),
             self._of_balancer(),
             obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
+            PACE.every, PACE.timeout, self.uncertainty,
         )  # fmt: skip
 
     def _longest(self, told: float | None) -> float:
@@ -306,6 +306,5 @@ def observe(context: Context) -> Seen:
             judge = Judge(Seen(trouble=broken.sentence))
         except (ApiError, UnreachableError) as broken:
             judge = Judge(Seen(trouble=f"A request to the API server failed while traffic flowed: {broken}"))
-        keep(run, judge, gathering.uncertainty)
-        run.sections["continuity"] = section(judge, gathering.uncertainty)
+        run.sections["continuity"] = section(judge)
     return judge.seen
