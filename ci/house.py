@@ -27,6 +27,7 @@ class House:
         loose: modules directly in `esipp/`, which lie in no room.
         upward: imports from a lower room to a higher one; None where the tree names no order.
         knot: the largest set of rooms and loose modules that all import each other, by way of others too.
+        cycles: sets of files that all import each other, in the same way.
         files: Python files of the product.
         lines: their lines.
     """
@@ -35,6 +36,7 @@ class House:
     loose: tuple[str, ...]
     upward: int | None
     knot: tuple[str, ...]
+    cycles: tuple[tuple[str, ...], ...]
     files: int
     lines: int
 
@@ -46,6 +48,7 @@ class House:
             "modules without a room": str(len(self.loose)),
             "upward imports": "no order is named" if self.upward is None else str(self.upward),
             "largest knot": str(len(self.knot)),
+            "files in cycles": str(sum(map(len, self.cycles))),
             "files": str(self.files),
             "lines": f"{self.lines:,}",
         }
@@ -59,12 +62,14 @@ def measure(tree: Path) -> House:
     loose = {path.stem for path in (tree / "esipp").glob("*.py")} - {"__init__", "__main__"}
     between = {(_room(one), _room(other)) for one, others in imports.items() for other in others}
     rooms_only = {(one, other) for one, other in between if one != other and {one, other} <= packages | loose}
+    of_files = {(one, other) for one, others in imports.items() for other in others if one != other}
     files = list(sources.values())
     return House(
         tuple(sorted(packages)),
         tuple(sorted(loose)),
         _upward(tree, imports),
         max(_knots(rooms_only), key=len, default=()),
+        tuple(sorted(_knots(of_files))),
         len(files),
         sum(len(path.read_text().splitlines()) for path in files),
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from esipp.checks.check import Level
+from esipp.checks.check import Check, Level
 from esipp.checks.known_differences import Connections, KnownDifference
 from esipp.checks.model import (
     NO_ANSWER,
@@ -23,9 +23,10 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.path import Control, PathCheck, Spread
+from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from suites.clients import *
 from suites.known_differences.paths import known_on
+from suites.needs import needs
 from suites.path_requirements import requirement
 from suites.references import *
 
@@ -116,29 +117,18 @@ def shows_masquerading(path: Path) -> tuple[Control, ...]:
 def features(path: Path) -> frozenset[str]:
     """Return the features that a cluster needs for this path."""
     family, service = path.family.value.lower(), path.service
-    needed = {f"family.{family}"}
-    if path.client.vantage is Vantage.OUTSIDE:
-        needed.add("vantage.outside")
-    if path.client == OUTSIDE_2:
-        needed.add("vantage.outside.two-addresses")
-    if {path.client.role, path.entry.role} == {Role.OTHER_NODE, Role.BARE_NODE}:
-        needed.add("nodes.three")
-    if path.protocol is Protocol.SCTP:
-        needed.add("sctp")
-    if path.entry.kind is EntryKind.SECOND_ADDRESS:
-        needed.add(f"nodes.second-address.{family}")
-    if service is None:
-        return frozenset(needed)
-    if service.type is ServiceType.LOAD_BALANCER:
-        reference = service.balancer is not Balancer.DEFAULT
-        needed.add(f"load-balancer.{service.balancer.value}" if reference else "load-balancer")
-    if service.external_ips:
-        needed.add("external-ips")
-    if service.families:
-        needed.add("families.dual")
-    if service.backends is Backends.CONTROL_PLANE:
-        needed.add("nodes.control-plane")
-    return frozenset(needed)
+    others = {
+        "nodes.three": {path.client.role, path.entry.role} == {Role.OTHER_NODE, Role.BARE_NODE},
+        "sctp": path.protocol is Protocol.SCTP,
+        f"nodes.second-address.{family}": path.entry.kind is EntryKind.SECOND_ADDRESS,
+        "external-ips": service is not None and service.external_ips,
+        "families.dual": service is not None and service.families is not None,
+        "nodes.control-plane": service is not None and service.backends is Backends.CONTROL_PLANE,
+    }
+    balanced = service is not None and service.type is ServiceType.LOAD_BALANCER
+    balancer = service.balancer if service is not None and balanced else None
+    asked = (name for name, needed in others.items() if needed)
+    return needs(*asked, client=path.client, family=path.family, balancer=balancer)
 
 
 # -------------------------------------------------------------------------------------------------------- the check
@@ -152,7 +142,7 @@ def path_check(
     differences: tuple[KnownDifference, ...] = (),
     told: Claim = Claim.NOTHING,
     spread: Spread = Spread.ANY,
-    needs: frozenset[str] = frozenset(),
+    also: frozenset[str] = frozenset(),
     suite: str = "source_ip",
 ) -> PathCheck:
     """Return one check. Its id, requirement, features, controls and known differences follow from its path.
@@ -167,26 +157,23 @@ def path_check(
         differences: known differences beyond those that follow from the path.
         told: the header in which the backend must learn the client's address.
         spread: which backends may answer.
-        needs: features beyond those that follow from the path.
+        also: features beyond those that follow from the path.
         suite: the suite that it belongs to.
     """
     if path.protocol is Protocol.SCTP and level is Level.CORE:
         level = Level.EXTENDED  # KEP-614: the network add-on may lack SCTP
-    return PathCheck(
+    controls = preconditions(path) + (shows_masquerading(path) if accept in (CLIENT_IP, NO_ANSWER) else ()) + controls
+    subject = OnPath(path, accept, controls, told, spread)
+    return Check(
         id=path.key + suffix,
         requirement=requirement(path, accept, told, spread),
         level=level,
         suite=suite,
-        path=path,
-        accept=accept,
         references=references,
-        features=features(path) | needs,
-        controls=preconditions(path)
-        + (shows_masquerading(path) if accept in (CLIENT_IP, NO_ANSWER) else ())
-        + controls,
+        features=features(path) | also,
+        subject=subject,
+        expected=subject.expected,
         differences=differences + known_on(path, accept),
-        told=told,
-        spread=spread,
     )
 
 
@@ -203,11 +190,11 @@ def answers_and_rewrites(path: Path, *references: Reference) -> tuple[PathCheck,
     )
 
 
-def silent_at_bare_node(path: Path, *references: Reference, needs: frozenset[str] = frozenset()) -> PathCheck:
+def silent_at_bare_node(path: Path, *references: Reference, also: frozenset[str] = frozenset()) -> PathCheck:
     """Return a check that a node without local endpoints does not answer.
 
     It is core for clients outside. For clients inside it is extended: the API only warns them, and eBPF data planes
     answer.
     """
     level = Level.CORE if path.client.vantage is Vantage.OUTSIDE else Level.EXTENDED
-    return path_check(path, NO_ANSWER, level, *references, controls=bare_node_controls(path), needs=needs)
+    return path_check(path, NO_ANSWER, level, *references, controls=bare_node_controls(path), also=also)

@@ -7,13 +7,16 @@ from pathlib import Path
 
 
 def key_of(*inputs: object) -> str:
-    """Hash inputs: text, lists and mappings by value, files and folders by their paths and content."""
+    """Hash inputs: text, lists and mappings by value, files and folders by their paths and content.
+
+    Compiled Python and READMEs are left out of folders: they change nothing in what is built.
+    """
     digest = hashlib.sha256()
     for thing in inputs:
         if isinstance(thing, Path):
             files = sorted(p for p in thing.rglob("*") if p.is_file()) if thing.is_dir() else [thing]
             for path in files:
-                if "__pycache__" not in path.parts:
+                if "__pycache__" not in path.parts and path.name != "README.md":
                     name = str(path.relative_to(thing)) if path != thing else path.name
                     digest.update(f"{name}\0{oct(path.stat().st_mode & 0o111)}\0".encode() + path.read_bytes())
         else:

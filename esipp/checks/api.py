@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
 
-from esipp.checks.check import Profile
-from esipp.checks.trials import ScenarioCheck
+from esipp.checks.check import Check, Profile, Subject
 
 Json = dict[str, Any]
 
@@ -158,24 +157,31 @@ class Answer:
     trouble: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ApiCheck(ScenarioCheck):
-    """A check of the answers to a chain.
+@dataclass(frozen=True)
+class Requests(Subject):
+    """The answers to a chain.
 
     Args:
+        claim: names the check.
         chain: the requests; checks may share a chain.
         wants: the conditions, which must all hold.
         given: the preconditions; the check proves nothing without them.
     """
 
+    claim: str
     chain: Chain = field(compare=False, repr=False)
     wants: tuple[Want, ...] = field(compare=False)
     given: tuple[Taken, ...] = field(default=(), compare=False)
 
     @property
-    def asked(self) -> str:
-        """Return the requests in order."""
-        return "; then ".join(say_step(step) for step in self.chain.steps)
+    def part(self) -> str:
+        """Return the chain."""
+        return self.chain.name
+
+    @property
+    def traits(self) -> Mapping[str, str]:
+        """Return the claim."""
+        return {"claim": self.claim}
 
     @property
     def on_host_network(self) -> bool:
@@ -193,6 +199,9 @@ class ApiCheck(ScenarioCheck):
         specs = (step.body.get("spec", {}) for step in self.chain.steps if isinstance(step.body, dict))
         kind = next((spec["type"] for spec in specs if isinstance(spec, dict) and "type" in spec), "ClusterIP")
         return Profile(kind) if kind in list(Profile) else Profile.CLUSTER_IP
+
+
+ApiCheck = Check[Requests]
 
 
 def at(found: Any, path: str) -> Any:

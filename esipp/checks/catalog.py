@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from esipp.checks.check import Check, Level
+from esipp.checks.check import Check, Level, checks_about, is_about
 from esipp.checks.model import Path as DialledPath
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath, PathCheck
 from esipp.checks.versions import Rules, dated
 
 HOUSE = Path(__file__).resolve().parents[2]
@@ -33,7 +33,7 @@ def title_of(suite: str) -> str:
 
 def all_path_checks() -> list[PathCheck]:
     """Return all path checks."""
-    return [check for check in all_checks() if isinstance(check, PathCheck)]
+    return checks_about(OnPath, all_checks())
 
 
 def all_checks() -> list[Check]:
@@ -44,7 +44,7 @@ def all_checks() -> list[Check]:
 @cache
 def checks_of(suite: str) -> tuple[Check, ...]:
     """Return the checks of a suite, each with the Kubernetes version that it needs (versions.py)."""
-    return tuple(_with_unjudged(check) if isinstance(check, PathCheck) else check for check in _declared(suite))
+    return tuple(_with_unjudged(check) if is_about(check, OnPath) else check for check in _declared(suite))
 
 
 @cache
@@ -70,13 +70,13 @@ def _suite(name: str, module: str) -> ModuleType:
 def _judged_paths() -> frozenset[DialledPath]:
     """Return the paths with losses that some check judges."""
     checks = (check for name in suite_names() for check in _declared(name))
-    return frozenset(check.path for check in checks if isinstance(check, PathCheck) and check.level is not Level.RECORD)
+    return frozenset(check.subject.path for check in checks_about(OnPath, checks) if check.level is not Level.RECORD)
 
 
 def _with_unjudged(path_check: PathCheck) -> PathCheck:
     """Return the check with those controls marked that use a Service of no judged path."""
     controls = tuple(
         replace(each, unjudged=each.path.service is not None and each.path not in _judged_paths())
-        for each in path_check.controls
+        for each in path_check.subject.controls
     )
-    return replace(path_check, controls=controls) if controls != path_check.controls else path_check
+    return replace(path_check, subject=replace(path_check.subject, controls=controls))

@@ -1,14 +1,19 @@
-"""``Check``, the base of all checks, and the rules that decide whether a cluster supports one. No I/O.
+"""``Check``, its ``Subject``, and the rules that decide whether a cluster supports a check. No I/O.
 
-A check is one behaviour with one requirement and one verdict. The modules of this package add a type for each suite.
+The modules of this package add a subject for each kind of experiment.
 """
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Generic, cast
 
+from typing_extensions import TypeIs, TypeVar
+
+from esipp.checks.known_differences import KnownDifference
+from esipp.checks.model import Path
+from esipp.checks.profile import Limit
 from esipp.checks.reference import Reference
 
 
@@ -80,7 +85,7 @@ KUBERNETES = "kubernetes."
 
 CARRIES = "load-balancer.carries."
 """Prefix of features for traffic that the cluster's own load balancer may not carry (loadbalancers). Words of
-``Check.balanced`` follow: ``load-balancer.carries.sctp``."""
+``Subject.balanced`` follow: ``load-balancer.carries.sctp``."""
 
 AT_VIPS = f"{OUTSIDE}.vips."
 """Prefix of facts, by family (``vantage.outside.vips.ipv4``), that say why the address of a client outside is uncertain
@@ -94,50 +99,24 @@ EXCLUDED = "excluded."
 """Prefix of features for checks that the user excludes (exclusions.py). A pattern of ids follows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One behaviour (docs/architecture.md, law 1), with the fields that checks of all suites have.
-
-    Args:
-        id: stable, and the name of the test.
-        requirement: a sentence.
-        level: how binding it is.
-        suite: the suite that it belongs to.
-        references: the documents that it rests on.
-        features: what it needs; if the cluster lacks one, the check is unsupported.
-        since: the first Kubernetes version that supports it (``1.28``), or empty for all versions that the suite
-            supports. It follows from what the check uses (versions.py), unless the check gives a later one.
-        since_why: the reference for ``since``.
-    """
-
-    id: str
-    requirement: str
-    level: Level
-    suite: str
-    references: tuple[Reference, ...]
-    features: frozenset[str] = frozenset()
-    since: str = ""
-    since_why: Reference | None = None
+@dataclass(frozen=True)
+class Subject:
+    """What a check is about. Each kind of experiment has a subject of its own, which answers these questions."""
 
     @property
-    def expected(self) -> str:
-        """Return what the check expects, in a few words, as ``esipp list`` prints it."""
-        raise NotImplementedError
+    def paths(self) -> tuple[Path, ...]:
+        """Return every path that the verdict needs; the testbed must have the Service of each."""
+        return ()
 
     @property
-    def asked(self) -> str:
-        """Return how the check probes, for ``esipp explain``; empty if there is nothing to add."""
+    def part(self) -> str:
+        """Return the part of the experiment: a scenario, or a change during steady traffic; empty for all of it."""
         return ""
 
     @property
-    def fails_if(self) -> str:
-        """Return the fault that the check detects, for ``esipp explain`` and for failures."""
-        return ""
-
-    @property
-    def instrument(self) -> bool:
-        """Return whether the check uses the reference load balancer, which is an instrument of this suite."""
-        return any(name.startswith(REFERENCE) for name in self.features)
+    def traits(self) -> Mapping[str, str]:
+        """Return what the rules for Kubernetes versions (versions.py) select checks by."""
+        return {}
 
     @property
     def on_host_network(self) -> bool:
@@ -172,9 +151,71 @@ class Check:
         """Return the kind of Service; health checks and their ports belong to load balancers."""
         return Profile.LOAD_BALANCER
 
+    def limited_by(self, limit: Limit) -> bool:  # noqa: ARG002 - no limit does unless a subject says so
+        """Return whether a limit of the cluster's own load balancer, which carries the traffic, affects the check."""
+        return False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the JSON object of the check says about its subject."""
+        return {}
+
+
+S = TypeVar("S", bound=Subject, default=Subject, covariant=True)
+T = TypeVar("T", bound=Subject)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Generic[S]):
+    """One behaviour (docs/architecture.md, law 1), with one requirement and one verdict.
+
+    Args:
+        id: stable, and the name of the test.
+        requirement: a sentence.
+        level: how binding it is.
+        suite: the suite that it belongs to.
+        references: the documents that it rests on.
+        subject: what it is about.
+        expected: what it expects, in a few words, as ``esipp list`` prints it.
+        fails_if: the fault that it detects, for ``esipp explain`` and for failures.
+        asked: how it probes, for ``esipp explain``; empty if there is nothing to add.
+        differences: the known differences.
+        features: what it needs; if the cluster lacks one, the check is unsupported.
+        since: the first Kubernetes version that supports it (``1.28``), or empty for all versions that the suite
+            supports. It follows from what the check uses (versions.py), unless the check gives a later one.
+        since_why: the reference for ``since``.
+    """
+
+    id: str
+    requirement: str
+    level: Level
+    suite: str
+    references: tuple[Reference, ...]
+    subject: S
+    expected: str
+    fails_if: str = ""
+    asked: str = ""
+    differences: tuple[KnownDifference, ...] = ()
+    features: frozenset[str] = frozenset()
+    since: str = ""
+    since_why: Reference | None = None
+
+    @property
+    def instrument(self) -> bool:
+        """Return whether the check uses the reference load balancer, which is an instrument of this suite."""
+        return any(name.startswith(REFERENCE) for name in self.features)
+
+    @property
+    def on_host_network(self) -> bool:
+        """Return whether the check needs the agents: for its subject, or for the evidence of a known difference."""
+        return self.subject.on_host_network or any(known.connections.of_nodes for known in self.differences)
+
+    def with_subject(self, subject: T) -> "Check[T]":
+        """Return the same check with another subject."""
+        return cast("Check[T]", replace(self, subject=subject))  # type: ignore[arg-type]
+
     def as_json(self) -> dict[str, Any]:
         """Return the check as a JSON object, as ``esipp list --format json`` and the ledger have it."""
-        return {
+        told = {
             "id": self.id,
             "suite": self.suite,
             "level": self.level.value,
@@ -182,7 +223,19 @@ class Check:
             "features": sorted(self.features),
             "since": self.since or None,
             "references": [each.as_json() for each in self.references],
+            **self.subject.as_json(),
         }
+        return {**told, "expect": told.get("expect", self.expected)}
+
+
+def is_about(check: Check, kind: type[T]) -> TypeIs[Check[T]]:
+    """Return whether a check has a subject of this kind."""
+    return isinstance(check.subject, kind)
+
+
+def checks_about(kind: type[T], checks: Iterable[Check]) -> list[Check[T]]:
+    """Return the checks with subjects of this kind."""
+    return [check for check in checks if is_about(check, kind)]
 
 
 @dataclass(frozen=True)
@@ -227,7 +280,7 @@ def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:
 
 def _uncarried(check: Check, names: Iterable[str]) -> set[str]:
     """Return the names of features for traffic that the check needs and the load balancer may not carry."""
-    words = check.balanced
+    words = check.subject.balanced
     named = (name for name in names if words and name.startswith(CARRIES))
     return {name for name in named if words.issuperset(name.removeprefix(CARRIES).split("."))}
 
@@ -252,7 +305,7 @@ def say_missing(check: Check, missing: Mapping[str, Feature]) -> str:
 
 def unproven_at_vips(check: Check, facts: Mapping[str, str]) -> str:
     """Return why the expected address at a VIP is uncertain (possible NAT) for a failed check; else empty."""
-    return next((facts[AT_VIPS + each] for each in sorted(check.source_at_vips) if AT_VIPS + each in facts), "")
+    return next((facts[AT_VIPS + each] for each in sorted(check.subject.source_at_vips) if AT_VIPS + each in facts), "")
 
 
 def left_out_of(checks: Iterable[Check], selected: Container[str]) -> int:
@@ -263,7 +316,7 @@ def left_out_of(checks: Iterable[Check], selected: Container[str]) -> int:
 def surrounded(check: Check, facts: Mapping[str, str]) -> str:
     """Return what in the environment may explain a failure; else empty."""
     found = (facts[name] for name in sorted(facts) if name.startswith(SURROUNDINGS))
-    return next(found, "") if check.through_pods else ""
+    return next(found, "") if check.subject.through_pods else ""
 
 
 def is_instrument(check: Check, facts: Mapping[str, str]) -> bool:

@@ -1,14 +1,13 @@
-"""Type and texts of continuity checks: the change, the way of the requests, and the claim. No I/O."""
+"""``Continuity``: the change, the way of the requests, and the claim. No I/O."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from esipp.checks.check import Check, Profile
+from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.disruption import Disruption
-from esipp.checks.known_differences import KnownDifference
 from esipp.checks.model import ANYTHING, Balancer, Family, TrafficPolicy
-from esipp.checks.timing import PROMPT
+from esipp.checks.profile import Limit
 
 NODEPORT = "nodeport"
 
@@ -66,29 +65,6 @@ class What(StrEnum):
     TERMINATING = "terminating-serves"
 
 
-EXPECTED = {
-    What.NO_LOSS: "no request is lost",
-    What.GAP: "no gap longer than (N+1) x period",
-    What.LOSSES: "no gap longer than the load balancer's bound; recorded if there is none",
-    What.SOURCE: "the correct source in every answer",
-    What.PROMPT: f"the correct source in every answer from {PROMPT:.0f} s after the return to Local",
-    What.PLACE: "no answer from a pod that must not serve",
-    What.LASTING: "no connection breaks while its pod still serves",
-    What.TERMINATING: "an answer while the node says 503",
-}
-
-FAILS_IF = {
-    What.NO_LOSS: "a node drops a connection because its pod terminates, or because it removes old rules before it "
-    "adds new ones, or a load balancer sends requests to a node that cannot serve them",
-    What.GAP: "the load balancer needs more failed health checks, or probes less often, than it reports",
-    What.LOSSES: "the cluster's own load balancer still sends requests to a node that cannot serve them",
-    What.SOURCE: "a node or the load balancer masquerades even one connection while pods or rules change",
-    What.PROMPT: "nodes still rewrite the source for seconds after the policy is Local again",
-    What.PLACE: "a node without local endpoints forwards to another node, or a node uses a pod that must not serve",
-    What.LASTING: "a node flushes connection tracking, or changed rules apply to established connections",
-    What.TERMINATING: "a node drops requests while its last pod terminates, although the pod still serves (KEP-1669)",
-}
-
 MOVED = "moved"
 """Evidence: connections broke after the load balancer had moved its VIP to another node."""
 
@@ -129,20 +105,24 @@ class Way:
         return None if self.by == NODEPORT else Balancer(self.by)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContinuityCheck(Check):
+@dataclass(frozen=True)
+class Continuity(Subject):
     """A claim about one way during one change."""
 
     phase: Phase
     way: Way
     family: Family
     what: What
-    differences: tuple[KnownDifference, ...] = ()
 
     @property
-    def expected(self) -> str:
-        """Return what the check expects."""
-        return EXPECTED[self.what]
+    def part(self) -> str:
+        """Return the change."""
+        return self.phase.value
+
+    @property
+    def traits(self) -> Mapping[str, str]:
+        """Return the change and the claim."""
+        return {"phase": self.phase.value, "what": self.what.value}
 
     @property
     def balanced(self) -> frozenset[str]:
@@ -166,19 +146,12 @@ class ContinuityCheck(Check):
         """Return the type of the way's Service."""
         return Profile.NODE_PORT if self.way.balancer is None else Profile.LOAD_BALANCER
 
-    @property
-    def asked(self) -> str:
-        """Return how the check probes."""
-        return (
-            "one client outside opens a new connection every 100 ms on every way, and keeps three others open with an "
-            "exchange every 300 ms; meanwhile the changes take place one after the other"
-        )
+    def limited_by(self, limit: Limit) -> bool:
+        """Return whether the limit is one of its way's policy and family; limits of protocols and clients are not."""
+        policy = not limit.policies or self.way.policy.value in limit.policies
+        own = self.way.balancer is Balancer.DEFAULT and limit.fits(self.family)
+        return own and policy and not limit.what and not limit.protocols and not limit.clients
 
-    @property
-    def fails_if(self) -> str:
-        """Return the fault that the check detects."""
-        return FAILS_IF.get(self.what, "")
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the check as a JSON object."""
-        return super().as_json() | {"expect": self.expected}
+ContinuityCheck = Check[Continuity]
+"""A check that requests succeed while something changes."""

@@ -1,12 +1,12 @@
-"""Type and texts of convergence checks: a load balancer, a family and a claim."""
+"""``EndpointChange``: a load balancer, a family, and a claim about what follows its endpoints. No I/O."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from esipp.checks.check import Check
-from esipp.checks.known_differences import KnownDifference
+from esipp.checks.check import Check, Subject
 from esipp.checks.model import ANYTHING, Balancer, Family
+from esipp.checks.profile import Limit
 from esipp.checks.timing import PROMPT
 
 
@@ -60,41 +60,24 @@ AFTER_503 = "shortly after the 503"
 WEIGHED = "weighed"
 """Evidence: the distribution fits the weights that the nodes' health checks report."""
 
-FAILS_IF = {
-    What.STEERS: "the load balancer ignores health checks and endpoints, keeps a removed node, flaps, or is too slow",
-    What.PLACE: "a node without local endpoints forwards to another node, or a node uses a pod that is not ready",
-    What.SOURCE: "a node or the load balancer masquerades connections while endpoints change",
-    What.BLACK_HOLE: "the load balancer needs more failed health checks, or probes less often, than its bound allows",
-    What.NO_LOSS: "a node drops requests while its last pod terminates, although the pod still serves (KEP-1669)",
-    What.BALANCE: "the load balancer uses only one node, prefers some, or hashes badly",
-    What.HEALTH: "the health check always says 200, still says 200 after the last pod, or says 503 with local pods",
-    What.PATH: "the service proxy of a node does not follow EndpointSlices",
-    What.HEALTH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",
-    What.PATH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",
-    What.VIEW_LOCAL: "the load balancer reports a node without endpoints as healthy, or an endpoint node as unhealthy",
-    What.VIEW_CLUSTER: "the load balancer excludes nodes although the policy is Cluster",
-    What.FREED: "the load balancer keeps the VIP of a deleted Service, which may later lead to other pods",
-}
-
 
 def service_name(balancer: Balancer) -> str:
     """Return the name of the Service with changing endpoints."""
     return f"moves-{balancer.value}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class EndpointChangeCheck(Check):
+@dataclass(frozen=True)
+class EndpointChange(Subject):
     """A claim about one load balancer. ``family`` is that of the VIP, or None for a check of nodes."""
 
     balancer: Balancer
     what: What
     family: Family | None = None
-    differences: tuple[KnownDifference, ...] = ()
 
     @property
-    def expected(self) -> str:
-        """Return what the check expects."""
-        return EXPECTED[self.what]
+    def traits(self) -> Mapping[str, str]:
+        """Return the claim."""
+        return {"what": self.what.value}
 
     @property
     def balanced(self) -> frozenset[str]:
@@ -114,23 +97,19 @@ class EndpointChangeCheck(Check):
         own = self.balanced and self.what is What.SOURCE
         return frozenset({self.family.value.lower()}) if own and self.family else frozenset()
 
-    @property
-    def asked(self) -> str:
-        """Return how the check probes."""
-        return (
-            "pods on fixed nodes come and go in a seeded sequence (--moves, --seed), while a client outside probes the "
-            "VIP, the nodePort and the health check of every node about every 20 ms; the report has the actual interval"
-        )
+    def limited_by(self, limit: Limit) -> bool:
+        """Return whether the limit is one of its claim or family; that of a proxy affects the source at VIPs."""
+        if self.balancer is not Balancer.DEFAULT or not limit.fits(self.family):
+            return False
+        if limit.what:
+            return self.what.value in limit.what
+        if limit.hides_clients:
+            return self.what is What.SOURCE and self.family is not None
+        return not limit.protocols and not limit.policies and not limit.clients
 
-    @property
-    def fails_if(self) -> str:
-        """Return the fault that the check detects."""
-        return FAILS_IF.get(self.what, "")
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the check as a JSON object."""
-        return super().as_json() | {"expect": self.expected}
-
+EndpointChangeCheck = Check[EndpointChange]
+"""A check that traffic and health checks follow endpoints."""
 
 LAG = 4.0
 """Seconds for which a pod still serves after (N+1) x period, until the service proxy knows its end and says 503."""

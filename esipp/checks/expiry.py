@@ -12,7 +12,7 @@ from functools import cache
 
 from esipp.base.plural import counted
 from esipp.checks.check import Check, Status
-from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, facts_at, service_of
+from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, facts_at
 from esipp.checks.known_differences import KnownDifference
 from esipp.checks.observation import Verdict
 from esipp.checks.patterns import patterns
@@ -85,9 +85,8 @@ class Sight:
 
 
 def claims_of(check: Check) -> tuple[KnownDifference, ...]:
-    """Return the known differences of a check as claims, including those of the path check that it repeats."""
-    own = [*getattr(check, "differences", ()), *getattr(getattr(check, "path_check", None), "differences", ())]
-    return tuple(dict.fromkeys(known.claim for known in own))
+    """Return the known differences of a check as claims."""
+    return tuple(dict.fromkeys(known.claim for known in check.differences))
 
 
 @cache
@@ -145,7 +144,7 @@ def _services() -> Mapping[str, str]:
     """Return the Service of the cluster's own load balancer for each check with one."""
     from esipp.checks.catalog import all_checks
 
-    return {check.id: service_of(check) for check in all_checks() if service_of(check)}
+    return {check.id: check.subject.own_service for check in all_checks() if check.subject.own_service}
 
 
 def _shows(verdict: Verdict, claim: KnownDifference) -> bool:

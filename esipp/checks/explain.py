@@ -61,13 +61,13 @@ def explain(path_check: PathCheck) -> str:
     lines += [f"  {line}" for line in picture(path_check)] + [""]
     lines += [f"{'level':<12}{path_check.level.value}"]
     lines += cite("because", path_check.references)
-    lines += _fold("sent", _sent(path_check.path))
-    lines += _fold("service", _service(path_check.path)) if path_check.path.service else []
+    lines += _fold("sent", _sent(path_check.subject.path))
+    lines += _fold("service", _service(path_check.subject.path)) if path_check.subject.path.service else []
     lines += _verdicts(path_check)
     lines += _fold("recorded", "whether source ports are kept, and where packets see the source change")
     lines += _fold("since", say_since(path_check)) if path_check.since else []
     lines += _fold("needs", ", ".join(sorted(each for each in path_check.features if not each.startswith(KUBERNETES))))
-    for control in path_check.controls:
+    for control in path_check.subject.controls:
         lines += _fold("control", _control(control))
     for known in path_check.differences:
         lines += _fold("known", _known(known))
@@ -96,16 +96,22 @@ def say_since(check: Check) -> str:
 def _verdicts(path_check: PathCheck) -> list[str]:
     """Return what each address class means for this check."""
     if path_check.level is Level.RECORD:
-        return _fold("holds", "always: the outcome is recorded, " + _any_of(AddressClass, path_check.path.client))
-    lines = _fold("holds if", "for every connection, " + _any_of(path_check.accept, path_check.path.client))
-    if path_check.told is not Claim.NOTHING:
-        lines += _fold("", f"and the backend reads the client's own address from {HEADERS[path_check.told]}")
-    if path_check.spread is Spread.ONE:
+        return _fold(
+            "holds", "always: the outcome is recorded, " + _any_of(AddressClass, path_check.subject.path.client)
+        )
+    lines = _fold(
+        "holds if", "for every connection, " + _any_of(path_check.subject.accept, path_check.subject.path.client)
+    )
+    if path_check.subject.told is not Claim.NOTHING:
+        lines += _fold("", f"and the backend reads the client's own address from {HEADERS[path_check.subject.told]}")
+    if path_check.subject.spread is Spread.ONE:
         lines += _fold("", "and the same backend answers every connection")
-    if path_check.is_negative:
+    if path_check.subject.is_negative:
         lines += _fold("", "and captured packets reach no backend")
     lines += _fold("flaky if", "some connections hold and others fail")
-    return lines + _fold("fails if", _any_of(set(AddressClass) - path_check.accept, path_check.path.client))
+    return lines + _fold(
+        "fails if", _any_of(set(AddressClass) - path_check.subject.accept, path_check.subject.path.client)
+    )
 
 
 def _any_of(classes: Iterable[AddressClass], client: Client) -> str:

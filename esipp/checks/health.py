@@ -9,11 +9,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from esipp.checks.check import Check
-from esipp.checks.known_differences import KnownDifference
+from esipp.checks.check import Check, Subject
 from esipp.checks.model import ANYTHING, Client, Family, Role
 from esipp.checks.observation import Outcome
-from esipp.checks.trials import ScenarioCheck
 
 
 class Situation(StrEnum):
@@ -39,14 +37,6 @@ class Place(StrEnum):
     VIP = "vip"
 
 
-PLACES: Mapping[Place, str] = {
-    Place.ENDPOINT_NODE: "of the endpoint node",
-    Place.BARE_NODE: "of the node without local endpoints (bare-node)",
-    Place.OTHER_NODE: "of the other node without local endpoints (other-node)",
-    Place.CONTROL_PLANE: "of the control plane node",
-    Place.EXCLUDED: "of the node with the exclusion label",
-    Place.VIP: "at the VIP",
-}
 LOCAL_PODS: Mapping[Situation, Mapping[Place, int]] = {
     Situation.ONE_POD: {Place.ENDPOINT_NODE: 1},
     Situation.SEVERAL_PODS: {Place.ENDPOINT_NODE: 2, Place.OTHER_NODE: 1},
@@ -165,13 +155,17 @@ class Answer:
         return "timed out" if self.outcome is Outcome.TIMEOUT else self.outcome.value
 
 
-@dataclass(frozen=True, kw_only=True)
-class HealthAnswerCheck(Check):
-    """A check that is judged from all answers to one question at one time."""
+@dataclass(frozen=True)
+class HealthAnswer(Subject):
+    """A part of the answers to one question; for ``truth``, also whether the nodePort serves."""
 
     question: Question
     about: About
-    differences: tuple[KnownDifference, ...] = ()
+
+    @property
+    def traits(self) -> Mapping[str, str]:
+        """Return the part of the answer, and the pods."""
+        return {"about": self.about.value, "situation": self.question.situation.value}
 
     @property
     def through_pods(self) -> bool:
@@ -185,62 +179,40 @@ class HealthAnswerCheck(Check):
         words = (ANYTHING, "tcp", "local", asked.family.value, asked.client.vantage.value)
         return frozenset(word.lower() for word in words) if asked.place is Place.VIP else frozenset()
 
-    @property
-    def expected(self) -> str:
-        """Return what the check expects of every answer."""
-        pods = self.question.local_pods
-        return {
-            About.STATUS: "200" if pods else "503",
-            About.DOCUMENT: "JSON that names the service",
-            About.COUNT: f"localEndpoints {pods}",
-            About.PROXY: "serviceProxyHealthy true",
-            About.WEIGHT: f"weight {pods}",
-            About.TRUTH: "serves" if pods else "does not serve",
-        }[self.about]
 
-    @property
-    def asked(self) -> str:
-        """Return how the check probes."""
-        what = f"{self.question.method} {self.question.url}"
-        said = f"{self.question.client.name} sends {what} to the health-check node port {PLACES[self.question.place]}"
-        return said + (", and dials the Service's nodePort there at the same time" if self.about is About.TRUTH else "")
-
-    @property
-    def fails_if(self) -> str:
-        """Return the fault that the check detects."""
-        pods = self.question.local_pods
-        return {
-            About.STATUS: "the health check always says 503, or still says 503 after the pod became ready"
-            if pods
-            else "the health check always says 200, or still says 200 after the last pod",
-            About.DOCUMENT: "another Service's health check answers on this port, or the body is not a JSON document",
-            About.COUNT: "the count includes endpoints of other nodes, unready ones, or one for each port or family",
-            About.PROXY: "the service proxy reports that it does not keep up with its rules",
-            About.WEIGHT: "the weight header is missing or counts something else",
-            About.TRUTH: "the node's answer and its data path contradict each other",
-        }[self.about]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the check as a JSON object."""
-        return super().as_json() | {"expect": self.expected}
-
-
-@dataclass(frozen=True, kw_only=True)
-class HealthScenarioCheck(ScenarioCheck):
-    """A check of one scenario: stable, terminating, lifecycle, placement or cordoned.
+@dataclass(frozen=True)
+class HealthScenario(Subject):
+    """A claim about one scenario: stable, terminating, lifecycle, placement or cordoned.
 
     Args:
+        scenario: its name.
+        claim: the claim; the judge has one function for each.
         place, family: the node and family, for checks of one node.
     """
 
+    scenario: str
+    claim: str
     place: Place | None = None
     family: Family | None = None
+
+    @property
+    def part(self) -> str:
+        """Return the scenario."""
+        return self.scenario
+
+    @property
+    def traits(self) -> Mapping[str, str]:
+        """Return the scenario and the claim."""
+        return {"scenario": self.scenario, "claim": self.claim}
 
     @property
     def through_pods(self) -> bool:
         """Return False: the check probes nodes, not pods."""
         return False
 
+
+HealthAnswerCheck = Check[HealthAnswer]
+HealthScenarioCheck = Check[HealthScenario]
 
 NOT_TOLD = "a document without serviceProxyHealthy"
 TWICE = "pods counted once for each family"

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from esipp.checks.check import Check
 from esipp.checks.profile import Class, LoadBalancer
 
 INGRESS = "load-balancer.ingress"
@@ -46,8 +45,3 @@ def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
         return facts
     proxied = way in PROXIED_INGRESSES and facts.get(TOLD) != Class.FORWARDER.value
     return {**facts, **({AT_SERVICE: way} if way else {}), **({OF_SERVICE: PROXY} if proxied else {})}
-
-
-def service_of(check: Check) -> str:
-    """Return the Service of the cluster's own load balancer that a check, or the path check it repeats, dials."""
-    return check.own_service or str(getattr(getattr(check, "path_check", None), "own_service", ""))

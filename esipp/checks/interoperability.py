@@ -1,36 +1,12 @@
-"""Types of interoperability checks: kinds of Services, and checks of scenarios. No I/O."""
+"""``Interoperability``: claims about scenarios, and kinds of Services. No I/O."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from esipp.checks.check import Profile
+from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.health import Place
 from esipp.checks.model import Client, Family, Role, Service, ServiceType, TrafficPolicy
-from esipp.checks.trials import ScenarioCheck
-
-
-@dataclass(frozen=True, kw_only=True)
-class InteroperabilityCheck(ScenarioCheck):
-    """A check of one scenario: isolation (``neighbours``), scale (``many``) or DNS (``names``).
-
-    Args:
-        place, family: the node and family, for checks of one node.
-        kind: the kind of Service, for scale.
-        client: the pod that resolves the name, for DNS.
-    """
-
-    place: Place | None = None
-    family: Family | None = None
-    kind: "Kind | None" = None
-    client: Client | None = None
-
-    @property
-    def profile(self) -> Profile:
-        """Return the type of the Services; names resolve to ClusterIPs."""
-        if self.kind is not None:
-            return Profile(self.kind.shape.type)
-        return Profile.CLUSTER_IP if self.trial == "names" else Profile.LOAD_BALANCER
-
 
 NOT_REWRITTEN = "the client's own address, of every service"
 """Evidence: a node does not rewrite the source on the way to its own pod."""
@@ -56,6 +32,45 @@ class Kind(StrEnum):
         """Return whether a node without local endpoints must not answer."""
         return self in (Kind.BALANCER_LOCAL, Kind.NODE_PORT_LOCAL)
 
+
+@dataclass(frozen=True)
+class Interoperability(Subject):
+    """A claim about one scenario: isolation (``neighbours``), scale (``many``) or DNS (``names``).
+
+    Args:
+        scenario: its name.
+        claim: the claim; the judge has one function for each.
+        place, family: the node and family, for checks of one node.
+        kind: the kind of Service, for scale.
+        client: the pod that resolves the name, for DNS.
+    """
+
+    scenario: str
+    claim: str
+    place: Place | None = None
+    family: Family | None = None
+    kind: Kind | None = None
+    client: Client | None = None
+
+    @property
+    def part(self) -> str:
+        """Return the scenario."""
+        return self.scenario
+
+    @property
+    def traits(self) -> Mapping[str, str]:
+        """Return the scenario and the claim."""
+        return {"scenario": self.scenario, "claim": self.claim}
+
+    @property
+    def profile(self) -> Profile:
+        """Return the type of the Services; names resolve to ClusterIPs."""
+        if self.kind is not None:
+            return Profile(self.kind.shape.type)
+        return Profile.CLUSTER_IP if self.scenario == "names" else Profile.LOAD_BALANCER
+
+
+InteroperabilityCheck = Check[Interoperability]
 
 MANY_SERVICES = 200
 """The number of Services that exist at once."""

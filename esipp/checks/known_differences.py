@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from esipp.checks.model import AddressClass
+from esipp.checks.model import OF_NODES, AddressClass
 from esipp.checks.reference import Reference
 
 
@@ -59,6 +59,11 @@ class Connections:
     def single(self) -> bool:
         """Return whether they are single connections, and not a whole path."""
         return self.resets or self.hangs or self.collides
+
+    @property
+    def of_nodes(self) -> bool:
+        """Return whether it takes node addresses, which only the agents know, to recognise them."""
+        return self.proof is Proof.BALANCER or bool(self.accept & OF_NODES)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 
 ANYTHING = "anything"
-"""The word in ``Check.balanced`` of every check that uses the cluster's own load balancer."""
+"""The word in ``Subject.balanced`` of every check that uses the cluster's own load balancer."""
 
 
 class AddressClass(StrEnum):
@@ -277,7 +277,7 @@ class Path:
 
     @property
     def balanced(self) -> frozenset[str]:
-        """Return what the cluster's own load balancer must carry, in lower case (see ``Check.balanced``)."""
+        """Return what the cluster's own load balancer must carry, in lower case (see ``Subject.balanced``)."""
         of = self.service
         if of is None or of.type is not ServiceType.LOAD_BALANCER or of.balancer is not Balancer.DEFAULT:
             return frozenset()

@@ -1,12 +1,12 @@
-"""``PathCheck``: the address that a backend must see on a path, with controls and known differences. No I/O."""
+"""``OnPath``: the address that a backend must see on a path, with controls. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import Check, Profile
-from esipp.checks.known_differences import KnownDifference, Proof
+from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, Claim, Path, Vantage
+from esipp.checks.profile import Limit
 
 
 class Spread(StrEnum):
@@ -32,19 +32,18 @@ class Control:
     unjudged: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class PathCheck(Check):
-    """A check of the address that a backend sees on a path.
+@dataclass(frozen=True)
+class OnPath(Subject):
+    """The address that a backend sees on a path.
 
-    It passes only if every observation has a class in ``accept``. ``told`` is the header in which a proxy must send
-    the client's address. ``spread`` says which backends may answer. ``controls`` must hold, or the check is
+    A check passes only if every observation has a class in ``accept``. ``told`` is the header in which a proxy must
+    send the client's address. ``spread`` says which backends may answer. ``controls`` must hold, or the check is
     inconclusive.
     """
 
     path: Path
     accept: frozenset[AddressClass]
     controls: tuple[Control, ...] = ()
-    differences: tuple[KnownDifference, ...] = ()
     told: Claim = Claim.NOTHING
     spread: Spread = Spread.ANY
 
@@ -63,11 +62,8 @@ class PathCheck(Check):
         """Return whether a client, listener or backend is on the host network, or the verdict needs node addresses
         that only the agents know.
         """
-        controls = (control.accept for control in self.controls)
-        excused = [known.connections for known in self.differences]
-        seen = self.accept.union(*controls, *(each.accept for each in excused))
-        told_apart = any(each.proof is Proof.BALANCER for each in excused)
-        return told_apart or bool(seen & OF_NODES) or any(path.on_host_network for path in self.paths)
+        seen = self.accept.union(*(control.accept for control in self.controls))
+        return bool(seen & OF_NODES) or any(path.on_host_network for path in self.paths)
 
     @property
     def balanced(self) -> frozenset[str]:
@@ -95,10 +91,28 @@ class PathCheck(Check):
         """Return whether the check requires that nothing answers."""
         return bool(self.accept) and self.accept <= NO_ANSWER
 
+    @property
+    def wants_client(self) -> bool:
+        """Return whether the backend must see an outside client's address."""
+        return self.accept == {AddressClass.CLIENT} and self.path.client.vantage is Vantage.OUTSIDE
+
+    def limited_by(self, limit: Limit) -> bool:
+        """Return whether the limit is one of its path; one of a proxy affects checks of the client's address."""
+        policy = self.path.service.policy.value if self.path.service and self.path.service.policy else "unset"
+        return (
+            bool(self.balanced)
+            and not limit.what
+            and (not limit.hides_clients or self.wants_client)
+            and (not limit.protocols or self.path.protocol.value in limit.protocols)
+            and limit.fits(self.path.family)
+            and (not limit.policies or policy in limit.policies)
+            and (not limit.clients or self.path.client.vantage.value in limit.clients)
+        )
+
     def as_json(self) -> dict[str, Any]:
-        """Return the check as a JSON object."""
+        """Return the path, its Service, and what must be seen."""
         service = self.path.service
-        return super().as_json() | {
+        return {
             "path": self.path.key,
             "service": service.type.value if service else None,
             "policy": service.policy.value if service and service.policy else None,
@@ -113,7 +127,5 @@ class PathCheck(Check):
         }
 
 
-def paths_of(check: Check) -> tuple[Path, ...]:
-    """Return every path of a check; the testbed must have the Service of each."""
-    paths: tuple[Path, ...] = getattr(check, "paths", ())
-    return paths
+PathCheck = Check[OnPath]
+"""A check of the address that a backend sees."""

@@ -30,11 +30,11 @@ BACKENDS = {
 
 def picture(path_check: PathCheck) -> list[str]:
     """Return the boxes of a check's path, from left to right. A crossed arrow must carry no traffic."""
-    path = path_check.path
+    path = path_check.subject.path
     hairpin = path.client.name == POD_BACKEND
     boxes = [_client(path.client), *_between(path), *([] if hairpin else [_backend(path.service)])]
     drawn = [_box(box) for box in boxes]
-    arrows = [ARROW] * (len(boxes) - 2) + [BLOCKED if path_check.is_negative else ARROW]
+    arrows = [ARROW] * (len(boxes) - 2) + [BLOCKED if path_check.subject.is_negative else ARROW]
     lines = []
     for row in range(max(len(box) for box in drawn)):
         line = ""

@@ -1,13 +1,14 @@
-"""Types of isolation and policy change checks: traffic while Services change externalTrafficPolicy. No I/O."""
+"""``PolicyChange`` and ``Isolated``: traffic while Services change externalTrafficPolicy. No I/O."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import Check, Profile
-from esipp.checks.known_differences import KnownDifference
+from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.model import ANYTHING, Balancer, Family, Path, Role
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
+from esipp.checks.profile import Limit
 
 
 class Flipping(StrEnum):
@@ -60,68 +61,54 @@ class FlipClaim(StrEnum):
     KEPT = "kept"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PolicyChangeCheck(Check):
-    """A check that is judged from traffic during policy changes."""
+@dataclass(frozen=True)
+class WhilePoliciesChange(Subject):
+    """What traffic shows while Services change their policy."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class IsolationCheck(PolicyChangeCheck):
-    """A path check of the source IP suite, repeated while other Services over the same pods change policy.
+@dataclass(frozen=True)
+class Isolated(WhilePoliciesChange):
+    """The address that a backend sees on a path, while other Services over the same pods change policy."""
 
-    ``path_check`` is that check, with its path, classes, controls and known differences.
-    """
-
-    path_check: PathCheck
-
-    @property
-    def expected(self) -> str:
-        """Return the accepted classes."""
-        return self.path_check.expected
-
-    @property
-    def profile(self) -> Profile:
-        """Return the value of the path check."""
-        return self.path_check.profile
-
-    @property
-    def balanced(self) -> frozenset[str]:
-        """Return the value of the path check."""
-        return self.path_check.balanced
-
-    @property
-    def source_at_vips(self) -> frozenset[str]:
-        """Return the value of the path check."""
-        return self.path_check.source_at_vips
+    on_path: OnPath
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """Return every path that the verdict needs: its own and those of its controls."""
-        return self.path_check.paths
+        return self.on_path.paths
 
     @property
-    def asked(self) -> str:
-        """Return how the check probes."""
-        return (
-            "every client opens new connections at a fixed rate while a LoadBalancer and a NodePort Service over the "
-            "same pods change between Local and Cluster; every answer counts"
-        )
+    def balanced(self) -> frozenset[str]:
+        """Return what the load balancer must carry for its path."""
+        return self.on_path.balanced
 
     @property
-    def fails_if(self) -> str:
-        """Return the fault that the check detects."""
-        return (
-            "a change of one Service affects another one over the same pods: its rules, endpoints or source addresses"
-        )
+    def own_service(self) -> str:
+        """Return the Service of its path, if the client dials such a VIP."""
+        return self.on_path.own_service
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """Return the family of its path, if a client outside dials such a VIP."""
+        return self.on_path.source_at_vips
+
+    @property
+    def profile(self) -> Profile:
+        """Return the type of its Service."""
+        return self.on_path.profile
+
+    def limited_by(self, limit: Limit) -> bool:
+        """Return whether the limit is one of its path."""
+        return self.on_path.limited_by(limit)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the check as a JSON object."""
-        return super().as_json() | {"path": self.path_check.path.key, "expect": self.expected}
+        """Return the path."""
+        return {"path": self.on_path.path.key}
 
 
-@dataclass(frozen=True, kw_only=True)
-class IsolationHealthCheck(PolicyChangeCheck):
-    """A health check of an unchanged Local Service on one node, while other Services change policy.
+@dataclass(frozen=True)
+class IsolatedHealth(WhilePoliciesChange):
+    """The health check of an unchanged Local Service on one node, while other Services change policy.
 
     ``path`` is a path of the Service, which puts it on the testbed.
     """
@@ -131,49 +118,29 @@ class IsolationHealthCheck(PolicyChangeCheck):
     family: Family
 
     @property
-    def through_pods(self) -> bool:
-        """Return False: the check probes nodes, not pods."""
-        return False
-
-    @property
-    def expected(self) -> str:
-        """Return the expected status."""
-        return "200" if self.place is Role.ENDPOINT_NODE else "503"
-
-    @property
     def paths(self) -> tuple[Path, ...]:
         """Return the path, so that the testbed has the Service."""
         return (self.path,)
 
     @property
-    def fails_if(self) -> str:
-        """Return the fault that the check detects."""
-        return "a node restarts all health checks when one Service goes, or confuses the health checks of two Services"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the check as a JSON object."""
-        return super().as_json() | {"expect": self.expected}
+    def through_pods(self) -> bool:
+        """Return False: the check probes nodes, not pods."""
+        return False
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlippedCheck(PolicyChangeCheck):
-    """A claim about a Service while its own policy changes; ``at`` is None for a claim about all nodes.
-
-    ``must`` says in a few words what the check expects, ``tripped_by`` names the fault that it detects.
-    """
+@dataclass(frozen=True)
+class PolicyChange(WhilePoliciesChange):
+    """A claim about a Service while its own policy changes; ``at`` is None for a claim about all nodes."""
 
     service: Flipping
     claim: FlipClaim
     family: Family
     at: At | None = None
-    must: str
-    tripped_by: str
-    differences: tuple[KnownDifference, ...] = ()
 
     @property
-    def expected(self) -> str:
-        """Return what the check expects."""
-        return self.must
+    def traits(self) -> Mapping[str, str]:
+        """Return the claim."""
+        return {"claim": self.claim.value}
 
     @property
     def balanced(self) -> frozenset[str]:
@@ -196,19 +163,8 @@ class FlippedCheck(PolicyChangeCheck):
         """Return the type of the Service."""
         return Profile.NODE_PORT if self.service is Flipping.NODE_PORT else Profile.LOAD_BALANCER
 
-    @property
-    def asked(self) -> str:
-        """Return how the check probes."""
-        return (
-            "externalTrafficPolicy changes from Local to Cluster and back three times, each time after nodes followed "
-            "the previous change, while a client outside opens new connections at a fixed rate; all times use one clock"
-        )
 
-    @property
-    def fails_if(self) -> str:
-        """Return the fault that the check detects."""
-        return self.tripped_by
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the check as a JSON object."""
-        return super().as_json() | {"expect": self.must}
+IsolationCheck = Check[Isolated]
+IsolationHealthCheck = Check[IsolatedHealth]
+FlippedCheck = Check[PolicyChange]
+PolicyChangeCheck = Check[WhilePoliciesChange]

@@ -360,6 +360,15 @@ class Limit:
     clients: frozenset[Literal["outside", "pod", "node"]] = frozenset()
     what: frozenset[str] = frozenset()
 
+    @property
+    def hides_clients(self) -> bool:
+        """Return whether it is that of a proxy: pods do not see the client's address under Local."""
+        return self.policies == {"Local"} and self.outcome in (Outcome.FAILS, Outcome.DIFFERS)
+
+    def fits(self, family: Family | None) -> bool:
+        """Return whether it is one of all families, or of this one."""
+        return not self.families or (family is not None and family.value in self.families)
+
 
 @dataclass(frozen=True)
 class Marks:

@@ -9,7 +9,6 @@ does not.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
 from esipp.base.errors import PreflightError
 from esipp.base.kubernetes_version import OLDEST, read_version
@@ -25,7 +24,6 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.path import paths_of
 from esipp.checks.reference import Reference
 from esipp.checks.version_references import (
     ANNOTATIONS_REMOVED,
@@ -44,8 +42,6 @@ from esipp.checks.version_references import (
     OWN_TRAFFIC,
     TUTORIAL_NODE_PORT,
 )
-
-AnyCheck = TypeVar("AnyCheck", bound=Check)
 
 
 @dataclass(frozen=True)
@@ -133,22 +129,18 @@ OF_FEATURES: tuple[tuple[str, Need], ...] = (
 Rules = tuple[tuple[Mapping[str, str], Need], ...]
 """Versions for checks by their traits; the module ``versions`` of a suite has those of its own checks."""
 
-_TRAITS = ("about", "trial", "claim", "what", "phase")
-
 
 def needs_kubernetes(check: Check, rules: Rules = ()) -> Need | None:
     """Return the latest version that a check needs; None if all supported versions work."""
-    needs = [need for path in paths_of(check) for uses, need in OF_PATHS if uses(path)]
+    needs = [need for path in check.subject.paths for uses, need in OF_PATHS if uses(path)]
     needs += [need for name, need in OF_FEATURES if name in check.features]
-    if rules:
-        traits = {name: str(getattr(check, name, "")) for name in _TRAITS}
-        traits["situation"] = str(getattr(getattr(check, "question", None), "situation", ""))
-        needs += [need for wanted, need in rules if all(traits[name] == value for name, value in wanted.items())]
+    traits = check.subject.traits
+    needs += [need for wanted, need in rules if wanted.items() <= traits.items()]
     needs += [Need(check.since, check.since_why)] if check.since else []
     return max(needs, key=lambda need: need.number, default=None)
 
 
-def dated(check: AnyCheck, rules: Rules = ()) -> AnyCheck:
+def dated(check: Check, rules: Rules = ()) -> Check:
     """Return the check with its version, as a feature and for reports."""
     need = needs_kubernetes(check, rules)
     if need is None:

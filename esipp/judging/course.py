@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from esipp.checks.trials import ScenarioCheck
+from esipp.checks.check import Check
 from esipp.judging.frame import Decision, ours_failed, undecided
 
 
@@ -17,10 +17,10 @@ class Course:
     trouble: dict[str, str] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
 
-    def cut_short(self, check: ScenarioCheck) -> Decision | None:
+    def cut_short(self, check: Check) -> Decision | None:
         """The decision on a check whose scenario broke off; None if it did not."""
-        if check.trial in self.broken:
-            return ours_failed(check, "nothing", f"esipp itself failed: {self.broken[check.trial]}")
-        if check.trial in self.trouble:
-            return undecided(check, self.trouble[check.trial])
+        if check.subject.part in self.broken:
+            return ours_failed(check, "nothing", f"esipp itself failed: {self.broken[check.subject.part]}")
+        if check.subject.part in self.trouble:
+            return undecided(check, self.trouble[check.subject.part])
         return None

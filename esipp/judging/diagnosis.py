@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from esipp.checks.check import Check, Status
-from esipp.checks.health import About, HealthAnswerCheck
+from esipp.checks.check import Check, Status, is_about
+from esipp.checks.health import About, HealthAnswer
 from esipp.checks.model import (
     NO_ANSWER,
     AddressClass,
@@ -17,7 +17,7 @@ from esipp.checks.model import (
     Vantage,
 )
 from esipp.checks.observation import Outcome, Verdict
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath, PathCheck
 
 
 def _anywhere(_: PathCheck) -> bool:
@@ -47,7 +47,7 @@ ANSWERED = frozenset(AddressClass) - NO_ANSWER
 
 
 def _service(path_check: PathCheck) -> Service | None:
-    return path_check.path.service
+    return path_check.subject.path.service
 
 
 def _local(path_check: PathCheck) -> bool:
@@ -56,22 +56,24 @@ def _local(path_check: PathCheck) -> bool:
 
 
 def _cluster_ip(path_check: PathCheck) -> bool:
-    return path_check.path.entry.kind is EntryKind.CLUSTER_IP
+    return path_check.subject.path.entry.kind is EntryKind.CLUSTER_IP
 
 
 def _from_a_host(path_check: PathCheck) -> bool:
-    return path_check.path.client.vantage is Vantage.NODE
+    return path_check.subject.path.client.vantage is Vantage.NODE
 
 
 def _short_circuit(path_check: PathCheck) -> bool:
     """Whether a client's own node without local endpoints must serve it in spite of Local."""
-    entry, role = path_check.path.entry, path_check.path.client.role
+    entry, role = path_check.subject.path.entry, path_check.subject.path.client.role
     own = entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP) or entry.role is role
     return _local(path_check) and own and role not in (None, Role.ENDPOINT_NODE)
 
 
 def _trait(test: Callable[[Service], object]) -> Callable[[PathCheck], bool]:
-    return lambda path_check: path_check.path.service is not None and bool(test(path_check.path.service))
+    return lambda path_check: (
+        path_check.subject.path.service is not None and bool(test(path_check.subject.path.service))
+    )
 
 
 ANOTHER_CLIENT = (
@@ -171,7 +173,7 @@ SYMPTOMS = (
         frozenset({AddressClass.OTHER}),  # the address that it forges belongs to no one in the run
         "a header that the client sends changes the address that the backend sees: something on the way, or the echo "
         "server itself, trusts it",
-        lambda path_check: path_check.path.claim is not Claim.NOTHING,
+        lambda path_check: path_check.subject.path.claim is not Claim.NOTHING,
     ),
     Symptom(
         CLIENT,
@@ -227,11 +229,11 @@ SOMETHING_ELSE = "another process answers at the health-check node port: which o
 
 def where_to_look(check: Check, verdict: Verdict) -> str:
     """Where to look first: for a path by its evidence, else by what makes the check fail. Empty if all is well."""
-    if isinstance(check, PathCheck):
+    if is_about(check, OnPath):
         return diagnose(check, verdict)
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return ""
-    if isinstance(check, HealthAnswerCheck) and check.about is About.STATUS:
+    if is_about(check, HealthAnswer) and check.subject.about is About.STATUS:
         return _of_a_status(verdict) or check.fails_if
     return check.fails_if
 
@@ -250,20 +252,20 @@ def diagnose(path_check: PathCheck, verdict: Verdict) -> str:
     """Where to look first for a path; empty if there is nothing to say."""
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return ""
-    if path_check.accept == HAIRPIN and "from another address" in verdict.reason:
+    if path_check.subject.accept == HAIRPIN and "from another address" in verdict.reason:
         return REACHED_ITSELF
-    for words, look in ASIDE + (() if path_check.is_negative else BROKEN):
+    for words, look in ASIDE + (() if path_check.subject.is_negative else BROKEN):
         if words in verdict.reason:
             return look
-    wrong = frozenset(verdict.shown) - path_check.accept
+    wrong = frozenset(verdict.shown) - path_check.subject.accept
     if AddressClass.OTHER in wrong and any(_of_another_client(words, path_check) for words in verdict.tally):
         return ANOTHER_CLIENT
     for symptom in SYMPTOMS:
-        if symptom.expected & path_check.accept and symptom.shown & wrong and symptom.on(path_check):
+        if symptom.expected & path_check.subject.accept and symptom.shown & wrong and symptom.on(path_check):
             return symptom.look
     return ""
 
 
 def _of_another_client(words: str, path_check: PathCheck) -> bool:
     """Whether an answer showed the address of another client outside."""
-    return "= client " in words and f"= client {path_check.path.client.name}" not in words
+    return "= client " in words and f"= client {path_check.subject.path.client.name}" not in words

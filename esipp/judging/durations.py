@@ -34,21 +34,16 @@ def expected(checks: Iterable[Check], samples: int, moves: int) -> dict[str, flo
     checks = list(checks)
     seconds: dict[str, float] = {}
     every = [(typical, checks) for typical in BEFORE]
-    every += [(typical, [check for check in checks if isinstance(check, typical.of or scenario.checks)])
+    every += [(typical, [check for check in checks if isinstance(check.subject, typical.of or scenario.subjects)])
               for scenario in scenarios() for typical in scenario.phases]  # fmt: skip
     for typical, own in [*every, *((typical, checks) for typical in AFTER)]:
-        asked = {part_of(check) for check in own} & typical.parts.keys()
+        asked = {check.subject.part for check in own} & typical.parts.keys()
         if not own or (typical.parts and not asked):
             continue
         spent = typical.base + len(own) * (typical.check + samples * typical.connection) + moves * typical.move
         parts = [typical.parts[part] for part in asked]
         seconds[typical.phase] = spent + (max(parts) if parts and typical.together else sum(parts))
     return seconds
-
-
-def part_of(check: Check) -> str:
-    """Return the scenario of a check, or the change during its steady traffic; empty for other checks."""
-    return str(getattr(check, "trial", "") or getattr(check, "phase", ""))
 
 
 def pace(typical: Mapping[str, float], done: Mapping[str, float]) -> float:

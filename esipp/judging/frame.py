@@ -75,7 +75,7 @@ def give_verdict(
     if check.level is Level.RECORD and status in (Status.PASS, Status.FAIL, Status.FLAKY):
         status = Status.RECORDED
     unproven = unproven_at_vips(check, facts) if decided.foreign else ""
-    there = facts_at(check.own_service, facts)
+    there = facts_at(check.subject.own_service, facts)
     if status is Status.FAIL:
         for known in differences:
             if known.covers == decided.seen and known.holds(there) and not in_doubt(unproven, there):

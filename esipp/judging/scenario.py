@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from esipp.base.document import Section
 from esipp.checks.catalog import suite_names
-from esipp.checks.check import Check, Feature
+from esipp.checks.check import Check, Feature, Subject
 from esipp.checks.observation import Observation, Verdict, Witness
 from esipp.checks.rights import Right
 
@@ -60,9 +60,9 @@ class Typical:
 
     Args:
         phase: its name, as in ``Run.phase``.
-        of: the kinds of checks that need it; empty for all kinds that the scenario decides.
+        of: what the checks are about that need it; empty for all that the scenario decides.
         base: seconds in any case.
-        check: seconds for each check of these classes.
+        check: seconds for each of these checks.
         connection: seconds for each connection of these checks. Each check has as many as a path gets.
         move: seconds for each endpoint change that a load balancer has to follow.
         parts: seconds for each scenario, or for each change during steady traffic. If it is given, only checks of these
@@ -71,7 +71,7 @@ class Typical:
     """
 
     phase: str
-    of: tuple[type[Check], ...] = ()
+    of: tuple[type[Subject], ...] = ()
     base: float = 0.0
     check: float = 0.0
     connection: float = 0.0
@@ -97,7 +97,7 @@ class Scenario:
         suite: the suite with its checks.
         order: its place among the scenarios of one suite.
         record: the name of its evidence in ledgers, which stays whatever the folder is called.
-        checks: the kinds of checks that it decides.
+        subjects: what the checks are about that it decides.
         evidence: what its run observed, as a ledger has it; without arguments: nothing.
         judge: the verdict on a check, given what ``analyse`` made of the evidence, the features and the facts.
         analyse: what is computed of the evidence once, before the first check is judged.
@@ -113,7 +113,7 @@ class Scenario:
     suite: str
     order: int = 0
     record: str
-    checks: tuple[type[Check], ...]
+    subjects: tuple[type[Subject], ...]
     evidence: type
     judge: Callable[[Any, Any, Mapping[str, Feature], Mapping[str, str]], Verdict]
     lacks: Callable[[Any, Any, RunThen], str]
@@ -141,7 +141,7 @@ def scenarios() -> tuple[Scenario, ...]:
 
 def scenario_of(check: Check) -> Scenario:
     """The scenario that decides a check."""
-    return next(each for each in scenarios() if isinstance(check, each.checks))
+    return next(each for each in scenarios() if isinstance(check.subject, each.subjects))
 
 
 @cache

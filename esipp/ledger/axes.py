@@ -21,8 +21,17 @@ AXES: Mapping[str, Callable[[Path], str]] = {
 
 def but_for(axis: str, path_check: PathCheck) -> str:
     """All that makes a check but for its value on one axis, as a short digest: equal for siblings on that axis."""
-    path = path_check.path
+    path = path_check.subject.path
     service = replace(path.service, backends=Backends.POD) if path.service else None
     values = tuple(value(path) for name, value in AXES.items() if name != axis)
-    whole = repr((*values, service, path.one_socket, sorted(path_check.accept), path_check.told, path_check.spread))
+    whole = repr(
+        (
+            *values,
+            service,
+            path.one_socket,
+            sorted(path_check.subject.accept),
+            path_check.subject.told,
+            path_check.subject.spread,
+        )
+    )
     return hashlib.blake2s(whole.encode(), digest_size=6).hexdigest()

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.checks.check import REFERENCE, Check, Level
+from esipp.checks.check import REFERENCE, Check, Level, is_about
 from esipp.checks.model import POD_BACKEND, Vantage
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
 from esipp.checks.reference import Reference, read_reference
 from esipp.ledger.axes import AXES, but_for
 from esipp.ledger.matrix_place import entry_name, kind_of, place_of, service_name
@@ -18,12 +18,12 @@ from esipp.ledger.matrix_place import entry_name, kind_of, place_of, service_nam
 
 def check_record(check: Check) -> dict[str, Any]:
     """A check as the ledger's header has it: all that reports say of it."""
-    told = check.as_json() | {"profile": check.profile.value, "fails_if": check.fails_if, "asked": check.asked}
-    if not isinstance(check, PathCheck):
+    told = check.as_json() | {"profile": check.subject.profile.value, "fails_if": check.fails_if, "asked": check.asked}
+    if not is_about(check, OnPath):
         return told
-    path = check.path
+    path = check.subject.path
     return told | {
-        "controls": [{"path": each.path.key, "why": each.why} for each in check.controls],
+        "controls": [{"path": each.path.key, "why": each.why} for each in check.subject.controls],
         "place": {
             "service": service_name(path),
             "entry": entry_name(path),

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.base.plural import counted
 from esipp.checks.catalog import title_of
-from esipp.checks.check import Check, Level
+from esipp.checks.check import Check, Level, is_about
 from esipp.checks.model import NO_ANSWER, AddressClass, Balancer, Claim, Family, Protocol
-from esipp.checks.path import PathCheck, Spread
+from esipp.checks.path import OnPath, PathCheck, Spread
 from esipp.checks.reference import Reference
 from esipp.report import plain
 from esipp.report.escaping import links
@@ -30,7 +30,7 @@ def checks_page(checks: Sequence[Check]) -> str:
     lines = [HEAD, f"{counted(len(checks), 'check')}: {_levels(checks)}.", ""]
     references = list(dict.fromkeys(each for check in checks for each in check.references))
     source_ip = [check for check in checks if check.suite == "source_ip"]
-    for title, group in _groups(check for check in source_ip if isinstance(check, PathCheck)).items():
+    for title, group in _groups(check for check in source_ip if is_about(check, OnPath)).items():
         lines += [
             f"## {title}",
             "",
@@ -42,8 +42,8 @@ def checks_page(checks: Sequence[Check]) -> str:
     for suite in dict.fromkeys(check.suite for check in checks if check.suite != "source_ip"):
         of_it = [check for check in checks if check.suite == suite]
         paths, others = (
-            [check for check in of_it if isinstance(check, PathCheck)],
-            [check for check in of_it if not isinstance(check, PathCheck)],
+            [check for check in of_it if is_about(check, OnPath)],
+            [check for check in of_it if not is_about(check, OnPath)],
         )
         lines += [f"## {title_of(suite)}", "", f"{counted(len(of_it), 'check')}: {_levels(of_it)}.", ""]
         lines += [*_table(paths, references), ""] if paths else []
@@ -72,7 +72,7 @@ def _groups(path_checks: Iterable[PathCheck]) -> dict[str, list[PathCheck]]:
 
 
 def _kind(path_check: PathCheck) -> str:
-    service = path_check.path.service
+    service = path_check.subject.path.service
     if service is None:
         return "Pod IP"
     if service.external_ips:
@@ -87,9 +87,9 @@ def _fold(path_checks: Iterable[PathCheck]) -> list[_Line]:
         key = (
             _stem(path_check),
             _requirement(path_check),
-            path_check.accept,
-            path_check.told,
-            path_check.spread,
+            path_check.subject.accept,
+            path_check.subject.told,
+            path_check.subject.spread,
             path_check.references,
         )
         alike.setdefault(key, []).append(path_check)
@@ -97,10 +97,10 @@ def _fold(path_checks: Iterable[PathCheck]) -> list[_Line]:
     for group in alike.values():
         by_protocol: dict[Protocol, list[PathCheck]] = {}
         for path_check in group:
-            by_protocol.setdefault(path_check.path.protocol, []).append(path_check)
+            by_protocol.setdefault(path_check.subject.path.protocol, []).append(path_check)
         whole: dict[frozenset[Family], list[PathCheck]] = {}
         for checks in by_protocol.values():  # protocols that have the same families make up one line
-            whole.setdefault(frozenset(path_check.path.family for path_check in checks), []).extend(checks)
+            whole.setdefault(frozenset(path_check.subject.path.family for path_check in checks), []).extend(checks)
         lines += [tuple(checks) for checks in whole.values()]
     return lines
 
@@ -111,19 +111,19 @@ def _stem(path_check: PathCheck) -> str:
 
 
 def _axes(path_check: PathCheck) -> str:
-    return f".{path_check.path.protocol.value.lower()}.{path_check.path.family.value.lower()}."
+    return f".{path_check.subject.path.protocol.value.lower()}.{path_check.subject.path.family.value.lower()}."
 
 
 def _requirement(path_check: PathCheck) -> str:
     return path_check.requirement.replace(
-        f" over {path_check.path.protocol.value} and {path_check.path.family.value}", "", 1
+        f" over {path_check.subject.path.protocol.value} and {path_check.subject.path.family.value}", "", 1
     )
 
 
 def pattern(line: Sequence[PathCheck]) -> str:
     """The ids of checks as one: ``nodeport.local.{tcp,udp}.{ipv4,ipv6}.outside-1-to-bare-node``."""
-    protocols = [p.value.lower() for p in Protocol if any(path_check.path.protocol is p for path_check in line)]
-    families = [f.value.lower() for f in Family if any(path_check.path.family is f for path_check in line)]
+    protocols = [p.value.lower() for p in Protocol if any(path_check.subject.path.protocol is p for path_check in line)]
+    families = [f.value.lower() for f in Family if any(path_check.subject.path.family is f for path_check in line)]
     braced = (f"{{{','.join(each)}}}" if len(each) > 1 else each[0] for each in (protocols, families))
     return _stem(line[0]).replace(".*.", f".{'.'.join(braced)}.", 1)
 
@@ -135,17 +135,21 @@ def _line(line: _Line, references: Sequence[Reference]) -> str:
 
 def _level(line: _Line) -> str:
     """The level of the first protocol, and the levels of protocols that differ."""
-    levels: Mapping[Protocol, Level] = {path_check.path.protocol: path_check.level for path_check in line}
+    levels: Mapping[Protocol, Level] = {path_check.subject.path.protocol: path_check.level for path_check in line}
     first = line[0].level
     others = [f"{protocol.value}: {level.value}" for protocol, level in levels.items() if level is not first]
     return ", ".join([first.value, *others])
 
 
 def _must_see(path_check: PathCheck) -> str:
-    if path_check.accept == _EVERYTHING:
+    if path_check.subject.accept == _EVERYTHING:
         return "anything"
-    if path_check.accept <= NO_ANSWER:
+    if path_check.subject.accept <= NO_ANSWER:
         return "nothing"
-    seen = " or ".join(sorted(each.value.replace("_", " ") for each in path_check.accept))
-    seen += f", with the client's address in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
-    return seen + (", one backend" if path_check.spread is Spread.ONE else "")
+    seen = " or ".join(sorted(each.value.replace("_", " ") for each in path_check.subject.accept))
+    seen += (
+        f", with the client's address in {path_check.subject.told.value}"
+        if path_check.subject.told is not Claim.NOTHING
+        else ""
+    )
+    return seen + (", one backend" if path_check.subject.spread is Spread.ONE else "")

@@ -4,10 +4,10 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.base.plural import counted
-from esipp.checks.check import KUBERNETES, Check, Level
+from esipp.checks.check import KUBERNETES, Check, Level, is_about
 from esipp.checks.explain import cite, explain, say_since
 from esipp.checks.observation import Verdict
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference, titles
 from esipp.ledger.recorded_checks import RecordedCheck
@@ -20,7 +20,7 @@ MOST_OTHERS = 5
 
 def explain_check(check: Check) -> str:
     """The explanation of a check: its requirement, its references and its expectation."""
-    if isinstance(check, PathCheck):
+    if is_about(check, OnPath):
         return explain(check)
     details = {
         "method": check.asked,

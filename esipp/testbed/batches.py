@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.plural import counted
-from esipp.checks.check import Check
+from esipp.checks.check import Check, is_about
 from esipp.checks.model import Balancer, Path, ServiceType
-from esipp.checks.path import PathCheck, paths_of
+from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.scenario import scenario_of
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ class Batches:
 
     def window_of(self, path_check: PathCheck) -> int:
         """The number of the window that observes a check; the first one for checks without load balancers."""
-        needed = balanced(path_check.paths)
+        needed = balanced(path_check.subject.paths)
         return next((number for number, names in enumerate(self.windows) if needed and needed <= names), 0)
 
 
@@ -79,10 +79,10 @@ def batches(checks: Sequence[Check], objects: Mapping[str, Iterable[Json]], most
     """
     scenarios = {
         name: frozenset(each["metadata"]["name"] for each in services if is_balanced(each))
-        | balanced(path for check in checks if scenario_of(check).name == name for path in paths_of(check))
+        | balanced(path for check in checks if scenario_of(check).name == name for path in check.subject.paths)
         for name, services in objects.items()
     }
-    windows = _together([balanced(check.paths) for check in checks if isinstance(check, PathCheck)])
+    windows = _together([balanced(check.subject.paths) for check in checks if is_about(check, OnPath)])
     if most is None or len(frozenset().union(*windows, *scenarios.values())) <= most:
         return ALL_AT_ONCE
     too_many = {name: _says(len(names), most) for names in windows if len(names) > most for name in names}

@@ -5,9 +5,9 @@ from functools import cache
 from typing import Any
 
 from esipp.base.labels import MANAGED_BY
-from esipp.checks.api import ANNOTATION
+from esipp.checks.api import ANNOTATION, Requests
 from esipp.checks.catalog import all_checks
-from esipp.checks.path import paths_of
+from esipp.checks.check import is_about
 from esipp.testbed.manifests import OLD_ANNOTATIONS
 
 
@@ -16,11 +16,10 @@ def given_by_checks(part: str) -> Mapping[str, str]:
     """The keys of ``labels`` or ``annotations`` that checks set, each with the first check that does."""
     found: dict[str, str] = {}
     for check in all_checks():
-        chain = getattr(check, "chain", None)
-        for step in chain.steps if chain else ():
+        for step in check.subject.chain.steps if is_about(check, Requests) else ():
             for key in _keys(step.body, part):
                 found.setdefault(key, check.id)
-        if part == "annotations" and any(path.service and path.service.old_form for path in paths_of(check)):
+        if part == "annotations" and any(path.service and path.service.old_form for path in check.subject.paths):
             for key in OLD_ANNOTATIONS:
                 found.setdefault(key, check.id)
     return {key: check for key, check in found.items() if key not in MANAGED_BY}

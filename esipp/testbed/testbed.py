@@ -106,6 +106,7 @@ class Testbed:
         injected: containers that others injected, by pod.
         absent: why a node without a role has no agent.
         network_policies: policies of others in the run's namespace, which esipp overrides.
+        there: when the last of its pods and Services was there, on the monotonic clock; None before.
     """
 
     __test__ = False  # pytest would collect the class because of its name
@@ -142,6 +143,7 @@ class Testbed:
     admitted: tuple[str, ...] = ()
     pull_secret: Json | None = field(default=None, repr=False)
     note: Callable[[str], object] = str
+    there: float | None = None
     _heartbeat: Heartbeat | None = None
     batches: Batches = ALL_AT_ONCE
     _later: dict[str, Callable[[], Json]] = field(default_factory=dict)
@@ -542,6 +544,7 @@ class Testbed:
             for family in families_of(item):
                 if family not in given:
                     self.obstacles[name, family] = self._why_no_vip(item, family)
+        self.there = time.monotonic()
 
     def _is_announced(self, service: Json) -> bool:
         """Whether every family that can have an address here has one, or a hostname resolves."""

@@ -47,9 +47,9 @@ def _changed(before: str, after: str, policy: str) -> Checks:
     target = f"a {TYPE_NAMES[after]} Service" + (" with Local" if before == "clusterip" and policy == "Local" else "")
     change = f"When {origin} becomes {target}"
 
-    def say(aspect: str, what: str, tripped_by: str, *because: str, **fields: object) -> Check:
+    def say(aspect: str, what: str, fails_if: str, *because: str, **fields: object) -> Check:
         wants = taken("changed", **fields)
-        return check(f"change.{name}.{aspect}", CORE, f"{change}, {what}", made, wants, tripped_by, *because, REGISTRY)
+        return check(f"change.{name}.{aspect}", CORE, f"{change}, {what}", made, wants, fails_if, *because, REGISTRY)
 
     external = after != "clusterip"
     if external:

@@ -12,30 +12,34 @@ from esipp.checks.policy_change import (
     PLACES,
     At,
     FlipClaim,
-    FlippedCheck,
     Flipping,
-    IsolationCheck,
-    IsolationHealthCheck,
-    PolicyChangeCheck,
+    Isolated,
+    IsolatedHealth,
+    PolicyChange,
 )
 from suites.compatibility.isolation_requirements import (
+    CHANGES_ASKED,
     DESIGN_BACKWARD,
     ENTRIES,
     ENTRY_CLAIMS,
     HEALTH_CLAIMS,
     HEALTH_PROMPT,
     ISOLATED,
+    ISOLATED_ASKED,
+    ISOLATED_FAILS_IF,
     ISOLATED_HEALTH,
+    ISOLATED_HEALTH_FAILS_IF,
     KEPT_CLAIMS,
     NEW_POLICY,
     ON_BARE,
     PROXIES,
     SERVICES,
-    Said,
 )
 from suites.known_differences.cilium import AFTER_POLICY_CHANGES, FLIPS_IN_DSR
+from suites.needs import needs
 from suites.path_checks import *
 from suites.path_requirements import NODES, requirement
+from suites.requirement import Requirement
 
 SUITE = "compatibility"
 TCP = Protocol.TCP
@@ -75,56 +79,44 @@ def from_inside(family: Family) -> Iterator[PathCheck]:
         yield from answers_and_rewrites(Path(client, VIP, TCP, family, LB_CLUSTER), TUTORIAL_LB)
 
 
-def isolated(path_checks: Iterable[PathCheck]) -> Iterator[PolicyChangeCheck]:
+def isolated(path_checks: Iterable[PathCheck]) -> Iterator[Check]:
     """Yield the same checks for the time in which other Services change policy."""
     for each in path_checks:
-        # reports show checks with equal requirements as one
-        client = OUTSIDE_1 if each.path.client in OUTSIDE else each.path.client
-        claim = requirement(replace(each.path, client=client), each.accept, each.told, each.spread)
-        claim = claim.replace(f" over {TCP.value} and {each.path.family.value}", "")
+        of = each.subject
+        client = OUTSIDE_1 if of.path.client in OUTSIDE else of.path.client  # reports show equal requirements as one
+        claim = requirement(replace(of.path, client=client), of.accept, of.told, of.spread)
+        claim = claim.replace(f" over {TCP.value} and {of.path.family.value}", "")
         ours = replace(
             each,
             id=f"beside.{each.id}",
             requirement=ISOLATED.format(claim=claim),
+            suite=SUITE,
             references=(DESIGN_BACKWARD, *each.references),
-            suite=SUITE,
+            fails_if=ISOLATED_FAILS_IF,
+            asked=ISOLATED_ASKED,
         )
-        yield IsolationCheck(
-            id=ours.id,
-            requirement=ours.requirement,
-            level=ours.level,
-            suite=SUITE,
-            references=ours.references,
-            features=ours.features,
-            path_check=ours,
-        )
+        yield ours.with_subject(Isolated(of))
 
 
-def isolated_health(family: Family) -> Iterator[PolicyChangeCheck]:
+def isolated_health(family: Family) -> Iterator[Check]:
     """Yield health checks of the unchanged Local load balancer, on every node."""
     path = Path(OUTSIDE_1, VIP, TCP, family, LB_LOCAL)
     for place in PLACES:
-        yield IsolationHealthCheck(
+        status = "200" if place is Role.ENDPOINT_NODE else "503"
+        yield Check(
             id=f"beside.health.{family.value.lower()}.{place.value}",
-            requirement=ISOLATED_HEALTH.format(
-                status="200" if place is Role.ENDPOINT_NODE else "503",
-                node=NODES[place],
-            ),
+            requirement=ISOLATED_HEALTH.format(status=status, node=NODES[place]),
             level=Level.CORE,
             suite=SUITE,
             references=(DESIGN_BACKWARD, API_ETP),
-            features=frozenset({f"family.{family.value.lower()}", "vantage.outside", "load-balancer"})
-            | (frozenset({"nodes.three"}) if place is Role.OTHER_NODE else frozenset()),
-            path=path,
-            place=place,
-            family=family,
+            features=needs(client=OUTSIDE_1, family=family, node=place, balancer=Balancer.DEFAULT),
+            subject=IsolatedHealth(path, place, family),
+            expected=status,
+            fails_if=ISOLATED_HEALTH_FAILS_IF,
         )
 
 
 # ------------------------------------------------------------------------------------------------- policy changes
-NEEDED = {Flipping.DEFAULT: "load-balancer", Flipping.ECMP: "load-balancer.reference-ecmp"}
-
-
 OF_BARE_NODES = (FlipClaim.OTHERWISE, At.BARE_NODE)
 """The claim that a node without local endpoints rewrites the source of every answer."""
 
@@ -133,11 +125,11 @@ def changed(
     service: Flipping,
     claim: FlipClaim,
     family: Family,
-    said: Said,
+    said: Requirement,
     at: At | None,
     *known: KnownDifference,
     name: str = "",
-) -> FlippedCheck:
+) -> Check[PolicyChange]:
     """Return one check of a Service whose own policy changes."""
     words = {
         "service": SERVICES[service],
@@ -146,25 +138,22 @@ def changed(
         "wrong_node": ON_BARE if at is At.BARE_NODE else "no address of a node that did not accept the connection",
     }
     where = f"{service.value}.{family.value.lower()}" + (f".{at.value}" if at else "")
-    return FlippedCheck(
+    return Check(
         id=name or f"flip.{where}.{claim.value}",
-        requirement=said.requirement.format(**words) + ".",
+        requirement=said.sentence.format(**words) + ".",
         level=said.level,
         suite=SUITE,
         references=said.references,
-        features=frozenset({f"family.{family.value.lower()}", "vantage.outside"})
-        | (frozenset({NEEDED[service]}) if service in NEEDED else frozenset()),
-        service=service,
-        claim=claim,
-        family=family,
-        at=at,
-        must=said.must,
-        tripped_by=said.tripped_by,
+        features=needs(client=OUTSIDE_1, family=family, balancer=service.balancer),
+        subject=PolicyChange(service, claim, family, at),
+        expected=said.expected,
+        fails_if=said.fails_if,
+        asked=CHANGES_ASKED,
         differences=known,
     )
 
 
-def at_an_entry(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck]:
+def at_an_entry(service: Flipping, family: Family) -> Iterator[Check]:
     """Yield checks of new connections at each entry of the Service."""
     for at in At:
         if at is At.VIP and service.balancer is None:
@@ -181,7 +170,7 @@ def at_an_entry(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck
             yield changed(service, claim, family, said, at, *known, *proxies, name=name if "loss" in claim else "")
 
 
-def health_ports(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck]:
+def health_ports(service: Flipping, family: Family) -> Iterator[Check]:
     """Yield checks of the health-check node port, which exists under Local only."""
     for claim, said in HEALTH_CLAIMS.items():
         name = f"flip.health-port.{service.value}.{family.value.lower()}.{claim.value}"
@@ -190,17 +179,23 @@ def health_ports(service: Flipping, family: Family) -> Iterator[PolicyChangeChec
     yield changed(service, FlipClaim.HEALTH_PROMPT, family, HEALTH_PROMPT, None, name=name)
 
 
-def open_connections(family: Family) -> Iterator[PolicyChangeCheck]:
+def open_connections(family: Family) -> Iterator[Check]:
     """Yield checks of established connections, which a policy change must not affect."""
     for at, said in KEPT_CLAIMS.items():
         yield changed(Flipping.NODE_PORT, FlipClaim.KEPT, family, said, at)
 
 
-CHECKS: tuple[PolicyChangeCheck, ...] = (
+CHECKS: tuple[Check, ...] = (
     *(check for family in FAMILIES for check in isolated(from_outside(family))),
     *(check for family in FAMILIES for check in isolated(from_inside(family))),
     *(check for family in FAMILIES for check in isolated_health(family)),
     *(check for service in Flipping for family in FAMILIES for check in at_an_entry(service, family)),
-    *(check for service in NEEDED for family in FAMILIES for check in health_ports(service, family)),
+    *(
+        check
+        for service in Flipping
+        if service.balancer
+        for family in FAMILIES
+        for check in health_ports(service, family)
+    ),
     *(check for family in FAMILIES for check in open_connections(family)),
 )

@@ -17,12 +17,12 @@ from esipp.checks.api import (
     POLICY,
     RANGES,
     TARGET_PORT,
-    ApiCheck,
     Chain,
     Is,
     Quiet,
     Ref,
     Refused,
+    Requests,
     Same,
     Step,
     Taken,
@@ -138,32 +138,32 @@ def check(
     requirement: str,
     chain: Chain,
     wants: Want | tuple[Want, ...],
-    tripped_by: str,
+    fails_if: str,
     *references: Reference,
     given: tuple[Taken, ...] = (),
     features: frozenset[str] = frozenset(),
-) -> ApiCheck:
+) -> Check[Requests]:
     """Return one check of the answers to a chain of requests."""
     wants = wants if isinstance(wants, tuple) else (wants,)
-    must = "; ".join(say_want(want) for want in wants)
-    version, why = since("; ".join([*map(say_step, chain.steps), must]))
+    expected, asked = (
+        "; ".join(say_want(want) for want in wants),
+        "; then ".join(say_step(step) for step in chain.steps),
+    )
+    version, why = since("; ".join([*map(say_step, chain.steps), expected]))
     writes_status = any(step.verb is Verb.STATUS for step in chain.steps)
-    return ApiCheck(
+    return Check(
         id=f"api.{name}",
         requirement=requirement,
         level=level,
         suite=SUITE,
         references=references,
         features=features | ({"rights.services-status"} if writes_status else frozenset()),
-        trial=chain.name,
-        claim=name,
-        must=must,
+        subject=Requests(name, chain, wants, given),
+        expected=expected,
+        fails_if=fails_if,
+        asked=asked,
         since=version,
         since_why=why,
-        tripped_by=tripped_by,
-        chain=chain,
-        wants=wants,
-        given=given,
     )
 
 
@@ -174,12 +174,12 @@ def refusal(
     step: str,
     field: str,
     words: str,
-    tripped_by: str,
+    fails_if: str,
     *references: Reference,
 ) -> tuple[Check, Check]:
     """Return two checks of one refusal: that it names the field, and that its message says why."""
     return (
-        check(name, CORE, requirement, chain, invalid(step, field), tripped_by, *references),
+        check(name, CORE, requirement, chain, invalid(step, field), fails_if, *references),
         check(
             f"{name}.words",
             EXTENDED,

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
-from esipp.checks.check import Level
-from esipp.checks.continuity import MOVED, ContinuityCheck
-from esipp.checks.disruption import feature_of
+from esipp.checks.check import Check, Level
+from esipp.checks.continuity import MOVED, Continuity
 from esipp.checks.known_differences import PROXIED, KnownDifference
 from esipp.checks.model import Balancer, Family, TrafficPolicy
+from suites.clients import OUTSIDE_1
 from suites.continuity.requirements import *
 from suites.known_differences.balancers import STATELESS, by_proxy
 from suites.known_differences.cilium import DURING_CHANGES
+from suites.needs import needs
 from suites.references import *
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
@@ -98,23 +99,20 @@ def differences(phase: Phase, way: Way, what: What) -> Iterator[KnownDifference]
         yield DURING_CHANGES
 
 
-def check(phase: Phase, way: Way, family: Family, what: What) -> ContinuityCheck:
-    features = {"vantage.outside", "nodes.three", f"family.{family.value.lower()}"}
-    if way.by != NODEPORT:
-        features.add("load-balancer" if way.by == DEFAULT else f"load-balancer.{way.by}")
-    if phase.disruption:
-        features |= {"disruptive", feature_of(phase.disruption)}
-    return ContinuityCheck(
+def check(phase: Phase, way: Way, family: Family, what: What) -> Check[Continuity]:
+    return Check(
         id=f"{SUITE}.{phase.value}.{way.slug}.{family.value.lower()}.{what.value}",
         requirement=requirement(phase, way, what),
         level=level(phase, way, what),
         suite=SUITE,
         references=references(phase, way, what),
-        features=frozenset(features),
-        phase=phase,
-        way=way,
-        family=family,
-        what=what,
+        features=needs(
+            "nodes.three", client=OUTSIDE_1, family=family, balancer=way.balancer, disruption=phase.disruption
+        ),
+        subject=Continuity(phase, way, family, what),
+        expected=EXPECTED[what],
+        fails_if=FAILS_IF[what],
+        asked=ASKED,
         differences=tuple(differences(phase, way, what)),
     )
 

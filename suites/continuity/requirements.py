@@ -8,6 +8,34 @@ SUITE = "continuity"
 
 SERVES_ON = "still serves for longer than (N+1) x health check period after deletion"
 
+EXPECTED = {
+    What.NO_LOSS: "no request is lost",
+    What.GAP: "no gap longer than (N+1) x period",
+    What.LOSSES: "no gap longer than the load balancer's bound; recorded if there is none",
+    What.SOURCE: "the correct source in every answer",
+    What.PROMPT: f"the correct source in every answer from {PROMPT:.0f} s after the return to Local",
+    What.PLACE: "no answer from a pod that must not serve",
+    What.LASTING: "no connection breaks while its pod still serves",
+    What.TERMINATING: "an answer while the node says 503",
+}
+
+FAILS_IF = {
+    What.NO_LOSS: "a node drops a connection because its pod terminates, or because it removes old rules before it "
+    "adds new ones, or a load balancer sends requests to a node that cannot serve them",
+    What.GAP: "the load balancer needs more failed health checks, or probes less often, than it reports",
+    What.LOSSES: "the cluster's own load balancer still sends requests to a node that cannot serve them",
+    What.SOURCE: "a node or the load balancer masquerades even one connection while pods or rules change",
+    What.PROMPT: "nodes still rewrite the source for seconds after the policy is Local again",
+    What.PLACE: "a node without local endpoints forwards to another node, or a node uses a pod that must not serve",
+    What.LASTING: "a node flushes connection tracking, or changed rules apply to established connections",
+    What.TERMINATING: "a node drops requests while its last pod terminates, although the pod still serves (KEP-1669)",
+}
+
+ASKED = (
+    "one client outside opens a new connection every 100 ms on every way, and keeps three others open with an exchange "
+    "every 300 ms; meanwhile the changes take place one after the other"
+)
+
 MEANWHILE = {
     Phase.QUIET: "While nothing changes",
     Phase.ROLLING_UPDATE: f"During a rolling update, one pod at a time, in which each pod {SERVES_ON}",
@@ -132,4 +160,16 @@ def _tutorial(way: Way) -> Reference:
     return TUTORIAL_NODE_PORT if way.by == NODEPORT else TUTORIAL_LB
 
 
-__all__ = ["NODEPORT", "PROXIES", "SUITE", "Phase", "Way", "What", "references", "requirement"]
+__all__ = [
+    "ASKED",
+    "EXPECTED",
+    "FAILS_IF",
+    "NODEPORT",
+    "PROXIES",
+    "SUITE",
+    "Phase",
+    "Way",
+    "What",
+    "references",
+    "requirement",
+]

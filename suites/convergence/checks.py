@@ -1,11 +1,13 @@
 """Checks of the convergence suite: each load balancer, and the nodes, while endpoints change."""
 
-from esipp.checks.check import HEALTH_VIEW, Level
-from esipp.checks.endpoint_change import AFTER_503, PROXIES, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.check import HEALTH_VIEW, Check, Level
+from esipp.checks.endpoint_change import AFTER_503, PROXIES, WEIGHED, EndpointChange, What
 from esipp.checks.known_differences import PROXIED, KnownDifference, Nature
 from esipp.checks.model import Balancer, Family
+from suites.clients import OUTSIDE_1
 from suites.convergence.requirements import *
 from suites.known_differences.balancers import STATELESS, by_proxy
+from suites.needs import needs
 from suites.references import *
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
@@ -67,26 +69,25 @@ def check(
     level: Level,
     sentence: str,
     *references: Reference,
-) -> EndpointChangeCheck:
+) -> Check[EndpointChange]:
     """Return one check; its features follow from its load balancer, claim and family."""
-    reference = balancer is not Balancer.DEFAULT
-    needed = {"vantage.outside", f"load-balancer.{balancer.value}" if reference else "load-balancer"}
-    needed |= {HEALTH_VIEW} if what in OWN_VIEWS and not reference else set()
-    return EndpointChangeCheck(
+    viewed = [HEALTH_VIEW] if what in OWN_VIEWS and balancer is Balancer.DEFAULT else []
+    return Check(
         id=f"{SUITE}.{balancer.value}.{place}.{what.value}",
         requirement=sentence,
         level=level,
         suite=SUITE,
         references=references,
-        features=frozenset(needed | ({f"family.{family.value.lower()}"} if family else set())),
-        balancer=balancer,
-        what=what,
-        family=family,
+        features=needs(*viewed, client=OUTSIDE_1, family=family, balancer=balancer),
+        subject=EndpointChange(balancer, what, family),
+        expected=EXPECTED[what],
+        fails_if=FAILS_IF.get(what, ""),
+        asked=ASKED,
         differences=differences(balancer, what),
     )
 
 
-def at_vip(balancer: Balancer, what: What, family: Family) -> EndpointChangeCheck:
+def at_vip(balancer: Balancer, what: What, family: Family) -> Check[EndpointChange]:
     level = Level.CORE if balancer is Balancer.DEFAULT and what in CORE_OF_OWN else LEVELS[what]
     said = REQUIREMENTS[what]
     if what is What.SOURCE and balancer in PROXIES:
@@ -94,12 +95,12 @@ def at_vip(balancer: Balancer, what: What, family: Family) -> EndpointChangeChec
     return check(balancer, what, family.value.lower(), family, level, *said)
 
 
-def at_nodes(balancer: Balancer, what: What) -> EndpointChangeCheck:
+def at_nodes(balancer: Balancer, what: What) -> Check[EndpointChange]:
     said = {What.PLACE: PLACE_AT_NODES, What.SOURCE: SOURCE_AT_NODES}.get(what, REQUIREMENTS[what])
     return check(balancer, what, "nodes", None, LEVELS[what], *said)
 
 
-def of_view(balancer: Balancer, what: What) -> EndpointChangeCheck:
+def of_view(balancer: Balancer, what: What) -> Check[EndpointChange]:
     return check(balancer, what, "balancer", None, LEVELS[what], *REQUIREMENTS[what])
 
 

@@ -1,7 +1,7 @@
 """Texts of the convergence suite: requirements, references and levels."""
 
 from esipp.checks.check import Level
-from esipp.checks.endpoint_change import What
+from esipp.checks.endpoint_change import EXPECTED, What
 from esipp.checks.timing import PROMPT
 from suites.references import *
 
@@ -113,3 +113,24 @@ LEVELS: dict[What, Level] = {
     What.VIEW_CLUSTER: Level.EXTENDED,
     What.FREED: Level.EXTENDED,
 }
+
+FAILS_IF = {
+    What.STEERS: "the load balancer ignores health checks and endpoints, keeps a removed node, flaps, or is too slow",
+    What.PLACE: "a node without local endpoints forwards to another node, or a node uses a pod that is not ready",
+    What.SOURCE: "a node or the load balancer masquerades connections while endpoints change",
+    What.BLACK_HOLE: "the load balancer needs more failed health checks, or probes less often, than its bound allows",
+    What.NO_LOSS: "a node drops requests while its last pod terminates, although the pod still serves (KEP-1669)",
+    What.BALANCE: "the load balancer uses only one node, prefers some, or hashes badly",
+    What.HEALTH: "the health check always says 200, still says 200 after the last pod, or says 503 with local pods",
+    What.PATH: "the service proxy of a node does not follow EndpointSlices",
+    What.HEALTH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",
+    What.PATH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",
+    What.VIEW_LOCAL: "the load balancer reports a node without endpoints as healthy, or an endpoint node as unhealthy",
+    What.VIEW_CLUSTER: "the load balancer excludes nodes although the policy is Cluster",
+    What.FREED: "the load balancer keeps the VIP of a deleted Service, which may later lead to other pods",
+}
+
+ASKED = (
+    "pods on fixed nodes come and go in a seeded sequence (--moves, --seed), while a client outside probes the VIP, "
+    "the nodePort and the health check of every node about every 20 ms; the report has the actual interval"
+)

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from esipp.checks.check import Check, Level
-from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck, Place, Question, Situation
-from esipp.checks.model import Client, Family, Vantage
+from esipp.checks.health import About, HealthAnswer, HealthScenario, Place, Question, Situation
+from esipp.checks.model import Client, Family
 from suites.clients import HOST_ON_OTHER_NODE, OUTSIDE_1, POD_ON_OTHER_NODE
 from suites.health_checks.requirements import *
 from suites.known_differences.findings import COUNTED_BY_TARGET, COUNTED_TWICE
+from suites.needs import needs
 
 SUITE = "health_checks"
 FAMILIES = tuple(Family)
@@ -17,42 +18,27 @@ DIALLED = (Place.ENDPOINT_NODE, Place.BARE_NODE)
 LISTENING = {"prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion"}
 """Steps of a port's life cycle that a client outside also probes on the nodes."""
 
-NEEDED = {
-    Place.OTHER_NODE: {"nodes.three"},
-    Place.CONTROL_PLANE: {"nodes.control-plane"},
-    Place.EXCLUDED: {"nodes.excluded"},
-    Place.VIP: {"load-balancer"},
-}
-
-
-def needs(place: Place | None, family: Family | None, client: Client | None = None) -> frozenset[str]:
-    """Return the features that a cluster needs for these probes."""
-    features = set(NEEDED.get(place, ())) if place else set()
-    features |= {f"family.{family.value.lower()}"} if family else set()
-    features |= {"vantage.outside"} if client and client.vantage is Vantage.OUTSIDE else set()
-    return frozenset(features)
-
 
 def check(
     question: Question, about: About, level: Level, requirement: str, *references: Reference
-) -> HealthAnswerCheck:
+) -> Check[HealthAnswer]:
     """Return one check of the answers to a question."""
-    features = needs(question.place, question.family, question.client)
-    if question.second_address:
-        features |= {f"nodes.second-address.{question.family.value.lower()}"}
-        features |= {"node-ports.all-addresses"}
+    second = (f"nodes.second-address.{question.family.value.lower()}", "node-ports.all-addresses")
+    others = second if question.second_address else ()
     differences = NO_PROXY_HEALTH if about is About.PROXY else ()
     if about in (About.COUNT, About.WEIGHT) and question.local_pods:
         differences = (COUNTED_TWICE if question.targets == 1 else COUNTED_BY_TARGET,)
-    return HealthAnswerCheck(
+    return Check(
         id=f"healthcheck.{question.key}.{about.value}",
         requirement=requirement,
         level=level,
         suite=SUITE,
         references=references,
-        features=features,
-        question=question,
-        about=about,
+        features=needs(*others, client=question.client, family=question.family, node=question.place),
+        subject=HealthAnswer(question, about),
+        expected=expected(question, about),
+        fails_if=fails_if(question, about),
+        asked=asked(question, about),
         differences=differences,
     )
 
@@ -101,32 +87,28 @@ def truths() -> Iterator[Check]:
 
 
 def scenario_check(
-    name: str,
+    scenario: str,
     claim: str,
-    level: Level,
-    said: Said,
+    said: Requirement,
     place: Place | None = None,
     family: Family | None = None,
-    client: Client | None = None,
-    also: frozenset[str] = frozenset(),
-) -> HealthScenarioCheck:
+    client: Client | None = OUTSIDE_1,
+    also: str = "",
+) -> Check[HealthScenario]:
     """Return one check of a scenario."""
     where = f".{family.value.lower()}" if family else ""
     where += f".{place.value}" if place else ""
-    return HealthScenarioCheck(
-        id=f"healthcheck.{name}.{claim}{where}",
-        requirement=said.requirement,
-        level=level,
+    return Check(
+        id=f"healthcheck.{scenario}.{claim}{where}",
+        requirement=said.sentence,
+        level=said.level,
         suite=SUITE,
         references=said.references,
-        features=needs(place, family, client) | also,
-        trial=name,
-        claim=claim,
-        must=said.must,
-        tripped_by=said.tripped_by,
-        differences=(COUNTED_TWICE,) if (name, claim) == ("placement", "count") else (),
-        place=place,
-        family=family,
+        features=needs(*filter(None, [also]), client=client, family=family, node=place),
+        subject=HealthScenario(scenario, claim, place, family),
+        expected=said.expected,
+        fails_if=said.fails_if,
+        differences=(COUNTED_TWICE,) if (scenario, claim) == ("placement", "count") else (),
     )
 
 
@@ -134,26 +116,20 @@ def while_endpoints_change() -> Iterator[Check]:
     """Yield checks of scenarios: changes of other Services, random placement, slow termination, cordoned nodes."""
     for family in FAMILIES:
         for place in NODES:
-            yield scenario_check("stable", "never-wrong", Level.CORE, STABLE, place, family, OUTSIDE_1)
-            yield scenario_check("placement", "status", Level.CORE, PLACEMENT, place, family, OUTSIDE_1)
-            yield scenario_check("placement", "prompt", Level.EXTENDED, PLACEMENT_PROMPT, place, family, OUTSIDE_1)
-            yield scenario_check("placement", "count", Level.EXTENDED, PLACEMENT_COUNT, place, family, OUTSIDE_1)
+            yield scenario_check("stable", "never-wrong", STABLE, place, family)
+            yield scenario_check("placement", "status", PLACEMENT, place, family)
+            yield scenario_check("placement", "prompt", PLACEMENT_PROMPT, place, family)
+            yield scenario_check("placement", "count", PLACEMENT_COUNT, place, family)
         for claim, said in TERMINATING.items():
-            level = Level.EXTENDED if claim == "count" else Level.CORE
-            place = Place.ENDPOINT_NODE
-            yield scenario_check(
-                "terminating", claim, level, said, place, family, OUTSIDE_1, frozenset({"nodes.three"})
-            )
+            yield scenario_check("terminating", claim, said, Place.ENDPOINT_NODE, family, also="nodes.three")
         for place in DIALLED:
-            # extended: without --allow-disruptive a core check would make every usual run PARTIAL
-            also = frozenset({"disruptive"})
-            yield scenario_check("cordoned", "status", Level.EXTENDED, CORDONED, place, family, OUTSIDE_1, also)
+            yield scenario_check("cordoned", "status", CORDONED, place, family, also="disruptive")
 
 
 def life_cycle() -> Iterator[Check]:
     """Yield checks of the life cycle of health-check node ports: allocation, use, release."""
-    for claim, (level, said) in LIFE_CYCLE.items():
-        yield scenario_check("lifecycle", claim, level, said, client=OUTSIDE_1 if claim in LISTENING else None)
+    for claim, said in LIFE_CYCLE.items():
+        yield scenario_check("lifecycle", claim, said, client=OUTSIDE_1 if claim in LISTENING else None)
 
 
 CHECKS: tuple[Check, ...] = (*statuses(), *documents(), *truths(), *while_endpoints_change(), *life_cycle())

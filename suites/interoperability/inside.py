@@ -72,9 +72,9 @@ def outside_meanwhile(protocol: Protocol, family: Family) -> Checks:
         (BARE_NODE, LB_LOCAL, POD_ON_BARE_NODE),
         (EXTERNAL_IP_OF_BARE_NODE, EXTERNAL_IPS_LOCAL, POD_ON_BARE_NODE),
     ):
-        needs = frozenset({"nodes.three"} if entry is OTHER_NODE else ())
+        also = needs(node=entry.role)
         check = silent_at_bare_node(
-            Path(OUTSIDE_1, entry, protocol, family, service), API_ETP, DESIGN_BLACKHOLE, DESIGN_INTEROP, needs=needs
+            Path(OUTSIDE_1, entry, protocol, family, service), API_ETP, DESIGN_BLACKHOLE, DESIGN_INTEROP, also=also
         )
         yield _while_a_pod_is_served(check, inside)
 
@@ -124,13 +124,15 @@ def control_plane_only(protocol: Protocol, family: Family) -> Checks:
 
 def _while_a_pod_is_served(check: PathCheck, inside: Client) -> PathCheck:
     """Return the same check with a control: a pod on the node reaches the Service by its ClusterIP meanwhile."""
-    path = Path(inside, CLUSTER_IP, check.path.protocol, check.path.family, check.path.service)
+    outside = check.subject.path
+    path = Path(inside, CLUSTER_IP, outside.protocol, outside.family, outside.service)
     served = Control(
         path, frozenset(), "a pod on the same node must reach the Service by its ClusterIP at the same time"
     )
     sentence = check.requirement.removesuffix(".")
     requirement = f"{sentence}, while a pod on that node reaches the Service by its ClusterIP."
-    return replace(check, requirement=requirement, controls=(*check.controls, served))
+    subject = replace(check.subject, controls=(*check.subject.controls, served))
+    return replace(check, requirement=requirement, subject=subject)
 
 
 def _ours(check: PathCheck) -> PathCheck:

@@ -1,16 +1,16 @@
 """Texts of the interoperability scenarios: requirements, expectations, failures, references."""
 
-from dataclasses import dataclass
-
-from esipp.checks.check import Level
+from esipp.checks.check import Check, Level
 from esipp.checks.health import Place
-from esipp.checks.interoperability import MANY_SERVICES, InteroperabilityCheck, Kind
-from esipp.checks.model import Client, Family, Role
+from esipp.checks.interoperability import MANY_SERVICES, Interoperability, Kind
+from esipp.checks.model import Client, Family
 from suites.clients import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE
 from suites.known_differences.cilium import AT_BARE_NODES_IN_DSR, OF_MANY_SERVICES
 from suites.known_differences.findings import COUNTED_TWICE
+from suites.needs import needs
 from suites.path_requirements import WHO
 from suites.references import *
+from suites.requirement import Requirement
 
 SUITE = "interoperability"
 FAMILIES = tuple(Family)
@@ -37,32 +37,17 @@ _DIFFERENT = {
 """Known differences, by claim and node."""
 
 
-@dataclass(frozen=True)
-class Said:
-    """The requirement of a check, what it expects, which fault it detects, and its references."""
-
-    requirement: str
-    must: str
-    tripped_by: str
-    references: tuple[Reference, ...]
-
-
 def scenario_check(
-    name: str,
+    scenario: str,
     claim: str,
-    level: Level,
-    said: Said,
-    *needs: str,
+    said: Requirement,
+    *others: str,
     place: Place | None = None,
     family: Family | None = None,
     kind: Kind | None = None,
     client: Client | None = None,
-) -> InteroperabilityCheck:
+) -> Check[Interoperability]:
     """Return one check of a scenario; its id follows from its subject."""
-    where = {Place.OTHER_NODE: {"nodes.three"}, Place.CONTROL_PLANE: {"nodes.control-plane"}}
-    features = set(needs) | (where.get(place, set()) if place else set())
-    features |= {f"family.{family.value.lower()}"} if family else set()
-    features |= {"nodes.three"} if client is not None and client.role is Role.OTHER_NODE else set()
     words = {
         "node": PLACES[place] if place else "",
         "kind": KINDS[kind] if kind else "",
@@ -70,24 +55,20 @@ def scenario_check(
         "status": "200" if place is Place.ENDPOINT_NODE else "503",
         "pods": "1" if place is Place.ENDPOINT_NODE else "0",
     }
-    parts = ["interop", name, kind.value if kind else "", claim, family.value.lower() if family else ""]
+    parts = ["interop", scenario, kind.value if kind else "", claim, family.value.lower() if family else ""]
     parts += [place.value if place else "", client.name if client else ""]
-    return InteroperabilityCheck(
+    third = needs(node=client.role if client else None)
+    return Check(
         id=".".join(part for part in parts if part),
-        requirement=said.requirement.format(**words),
-        level=level,
+        requirement=said.sentence.format(**words),
+        level=said.level,
         suite=SUITE,
         references=said.references,
-        features=frozenset(features),
-        trial=name,
-        claim=claim,
-        must=said.must.format(**words),
-        tripped_by=said.tripped_by,
+        features=needs(*others, family=family, node=place) | third,
+        subject=Interoperability(scenario, claim, place, family, kind, client),
+        expected=said.expected.format(**words),
+        fails_if=said.fails_if,
         differences=_DIFFERENT.get((claim, place), ()),
-        place=place,
-        family=family,
-        kind=kind,
-        client=client,
     )
 
 
@@ -97,45 +78,47 @@ _MEANWHILE = (
     "Cluster, and it is deleted, recreated with its old health-check node port, and deleted"
 )
 NEIGHBOURS = {
-    ("status", True): Said(
+    ("status", True): Requirement(
         f"The health check of a Service with a local pod says 200. {_MEANWHILE}",
         "200 every time",
         "the health check of one Service follows the endpoints of another, or a node restarts all its listeners",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
-    ("status", False): Said(
+    ("status", False): Requirement(
         f"The health check of a Service without a local pod says 503. {_MEANWHILE}",
         "503 every time",
         "the health check of one Service follows the endpoints of another, or a node restarts all its listeners",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
-    ("document", True): Said(
+    ("document", True): Requirement(
         f"The health check's document names its own Service and counts only its local pod. {_MEANWHILE}",
         "this Service, localEndpoints 1",
         "a node mixes up the documents of two Services, or answers on a freed port for the wrong Service",
         (SERVICE_HEALTH,),
+        Level.EXTENDED,
     ),
-    ("document", False): Said(
+    ("document", False): Requirement(
         f"Without a local pod, the health check's document names its own Service and counts no endpoint. {_MEANWHILE}",
         "this Service, localEndpoints 0",
         "a node mixes up the documents of two Services, or counts endpoints of one for the other",
         (SERVICE_HEALTH,),
+        Level.EXTENDED,
     ),
-    ("served", True): Said(
+    ("served", True): Requirement(
         "The local pod of a Service answers every connection to the node's nodePort and sees the client's own address. "
         f"{_MEANWHILE}",
         "its own pod answers every connection and sees the client's address",
         "while rules of another Service change, a node drops connections, rewrites them, or uses other pods",
         (API_ETP, DESIGN_BACKWARD),
     ),
-    ("served", False): Said(
+    ("served", False): Requirement(
         f"The nodePort of a Service without a local pod does not answer clients outside. {_MEANWHILE}",
         "no answer",
         "the endpoints or the policy of one Service open the nodePort of another",
         (API_ETP, DESIGN_BACKWARD),
     ),
 }
-KEPT = Said(
+KEPT = Requirement(
     "A Service keeps its health-check node port, nodePort, ClusterIPs and all other fields while another Service's "
     "policy changes and that Service is deleted and recreated",
     "unchanged",
@@ -146,66 +129,69 @@ KEPT = Said(
 # ----------------------------------------------------------------------------------------------------------- scale
 _MANY = f"After {MANY_SERVICES} Services are created at once for one pod,"
 MANY = {
-    "preserved": Said(
+    "preserved": Requirement(
         f"{_MANY} every {{kind}} answers on its nodePort on {{node}}, and the pod sees the client's own address",
         "the client's address, for every Service",
         "with many Services, rules of some are missing, mixed up or late",
         (API_ETP, TUTORIAL),
     ),
-    "silent": Said(
+    "silent": Requirement(
         f"{_MANY} no {{kind}} answers a client outside on {{node}}, while every Service with Cluster does",
         "no answer, from any Service",
         "with many Services, some Local Services get the rules of Cluster",
         (API_ETP,),
     ),
-    "answers": Said(
+    "answers": Requirement(
         f"{_MANY} every {{kind}} answers on its nodePort on {{node}}",
         "an answer, from every Service",
         "with many Services, rules of some are missing or late",
         (API_ETP, TUTORIAL),
     ),
-    "rewritten": Said(
+    "rewritten": Requirement(
         f"{_MANY} every {{kind}} shows the pod a node's address for connections to {{node}}",
         "a node's address, for every Service",
         "with many Services, some Cluster Services get the rules of Local",
         (TUTORIAL, PROXIER),
+        Level.EXTENDED,
     ),
-    "status": Said(
+    "status": Requirement(
         f"{_MANY} the health check of every {{kind}} says {{status}} on {{node}}",
         "{status}, from every Service",
         "with many Services, some health checks do not listen, or do not get their endpoints",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
-    "document": Said(
+    "document": Requirement(
         f"{_MANY} the health check of every {{kind}} on {{node}} names its own Service and counts its own pods",
         "its own name and localEndpoints {pods}, from every Service",
         "with many Services, a node mixes up their documents",
         (SERVICE_HEALTH,),
+        Level.EXTENDED,
     ),
-    "distinct": Said(
+    "distinct": Requirement(
         f"{_MANY} each has unique ports on the nodes",
         "every port once",
         "the API server allocates some ports twice when many are created at once",
         (API_NODE_PORT, API_HEALTH_PORT),
     ),
-    "gone": Said(
+    "gone": Requirement(
         f"After {MANY_SERVICES} Services are deleted at once, every node soon closes their health-check node ports",
         "refused, for every Service",
         "nodes keep some listeners when many are closed at once",
         (API_HEALTH_PORT,),
     ),
-    "programmed": Said(
+    "programmed": Requirement(
         f"Records the time from the creation of the first of {MANY_SERVICES} Services until nodes serve the last one",
         "recorded",
         "nothing: it is recorded",
         (DESIGN_INTEROP,),
+        Level.RECORD,
     ),
 }
 
 # ------------------------------------------------------------------------------------------------------------- DNS
 _NAME = "For {client}, the fully qualified name of"
 NAMES = {
-    "clusterip": Said(
+    "clusterip": Requirement(
         f"{_NAME} a Service resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "DNS returns outdated, wrong or no addresses, or some nodes do not reach it",
@@ -214,26 +200,26 @@ NAMES = {
             DNS_SPECIFICATION,
         ),
     ),
-    "headless": Said(
+    "headless": Requirement(
         f"{_NAME} a headless Service resolves to exactly the addresses of its ready pods",
         "exactly its ready pods' addresses",
         "DNS returns pods that are not ready, or omits ready ones",
         (DNS, DNS_SPECIFICATION, API_HEADLESS),
     ),
-    "published": Said(
+    "published": Requirement(
         f"{_NAME} a headless Service with publishNotReadyAddresses resolves to the addresses of all its pods",
         "exactly all its pods' addresses",
         "DNS omits pods that are not ready despite publishNotReadyAddresses",
         (DNS, DNS_SPECIFICATION, API_NOT_READY),
     ),
-    "balancer": Said(
+    "balancer": Requirement(
         f"{_NAME} a LoadBalancer Service with Local resolves to its ClusterIP and not to its VIP, so pods bypass load "
         "balancer and policy",
         "exactly its ClusterIP",
         "DNS returns the load balancer's address inside the cluster",
         (DNS, DNS_SPECIFICATION, DESIGN_INTEROP),
     ),
-    "namespace": Said(
+    "namespace": Requirement(
         "For {client}, the name of a Service with its namespace resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "the search domains of pods lack the one for Services",
@@ -242,7 +228,7 @@ NAMES = {
             DNS_SPECIFICATION,
         ),
     ),
-    "short": Said(
+    "short": Requirement(
         "For {client} in the same namespace, the name of a Service resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "the search domains of pods lack the one for their namespace",
@@ -251,7 +237,7 @@ NAMES = {
             DNS_SPECIFICATION,
         ),
     ),
-    "dialled": Said(
+    "dialled": Requirement(
         "When {client} dials a Service by its DNS name, the backend sees the pod's own address",
         "the pod's own address",
         "a node-local DNS or proxy changes the address, or a node masquerades the pod",

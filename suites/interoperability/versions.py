@@ -3,10 +3,10 @@
 from esipp.checks.versions import CLASSES, DOCUMENT, GATES, SLICES, Rules
 
 VERSIONS: Rules = (
-    ({"trial": "neighbours"}, GATES),
+    ({"scenario": "neighbours"}, GATES),
     # a class without implementation: otherwise the cluster's own load balancer would serve them
-    ({"trial": "neighbours"}, CLASSES),
-    ({"trial": "many"}, CLASSES),
+    ({"scenario": "neighbours"}, CLASSES),
+    ({"scenario": "many"}, CLASSES),
     ({"claim": "document"}, DOCUMENT),
-    ({"trial": "names"}, SLICES),
+    ({"scenario": "names"}, SLICES),
 )

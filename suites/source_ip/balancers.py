@@ -49,7 +49,7 @@ def forwarders(protocol: Protocol, family: Family) -> Checks:
         for client in OUTSIDE:
             path = Path(client, VIP, protocol, family, replace(LB_CLUSTER, balancer=balancer))
             for check in answers_and_rewrites(path, TUTORIAL_LB):
-                yield replace(check, differences=(*check.differences, *rerouted(check.accept, balancer)))
+                yield replace(check, differences=(*check.differences, *rerouted(check.subject.accept, balancer)))
 
 
 def proxies(family: Family) -> Checks:

@@ -120,7 +120,7 @@ def second_address(protocol: Protocol, family: Family) -> Checks:
         yield path_check(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, PROXIER)
     for client in OUTSIDE:
         path = Path(client, SECOND_OF_BARE_NODE, protocol, family, NODE_PORT_LOCAL)
-        yield silent_at_bare_node(path, API_ETP, needs=frozenset({"node-ports.all-addresses"}))
+        yield silent_at_bare_node(path, API_ETP, also=frozenset({"node-ports.all-addresses"}))
 
 
 def external_ip(protocol: Protocol, family: Family) -> Checks:

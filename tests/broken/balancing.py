@@ -10,8 +10,8 @@ from ci.containers import docker
 from ci.places import places
 from ci.surroundings import Surroundings
 from esipp.base.waiting import Budget, Reading, converge
-from esipp.checks.check import Check, Level
-from esipp.checks.endpoint_change import EndpointChangeCheck, What
+from esipp.checks.check import Check, Level, is_about
+from esipp.checks.endpoint_change import EndpointChange, What
 from esipp.checks.model import Balancer, Claim
 from esipp.cluster.client import ApiError
 from tests.broken.breakage import RunOptions, path_checks
@@ -144,7 +144,10 @@ def forwarder(*about: What) -> Callable[[Check], bool]:
     """Checks of the forwarder to all healthy nodes, requested by class and as the cluster's default."""
     ours = (Balancer.ECMP, Balancer.DEFAULT)
     return lambda check: (
-        isinstance(check, EndpointChangeCheck) and check.balancer in ours and check.what in about and promised(check)
+        is_about(check, EndpointChange)
+        and check.subject.balancer in ours
+        and check.subject.what in about
+        and promised(check)
     )
 
 
@@ -155,4 +158,4 @@ def promised(check: Check) -> bool:
 
 def told_in(*headers: Claim) -> Callable[[Check], bool]:
     """Checks that require the client's address in one of these headers."""
-    return path_checks(lambda path_check: path_check.told in headers)
+    return path_checks(lambda path_check: path_check.subject.told in headers)

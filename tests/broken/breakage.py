@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from esipp.base.errors import ExitCode
-from esipp.checks.check import Check
-from esipp.checks.path import PathCheck
+from esipp.checks.check import Check, is_about
+from esipp.checks.path import OnPath, PathCheck
 from esipp.ledger.run import DEFAULT_MOVES
 from tests.broken.nodes import Nodes, Placed, Result
 
@@ -67,7 +67,7 @@ def no_check(check: Check) -> bool:
 
 def path_checks(notices: Callable[[PathCheck], bool]) -> Callable[[Check], bool]:
     """The path checks that match a condition."""
-    return lambda check: isinstance(check, PathCheck) and notices(check)
+    return lambda check: is_about(check, OnPath) and notices(check)
 
 
 @dataclass(frozen=True)

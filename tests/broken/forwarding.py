@@ -60,9 +60,9 @@ def handed_on(port: Json, address: str, target: int, masquerade: bool, there: tu
 def refused_at_bare_node(path_check: PathCheck) -> bool:
     """Checks that expect no answer from the nodePort of a node without local endpoint."""
     return (
-        path_check.is_negative
-        and path_check.path.entry.kind in NODE_PORTS
-        and path_check.path.entry.role is Role.BARE_NODE
+        path_check.subject.is_negative
+        and path_check.subject.path.entry.kind in NODE_PORTS
+        and path_check.subject.path.entry.role is Role.BARE_NODE
     )
 
 

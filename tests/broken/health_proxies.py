@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from esipp.checks.check import Check, Level
-from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck, Question
+from esipp.checks.check import Check, Level, is_about
+from esipp.checks.health import About, HealthAnswer, HealthScenario, Question
 from esipp.checks.model import Family
 from tests.broken import lying_proxy
 from tests.broken.breakage import RunOptions
@@ -102,8 +102,8 @@ def asked(check: Check, *parts: About) -> Question | None:
 
     The VIP's own answers are only recorded.
     """
-    ours = isinstance(check, HealthAnswerCheck) and check.about in parts and check.level is not Level.RECORD
-    return check.question if ours and isinstance(check, HealthAnswerCheck) else None
+    ours = is_about(check, HealthAnswer) and check.subject.about in parts and check.level is not Level.RECORD
+    return check.subject.question if ours and is_about(check, HealthAnswer) else None
 
 
 def asks(check: Check, *parts: About) -> bool:
@@ -118,4 +118,4 @@ def reads(check: Check) -> bool:
 
 def claims(check: Check, trial: str, *of_it: str) -> bool:
     """Whether a check claims one of these of a trial."""
-    return isinstance(check, HealthScenarioCheck) and check.trial == trial and check.claim in of_it
+    return is_about(check, HealthScenario) and check.subject.scenario == trial and check.subject.claim in of_it

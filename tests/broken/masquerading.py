@@ -79,10 +79,10 @@ def changed_into_pod_network(path_check: PathCheck) -> bool:
     Those that are not masqueraded before then are not seen as themselves any more; and a host process on the endpoint's
     node whose packets come back masqueraded by another node is seen as its own node again.
     """
-    path = path_check.path
+    path = path_check.subject.path
     elsewhere = path.client.vantage is Vantage.OUTSIDE or path.client.role is Role.OTHER_NODE
-    if path_check.accept == PROXY:  # whoever dials: the proxy does, from outside
+    if path_check.subject.accept == PROXY:  # whoever dials: the proxy does, from outside
         return into_pods(path)
-    comes_back = path_check.accept == NODE and path.client.role is Role.ENDPOINT_NODE
-    noticed = (path_check.accept == CLIENT and elsewhere) or comes_back
+    comes_back = path_check.subject.accept == NODE and path.client.role is Role.ENDPOINT_NODE
+    noticed = (path_check.subject.accept == CLIENT and elsewhere) or comes_back
     return noticed and path.client.vantage is not Vantage.POD and into_pods(path)

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from esipp.checks.check import Check
+from esipp.checks.check import Check, is_about
 from esipp.checks.model import EntryKind, Role, ServiceType, TrafficPolicy
-from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, Flipping, IsolationCheck
+from esipp.checks.policy_change import At, FlipClaim, Flipping, Isolated, PolicyChange
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.policy_change.objects import NEIGHBOURS
 from tests.broken.breakage import RunOptions
@@ -164,13 +164,17 @@ def disturbed_by_neighbours(nodes: Nodes, make: Callable[[Live], list[Rule]]) ->
 # ------------------------------------------------------------------------------------------------- who must notice
 def is_change_check(check: Check, service: Flipping, at: At | None, *claims: FlipClaim) -> bool:
     """Whether a check claims this of a Service with policy changes, at an entry; None is all nodes."""
-    return isinstance(check, FlippedCheck) and (check.service, check.at) == (service, at) and check.claim in claims
+    return (
+        is_about(check, PolicyChange)
+        and (check.subject.service, check.subject.at) == (service, at)
+        and check.subject.claim in claims
+    )
 
 
 def steady_at(check: Check, role: Role) -> bool:
     """Whether a check is about the disturbed service's nodePort on a node."""
-    if not isinstance(check, IsolationCheck):
+    if not is_about(check, Isolated):
         return False
-    path, service = check.path_check.path, check.path_check.path.service
+    path, service = check.subject.on_path.path, check.subject.on_path.path.service
     ours = service is not None and (service.type, service.policy) == (ServiceType.NODE_PORT, TrafficPolicy.LOCAL)
     return ours and path.entry.kind is EntryKind.NODE_PORT and path.entry.role is role

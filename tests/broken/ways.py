@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from esipp.checks.check import Check
+from esipp.checks.check import Check, is_about
 from esipp.checks.model import Backends, Balancer, EntryKind, Path, Role, TrafficPolicy, Vantage
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
 
 NODE_PORTS = (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
 
@@ -41,4 +41,4 @@ def from_the_node(path: Path, role: Role) -> bool:
 
 def rests_on(spoiled: Callable[[Path], bool]) -> Callable[[Check], bool]:
     """Whether one of a check's controls takes such a path, so that the check cannot be decided."""
-    return lambda check: isinstance(check, PathCheck) and any(spoiled(control.path) for control in check.controls)
+    return lambda check: is_about(check, OnPath) and any(spoiled(control.path) for control in check.subject.controls)

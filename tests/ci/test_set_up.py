@@ -281,6 +281,8 @@ def test_a_key_follows_content_names_and_modes(tmp_path: Path) -> None:
     keys.add(key_of(tmp_path))
     keys.add(key_of(tmp_path, "more"))
     assert len(keys) == 5
+    (tmp_path / "README.md").write_text("a text changes no image")
+    assert key_of(tmp_path) in keys
     assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
 
 

@@ -19,9 +19,9 @@ from zlib import crc32
 
 from esipp.app.judge import Change, rejudge
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Check, Level
-from esipp.checks.continuity import ContinuityCheck
-from esipp.checks.endpoint_change import EndpointChangeCheck
+from esipp.checks.check import Check, Level, is_about
+from esipp.checks.continuity import Continuity
+from esipp.checks.endpoint_change import EndpointChange
 from esipp.ledger.codec import encode
 from esipp.ledger.evidence import read_judged
 from esipp.ledger.reading import LEDGER, read_run
@@ -122,9 +122,9 @@ class _Part:
         self._balancer, self._family = balancer, family
 
     def keeps(self, check: Check) -> bool:
-        if isinstance(check, EndpointChangeCheck):
-            return check.balancer.value == self._balancer
-        return not isinstance(check, ContinuityCheck) or check.family.value == self._family
+        if is_about(check, EndpointChange):
+            return check.subject.balancer.value == self._balancer
+        return not is_about(check, Continuity) or check.subject.family.value == self._family
 
     def cut(self, record: Record, kept: set[str], paths: set[str]) -> Iterator[Record]:
         """The record as it stays, if it does."""
@@ -167,10 +167,10 @@ def _part(lane: str, told: Iterable[Record], checks: Mapping[str, Check], verdic
     trouble: dict[str, int] = defaultdict(int)
     for identity, check in checks.items():
         said = verdicts.get(identity, {}).get("status", "")
-        if isinstance(check, EndpointChangeCheck):
-            trouble[check.balancer.value] += said in ("fail", "flaky", "inconclusive", "error")
-        elif isinstance(check, ContinuityCheck):
-            trouble[check.family.value] += said in ("fail", "flaky", "inconclusive", "error")
+        if is_about(check, EndpointChange):
+            trouble[check.subject.balancer.value] += said in ("fail", "flaky", "inconclusive", "error")
+        elif is_about(check, Continuity):
+            trouble[check.subject.family.value] += said in ("fail", "flaky", "inconclusive", "error")
 
     def most(found: list[str]) -> str:
         return max(found, key=lambda each: (trouble[each], crc32(f"{lane} {each}".encode())))

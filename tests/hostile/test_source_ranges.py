@@ -47,7 +47,7 @@ class Scene:
 
 
 def path_of(identity: str) -> Path:
-    return next(path_check.path for path_check in CHECKS if path_check.id == identity)
+    return next(path_check.subject.path for path_check in CHECKS if path_check.id == identity)
 
 
 @pytest.fixture(scope="module")

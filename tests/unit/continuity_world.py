@@ -21,7 +21,7 @@ from suites.continuity.checks import WAYS
 from tests.unit.world import FINE
 
 FAMILY = Family.IPV4
-CHECKS = [check for check in ALL_CHECKS if check.family is FAMILY]
+CHECKS = [check for check in ALL_CHECKS if check.subject.family is FAMILY]
 CLIENT, PROXY, STRANGER = "192.0.2.9", "192.0.2.20", "203.0.113.1"
 ADDRESS = {"a": "192.0.2.1", "b": "192.0.2.2", "c": "192.0.2.3"}
 SPACING, TIMEOUT = 0.1, 3.0

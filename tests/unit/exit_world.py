@@ -17,9 +17,9 @@ import esipp.preflight.preflight
 import esipp.preflight.steps
 import esipp.scenarios.paths.judge
 from esipp.base.errors import HarnessError, PreflightError
-from esipp.checks.check import Check, Status
+from esipp.checks.check import Check, Status, is_about
 from esipp.checks.observation import Observation, Outcome, Verdict
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
 from esipp.cluster.calls import ApiCalls
 from esipp.preflight.preflight import Findings
 
@@ -53,8 +53,8 @@ def pretend(ending: str) -> None:
     def keep_with_a_probe(run: esipp.ledger.run.Run, verdict: Verdict) -> None:
         """No check passes without anything seen."""
         (check,) = [check for check in run.checks if check.id == verdict.check_id]
-        if isinstance(check, PathCheck):
-            run.record("observation", **Observation(check.path.key, 0, Outcome.ANSWERED).as_json())
+        if is_about(check, OnPath):
+            run.record("observation", **Observation(check.subject.path.key, 0, Outcome.ANSWERED).as_json())
         keep(run, verdict)
 
     esipp.ledger.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]

@@ -8,8 +8,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from esipp.checks.check import Check, Feature, Status
-from esipp.checks.health import About, Answer, HealthAnswerCheck, HealthScenarioCheck, Place, Question
+from esipp.checks.check import Check, Feature, Status, is_about
+from esipp.checks.health import (
+    About,
+    Answer,
+    HealthAnswer,
+    HealthScenario,
+    Place,
+    Question,
+)
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.judging.timeline.streams import Sample, Stream
@@ -26,9 +33,11 @@ SAMPLES = 20
 BOUNDS, PORT = (30000, 32767), 30123
 NODE_NAMES = [f"{place.value} {family.value}" for place in NODES for family in Family]
 
-QUESTIONS = {check.question: check for check in CHECKS if isinstance(check, HealthAnswerCheck)}
-TRUTHS = [check.question for check in CHECKS if isinstance(check, HealthAnswerCheck) and check.about is About.TRUTH]
-TRIALS = [check for check in CHECKS if isinstance(check, HealthScenarioCheck)]
+QUESTIONS = {check.subject.question: check for check in CHECKS if is_about(check, HealthAnswer)}
+TRUTHS = [
+    check.subject.question for check in CHECKS if is_about(check, HealthAnswer) and check.subject.about is About.TRUTH
+]
+TRIALS = [check for check in CHECKS if is_about(check, HealthScenario)]
 
 
 def say(pods: int, name: str, *, status: int | None = None, count: int = SAMPLES, **also: Any) -> Answer:

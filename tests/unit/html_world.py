@@ -73,7 +73,7 @@ def probes(path: str, count: int = 2) -> list[Probe]:
 
 @cache
 def verdicts() -> dict[str, Verdict]:
-    path = by_id(LOCAL).path
+    path = by_id(LOCAL).subject.path
     seen = {path.key: [show(path, AddressClass.NODE, seq) for seq in range(SAMPLES)]}
     made = changed_evidence(seen)
     return {path_check.id: judge(path_check, made) for path_check in CHECKS}

@@ -75,16 +75,20 @@ def many() -> Many:
 
 
 def names() -> Names:
-    checks = [check for check in ALL_CHECKS if check.trial == "names" and check.client and check.family]
+    checks = [
+        check
+        for check in ALL_CHECKS
+        if check.subject.scenario == "names" and check.subject.client and check.subject.family
+    ]
     seen = Names("cluster.local", vips={Family.IPV4: "172.18.255.1", Family.IPV6: "fc00::ff01"})
     for check in checks:
-        assert check.client
-        assert check.family
-        wanted = "10.96.0.7" if check.family is Family.IPV4 else "fd00:96::7"
-        seen.wanted[check.claim, check.family] = wanted
-        seen.told[check.claim, check.client.name, check.family] = Counter({wanted: 20})
-        seen.dialled[check.client.name, check.family] = [replace(CLIENT, count=20)]
-        seen.direct[check.client.name, check.family] = [replace(CLIENT, count=20)]
+        assert check.subject.client
+        assert check.subject.family
+        wanted = "10.96.0.7" if check.subject.family is Family.IPV4 else "fd00:96::7"
+        seen.wanted[check.subject.claim, check.subject.family] = wanted
+        seen.told[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wanted: 20})
+        seen.dialled[check.subject.client.name, check.subject.family] = [replace(CLIENT, count=20)]
+        seen.direct[check.subject.client.name, check.subject.family] = [replace(CLIENT, count=20)]
     return seen
 
 
@@ -107,6 +111,7 @@ def checks_of(trial: str, **traits: Any) -> set[str]:
     """The ids of a trial's checks with these traits."""
 
     def fits(check: InteroperabilityCheck) -> bool:
-        return check.trial == trial and all(getattr(check, name) == value for name, value in traits.items())
+        of = check.subject
+        return of.scenario == trial and all(getattr(of, name) == value for name, value in traits.items())
 
     return {identity for identity, check in CHECKS.items() if fits(check)}

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from esipp.base.interrupt import Stop
-from esipp.checks.api import ApiCheck, Chain, Ref, Verb
+from esipp.checks.api import Chain, Ref, Requests, Verb
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Check, Feature, missing_features
+from esipp.checks.check import Check, Feature, is_about, missing_features
 from esipp.checks.interoperability import Kind
 from esipp.checks.model import Balancer, Family, Path, Protocol, Role
-from esipp.checks.path import paths_of
 from esipp.cluster.client import Cluster
 from esipp.scenarios.api.requests import Performer
 from esipp.scenarios.continuity.objects import deployment
@@ -49,7 +48,7 @@ def props_of(checks: list[Check], features: Mapping[str, Feature] = EVERYTHING) 
 def checks(*, sctp: bool) -> tuple[list[Check], list[Path]]:
     """All checks, or those that need no SCTP; and the paths they dial."""
     asked = [check for check in all_checks() if sctp or "sctp" not in check.features]
-    return asked, sorted({path for check in asked for path in paths_of(check)}, key=lambda path: path.key)
+    return asked, sorted({path for check in asked for path in check.subject.paths}, key=lambda path: path.key)
 
 
 def pods(*, sctp: bool = True, packets: bool = True) -> dict[str, Json]:
@@ -68,7 +67,7 @@ def services(without: str = "") -> dict[str, Json]:
     """The Services by name, of paths and of the other suites' props; those that are made where a feature is missing."""
     features = EVERYTHING | ({without: Feature(False, "left out")} if without else {})
     asked = [check for check in all_checks() if not missing_features(check, features)]
-    paths = sorted({path for check in asked for path in paths_of(check)}, key=lambda path: path.key)
+    paths = sorted({path for check in asked for path in check.subject.paths}, key=lambda path: path.key)
     objects: dict[str, list[Path]] = {}
     for path in paths:
         if path.service:
@@ -80,8 +79,8 @@ def services(without: str = "") -> dict[str, Json]:
 def chains(without: str = "") -> list[Chain]:
     """Requests about Services that need not be answered, of checks that can be asked without a feature."""
     features = EVERYTHING | ({without: Feature(False, "left out")} if without else {})
-    checks = [check for check in all_checks() if isinstance(check, ApiCheck) and not missing_features(check, features)]
-    return list({check.chain.name: check.chain for check in checks}.values())
+    checks = [check for check in all_checks() if is_about(check, Requests) and not missing_features(check, features)]
+    return list({check.subject.chain.name: check.subject.chain for check in checks}.values())
 
 
 NAMESPACE = manifests.namespace(f"esipp-{RUN}", RUN, "host/1")

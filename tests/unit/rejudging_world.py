@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Check, Feature
-from esipp.checks.endpoint_change import EndpointChangeCheck
+from esipp.checks.check import Check, Feature, is_about
+from esipp.checks.endpoint_change import EndpointChange
 from esipp.checks.model import Balancer
 from esipp.checks.observation import Verdict, Witness
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
 from esipp.checks.policy_change import Flipping
 from esipp.judging.scenario import scenario_of
 from esipp.ledger.evidence import judged
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.endpoint_change.scenario import Moved
-from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence
 from tests.unit import (
     continuity_world,
     endpoint_change_world,
@@ -59,8 +59,8 @@ def features() -> dict[str, Feature]:
 @cache
 def seen() -> Mapping[str, Any]:
     """What each judge is given."""
-    path_checks = [check for check in checks() if isinstance(check, PathCheck)]
-    keys = {path.key for path_check in path_checks for path in path_check.paths}
+    path_checks = [check for check in checks() if is_about(check, OnPath)]
+    keys = {path.key for path_check in path_checks for path in path_check.subject.paths}
     observations = {key: made for key, made in evidence().observations.items() if key in keys}
     witnesses = {key: [Witness(key, 0, True, "words", ("192.0.2.1", 7))] for key in list(observations)[:5]}
     flips = policy_change_world.World(Flipping.ECMP).seen()
@@ -98,7 +98,7 @@ def judge_of(check: Check) -> str:
 
 
 def can_be_decided(check: Check) -> bool:
-    return not isinstance(check, EndpointChangeCheck) or check.balancer in BALANCERS
+    return not is_about(check, EndpointChange) or check.subject.balancer in BALANCERS
 
 
 def begun(out: Path, chosen: Sequence[Check]) -> Run:

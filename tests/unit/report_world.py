@@ -95,7 +95,7 @@ def _probe(run: Run, checks: Sequence[PathCheck]) -> None:
     """Something that was seen of each path: no check passes without."""
     lines = (run.folder / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
     seen = {told["path"] for told in map(json.loads, lines) if told["record"] == "observation"}
-    for path in sorted({check.path.key for check in checks} - seen):
+    for path in sorted({check.subject.path.key for check in checks} - seen):
         run.record("observation", **Observation(path, 0, Outcome.ANSWERED, count=20).as_json())
 
 

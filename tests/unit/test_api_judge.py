@@ -10,8 +10,8 @@ import pytest
 
 from esipp.base.interrupt import Stop, StoppedError
 from esipp.base.labels import labels_of
-from esipp.checks.api import ANNOTATION, Answer, ApiCheck, Chain, Json, Quiet, Refused, Warned
-from esipp.checks.check import Feature, Level, Status
+from esipp.checks.api import ANNOTATION, Answer, ApiCheck, Chain, Json, Quiet, Refused, Requests, Warned
+from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.api.judge import Seen, judge
 from esipp.scenarios.api.requests import Listen, Performer
@@ -20,8 +20,8 @@ from suites.compatibility.edits import CHECKS as ALL_CHECKS
 from tests.unit.services_api_server import FakeServices
 from tests.unit.world import FINE
 
-CHECKS = [check for check in ALL_CHECKS if isinstance(check, ApiCheck)]
-CHAINS = {check.chain.name: check.chain for check in CHECKS}
+CHECKS = [check for check in ALL_CHECKS if is_about(check, Requests)]
+CHAINS = {check.subject.chain.name: check.subject.chain for check in CHECKS}
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 EVERY_NODE = ("endpoint-node IPv4", "bare-node IPv4")
 
@@ -216,8 +216,8 @@ def test_a_lie_trips_the_checks_about_it(lie: str) -> None:
 
 def falsified(check: ApiCheck, honest: Seen) -> Iterator[tuple[str, Seen]]:
     """Each thing that a check wants, made otherwise in what was seen."""
-    for want in check.wants:
-        answers = honest.answers[check.trial]
+    for want in check.subject.wants:
+        answers = honest.answers[check.subject.part]
         answer = answers[want.step]
         if isinstance(want, Refused):
             others = [("taken", Answer({"metadata": {}, "spec": {}}))]
@@ -230,7 +230,7 @@ def falsified(check: ApiCheck, honest: Seen) -> Iterator[tuple[str, Seen]]:
             others = [(path, Answer(otherwise(answer.object, path))) for path, _ in want.fields]
             others += [("refused", Answer(refused=(422, "Invalid", "no")))]
         for said, other in others:
-            yield said, Seen(answers={check.trial: {**answers, want.step: other}})
+            yield said, Seen(answers={check.subject.part: {**answers, want.step: other}})
 
 
 def otherwise(whole: Json, path: str) -> Json:
@@ -368,7 +368,7 @@ def test_a_chain_whose_port_somebody_took_is_made_again_with_others(rivals: int,
 
 
 def test_chains_that_ask_for_a_port_again_are_known() -> None:
-    alone = {check.id.removeprefix("api.") for check in CHECKS if check.chain.reuses_a_port}
+    alone = {check.id.removeprefix("api.") for check in CHECKS if check.subject.chain.reuses_a_port}
     assert those(f"{FREED} change.round-trip.same-port change.to-local.* old.*.two-ports old.*.not-heard") <= alone
     assert not alone & those("client.stale policy.* old.*.edited old.*.kept change.nodeport-*")
     (some, first), (one, then) = in_turn(CHAINS.values())
@@ -460,7 +460,7 @@ def test_an_interrupt_ends_it() -> None:
 
 # ---------------------------------------------------------------------------------------------------- the checks
 def test_checks_of_one_chain_mean_the_same_chain() -> None:
-    assert [check.id for check in CHECKS if check.chain != CHAINS[check.trial]] == []
+    assert [check.id for check in CHECKS if check.subject.chain != CHAINS[check.subject.part]] == []
 
 
 def test_names_are_fit_for_services() -> None:

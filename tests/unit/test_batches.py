@@ -2,14 +2,14 @@
 
 import pytest
 
-from esipp.checks.check import Check
-from esipp.checks.path import PathCheck
+from esipp.checks.check import Check, is_about
+from esipp.checks.path import OnPath
 from esipp.scenarios.health.objects import local_service
 from esipp.testbed.batches import ALL_AT_ONCE, balanced, batches, quota_of
 from tests.unit.world import CHECKS as ALL_CHECKS
 
 CHECKS: list[Check] = list(ALL_CHECKS)
-OWN = balanced(path for path_check in ALL_CHECKS for path in path_check.paths)
+OWN = balanced(path for path_check in ALL_CHECKS for path in path_check.subject.paths)
 AT_VIP = local_service("health-at-vip", "run", {}, balancer=None)
 NOBODYS = local_service("health-nobodys", "run", {})
 
@@ -28,7 +28,7 @@ def test_every_check_finds_all_that_it_needs_in_its_one_window(most: int) -> Non
     assert frozenset().union(*made.windows) == OWN
     assert sum(map(len, made.windows)) == len(OWN), "each Service stands once"
     for path_check in ALL_CHECKS:
-        assert balanced(path_check.paths) <= made.windows[made.window_of(path_check)], path_check.id
+        assert balanced(path_check.subject.paths) <= made.windows[made.window_of(path_check)], path_check.id
     assert not made.too_many
 
 
@@ -39,7 +39,9 @@ def test_windows_are_as_few_as_their_number_lets_them_be() -> None:
 def test_what_needs_more_than_may_be_there_says_so() -> None:
     made = batches(CHECKS, {}, 1)
     together = {
-        path_check.id: balanced(path_check.paths) for path_check in ALL_CHECKS if len(balanced(path_check.paths)) > 1
+        path_check.id: balanced(path_check.subject.paths)
+        for path_check in ALL_CHECKS
+        if len(balanced(path_check.subject.paths)) > 1
     }
     assert together
     for names in together.values():
@@ -54,7 +56,9 @@ def test_each_suite_has_its_own_one_after_the_other() -> None:
     assert made.scenarios == {"health": frozenset({"health-at-vip"}), "continuity": frozenset({"c"})}
     assert made.at_once == 2
     few: list[Check] = [
-        path_check for path_check in ALL_CHECKS if isinstance(path_check, PathCheck) and not balanced(path_check.paths)
+        path_check
+        for path_check in ALL_CHECKS
+        if is_about(path_check, OnPath) and not balanced(path_check.subject.paths)
     ][:3]
     assert batches(few, props, 2) == ALL_AT_ONCE, "all of them are no more than two"
     too_few = batches(CHECKS, {"continuity": [AT_VIP, AT_VIP | {"metadata": {"name": "c"}}]}, 1)

@@ -25,16 +25,16 @@ PROXIED = "loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.host-on-oth
     ],
 )
 def test_who_sends_a_connection_on(check: str, node: Role | None) -> None:
-    assert sent_on_by(CHECKS[check].path) is node
+    assert sent_on_by(CHECKS[check].subject.path) is node
 
 
 def test_a_host_process_is_not_a_pod_and_a_backend_on_the_host_network_is_in_no_pod_network() -> None:
-    host = CHECKS["clusterip.tcp.ipv4.host-on-other-node-to-clusterip"].path
+    host = CHECKS["clusterip.tcp.ipv4.host-on-other-node-to-clusterip"].subject.path
     assert from_the_node(host, Role.OTHER_NODE)
     assert not from_the_node(host, Role.ENDPOINT_NODE)
-    assert not from_the_node(CHECKS["clusterip.tcp.ipv4.pod-on-other-node-to-clusterip"].path, Role.OTHER_NODE)
+    assert not from_the_node(CHECKS["clusterip.tcp.ipv4.pod-on-other-node-to-clusterip"].subject.path, Role.OTHER_NODE)
     assert into_pods(host)
-    assert not into_pods(CHECKS["nodeport.local.host-network.tcp.ipv4.outside-1-to-endpoint-node"].path)
+    assert not into_pods(CHECKS["nodeport.local.host-network.tcp.ipv4.outside-1-to-endpoint-node"].subject.path)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_service_has_its_vips_by_an_address_a_family_or_by_one_hostname(
 def test_a_check_rests_on_the_paths_of_its_controls_not_on_its_own() -> None:
     own = CHECKS["nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"]
     silent = CHECKS["nodeport.local.tcp.ipv4.outside-1-to-bare-node"]
-    rests = rests_on(lambda path: path == own.path)
+    rests = rests_on(lambda path: path == own.subject.path)
     assert rests(silent)
     assert not rests(own)
 

@@ -38,7 +38,7 @@ def offenders(holds: Callable[[PathCheck], object], path_checks: Iterable[PathCh
 
 
 def negative(path_check: PathCheck) -> bool:
-    return path_check.is_negative
+    return path_check.subject.is_negative
 
 
 def test_each_suite_says_what_it_is() -> None:
@@ -53,14 +53,14 @@ def test_ids_are_unique_and_fit_for_files() -> None:
 
 
 def test_a_path_that_is_made_from_another_has_a_key_of_its_own() -> None:
-    path = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+    path = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").subject.path
     assert path.key != replace(path, family=Family.IPV6).key
     same = replace(path)
     assert (same, hash(same)) == (path, hash(path)), "whether its key was asked for makes no difference"
 
 
 def test_several_backends_are_asked_of_controls_only() -> None:
-    assert offenders(lambda path_check: path_check.spread is not Spread.SEVERAL) == []
+    assert offenders(lambda path_check: path_check.subject.spread is not Spread.SEVERAL) == []
 
 
 def test_requirements_are_unique() -> None:
@@ -73,23 +73,37 @@ def test_every_check_is_complete() -> None:
     )
     assert offenders(lambda path_check: path_check.references) == []
     assert offenders(lambda path_check: path_check.suite in suite_names()) == []
-    assert offenders(lambda path_check: path_check.id.removeprefix("interop.").startswith(path_check.path.key)) == []
-    assert offenders(lambda path_check: f"family.{path_check.path.family.value.lower()}" in path_check.features) == []
+    assert (
+        offenders(lambda path_check: path_check.id.removeprefix("interop.").startswith(path_check.subject.path.key))
+        == []
+    )
+    assert (
+        offenders(lambda path_check: f"family.{path_check.subject.path.family.value.lower()}" in path_check.features)
+        == []
+    )
 
 
 def test_only_a_recorded_check_accepts_everything() -> None:
     everything = frozenset(AddressClass)
-    assert offenders(lambda path_check: (path_check.accept == everything) == (path_check.level is Level.RECORD)) == []
+    assert (
+        offenders(lambda path_check: (path_check.subject.accept == everything) == (path_check.level is Level.RECORD))
+        == []
+    )
 
 
 def test_every_silent_check_has_a_sibling_of_the_same_client_that_answers() -> None:
     def siblings(path_check: PathCheck) -> list[Path]:
-        return [control.path for control in path_check.controls if control.path.service is not None]
+        return [control.path for control in path_check.subject.controls if control.path.service is not None]
 
     def same_client(path_check: PathCheck) -> bool:
         return any(
             (path.client, path.family, path.protocol, path.entry.role)
-            == (path_check.path.client, path_check.path.family, path_check.path.protocol, path_check.path.entry.role)
+            == (
+                path_check.subject.path.client,
+                path_check.subject.path.family,
+                path_check.subject.path.protocol,
+                path_check.subject.path.entry.role,
+            )
             for path in siblings(path_check)
         )
 
@@ -98,8 +112,8 @@ def test_every_silent_check_has_a_sibling_of_the_same_client_that_answers() -> N
 
 def test_every_silent_check_has_a_sibling_with_the_same_backends_that_answers() -> None:
     def same_backends(path_check: PathCheck) -> bool:
-        wanted = path_check.path.service.backends if path_check.path.service else None
-        services = [c.path.service for c in path_check.controls if c.path != path_check.path]
+        wanted = path_check.subject.path.service.backends if path_check.subject.path.service else None
+        services = [c.path.service for c in path_check.subject.controls if c.path != path_check.subject.path]
         return any(service is not None and service.backends is wanted for service in services)
 
     assert offenders(same_backends, filter(negative, CHECKS)) == []
@@ -107,10 +121,10 @@ def test_every_silent_check_has_a_sibling_with_the_same_backends_that_answers() 
 
 def test_an_outside_client_proves_that_it_is_not_masqueraded() -> None:
     def proofs(path_check: PathCheck) -> bool:
-        found = [c for c in path_check.controls if c.path.entry.kind is EntryKind.NODE_LISTENER]
+        found = [c for c in path_check.subject.controls if c.path.entry.kind is EntryKind.NODE_LISTENER]
         return [proof.accept for proof in found] == [frozenset({AddressClass.CLIENT})]
 
-    assert offenders(proofs, (c for c in CHECKS if c.path.client.vantage is Vantage.OUTSIDE)) == []
+    assert offenders(proofs, (c for c in CHECKS if c.subject.path.client.vantage is Vantage.OUTSIDE)) == []
 
 
 def test_a_pod_that_dials_another_node_shows_whether_it_is_masqueraded_before_it_is_believed() -> None:
@@ -119,30 +133,39 @@ def test_a_pod_that_dials_another_node_shows_whether_it_is_masqueraded_before_it
     def listened(path_check: PathCheck) -> bool:
         return any(
             (control.path.entry.kind, control.path.entry.role, control.path.client)
-            == (EntryKind.NODE_LISTENER, path_check.path.entry.role, path_check.path.client)
-            for control in path_check.controls
+            == (EntryKind.NODE_LISTENER, path_check.subject.path.entry.role, path_check.subject.path.client)
+            for control in path_check.subject.controls
         )
 
     node_ports = [
-        c for c in CHECKS if c.path.entry.kind is EntryKind.NODE_PORT and c.path.client.vantage is Vantage.POD
+        c
+        for c in CHECKS
+        if c.subject.path.entry.kind is EntryKind.NODE_PORT and c.subject.path.client.vantage is Vantage.POD
     ]
-    elsewhere = [c for c in node_ports if c.path.entry.role is not c.path.client.role]
-    silent = [c for c in elsewhere if c.is_negative]
-    kept = [c for c in elsewhere if c.accept == {AddressClass.CLIENT}]
+    elsewhere = [c for c in node_ports if c.subject.path.entry.role is not c.subject.path.client.role]
+    silent = [c for c in elsewhere if c.subject.is_negative]
+    kept = [c for c in elsewhere if c.subject.accept == {AddressClass.CLIENT}]
     assert offenders(listened, silent) == []
     assert offenders(listened, kept) == []
 
 
 def test_a_host_process_expects_another_nodes_address_only_at_another_node() -> None:
-    hosts = [c for c in CHECKS if c.path.client.vantage is Vantage.NODE and AddressClass.NODE in c.accept]
+    hosts = [
+        c for c in CHECKS if c.subject.path.client.vantage is Vantage.NODE and AddressClass.NODE in c.subject.accept
+    ]
     rewritten = [c for c in hosts if not c.id.endswith(".answers") and c.level is not Level.RECORD]
     at_a_node = (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
-    assert offenders(lambda c: c.path.entry.kind in at_a_node, rewritten) == []
-    assert offenders(lambda c: c.path.entry.role is not c.path.client.role, rewritten) == []
+    assert offenders(lambda c: c.subject.path.entry.kind in at_a_node, rewritten) == []
+    assert offenders(lambda c: c.subject.path.entry.role is not c.subject.path.client.role, rewritten) == []
 
 
 def test_no_check_is_its_own_control() -> None:
-    assert offenders(lambda path_check: path_check.path not in [control.path for control in path_check.controls]) == []
+    assert (
+        offenders(
+            lambda path_check: path_check.subject.path not in [control.path for control in path_check.subject.controls]
+        )
+        == []
+    )
 
 
 def test_every_check_explains_itself() -> None:
@@ -163,43 +186,48 @@ def test_local_from_outside_is_core_where_the_api_says_so() -> None:
     left_to_others = {EntryKind.SECOND_ADDRESS}
 
     def core(path_check: PathCheck) -> bool:
-        service = path_check.path.service
+        service = path_check.subject.path.service
         free = (
             service
             and (service.ranges or service.families)
-            and (path_check.is_negative or path_check.level is Level.RECORD)
+            and (path_check.subject.is_negative or path_check.level is Level.RECORD)
         )
         # load balancers may leave control planes out
         left_out = (
-            service and service.backends is Backends.CONTROL_PLANE and path_check.path.entry.kind is EntryKind.VIP
+            service
+            and service.backends is Backends.CONTROL_PLANE
+            and path_check.subject.path.entry.kind is EntryKind.VIP
         )
         return path_check.level is Level.CORE or bool(free) or bool(left_out)
 
     local = (
         path_check
         for path_check in CHECKS
-        if path_check.path.service
-        and path_check.path.service.policy is TrafficPolicy.LOCAL
-        and path_check.path.client.vantage is Vantage.OUTSIDE
-        and path_check.path.protocol is not Protocol.SCTP
-        and path_check.path.entry.kind not in left_to_others
+        if path_check.subject.path.service
+        and path_check.subject.path.service.policy is TrafficPolicy.LOCAL
+        and path_check.subject.path.client.vantage is Vantage.OUTSIDE
+        and path_check.subject.path.protocol is not Protocol.SCTP
+        and path_check.subject.path.entry.kind not in left_to_others
     )
     assert offenders(core, local) == []
 
 
 def test_sctp_is_never_core() -> None:
-    assert offenders(lambda c: c.level is not Level.CORE, (c for c in CHECKS if c.path.protocol is Protocol.SCTP)) == []
+    assert (
+        offenders(lambda c: c.level is not Level.CORE, (c for c in CHECKS if c.subject.path.protocol is Protocol.SCTP))
+        == []
+    )
 
 
 def test_the_matrix_has_every_axis() -> None:
-    paths = [path_check.path for path_check in CHECKS]
+    paths = [path_check.subject.path for path_check in CHECKS]
     services = [path.service for path in paths if path.service]
     assert {path.protocol for path in paths} == set(Protocol)
     assert {path.family for path in paths} == set(Family)
     assert {path.entry.kind for path in paths} == set(EntryKind) - {EntryKind.NODE_LISTENER}
     assert {path.claim for path in paths} == set(Claim)
     assert {service.backends for service in services} == set(Backends)
-    assert {path_check.spread for path_check in CHECKS} == {Spread.ANY, Spread.ONE}
+    assert {path_check.subject.spread for path_check in CHECKS} == {Spread.ANY, Spread.ONE}
     assert {path.client.name for path in paths} >= {"outside-1", "outside-2", "backend"}
     assert {(path.client.vantage, path.client.role) for path in paths} >= {
         (vantage, role) for vantage in (Vantage.POD, Vantage.NODE) for role in (Role.ENDPOINT_NODE, Role.OTHER_NODE)
@@ -208,12 +236,16 @@ def test_the_matrix_has_every_axis() -> None:
 
 def test_every_protocol_and_family_has_the_same_regular_checks() -> None:
     """What differs by protocol is spelled out (HTTP, one socket, headers); the rest is one matrix, six times."""
-    regular = [c for c in SOURCE_IP if c.path.service and not c.path.one_socket and c.path.service.slug in REGULAR]
+    regular = [
+        c
+        for c in SOURCE_IP
+        if c.subject.path.service and not c.subject.path.one_socket and c.subject.path.service.slug in REGULAR
+    ]
     stems = {
         (protocol, family): {
             path_check.id.replace(f".{protocol.value.lower()}.{family.value.lower()}.", ".*.")
             for path_check in regular
-            if (path_check.path.protocol, path_check.path.family) == (protocol, family)
+            if (path_check.subject.path.protocol, path_check.subject.path.family) == (protocol, family)
         }
         for protocol in Protocol
         for family in Family

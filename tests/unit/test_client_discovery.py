@@ -135,7 +135,7 @@ def test_what_a_listener_says_is_read() -> None:
 
 
 def test_the_class_of_a_client_behind_nat_is_by_what_the_cluster_sees() -> None:
-    world, path = topology(), by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+    world, path = topology(), by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").subject.path
     client = Client("outside-1", Vantage.OUTSIDE)
     nat = {parse_address(OWN): parse_address(NAT)}
     world.stands["outside-1"] = Stand(client, frozenset(nat.values()), None, nat)  # type: ignore[index]
@@ -206,7 +206,11 @@ def test_where_vips_are_another_way_than_nodes_the_nodes_word_is_no_proof(seen: 
 
 def judged(check: str, seen: AddressClass | str, facts: dict[str, str]) -> Verdict:
     path_check = by_id(check)
-    made = show(path_check.path, seen) if isinstance(seen, AddressClass) else made_answer(path_check.path, seen)
+    made = (
+        show(path_check.subject.path, seen)
+        if isinstance(seen, AddressClass)
+        else made_answer(path_check.subject.path, seen)
+    )
     return verdict(path_check, made, facts=facts)
 
 
@@ -232,7 +236,7 @@ def test_what_may_be_nat_before_the_load_balancer_is_not_the_products_fault(
 
 
 def test_checks_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -> None:
-    sourced = [check for check in all_checks() if check.source_at_vips == {"ipv4"}]
+    sourced = [check for check in all_checks() if check.subject.source_at_vips == {"ipv4"}]
     assert {check.suite for check in sourced} == {
         "source_ip",
         "interoperability",

@@ -81,7 +81,9 @@ def test_every_check_is_counted_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.ERROR, Status.UNSUPPORTED])
 def test_a_skipped_core_check_makes_its_profile_partial_and_no_other(tmp_path: Path, status: Status) -> None:
-    check = next(check for check in some_checks() if check.profile is Profile.NODE_PORT and check.level is Level.CORE)
+    check = next(
+        check for check in some_checks() if check.subject.profile is Profile.NODE_PORT and check.level is Level.CORE
+    )
     said = {check.id: verdict(check, status, reason="needs x: --without x", left_out=status is Status.UNSUPPORTED)}
     found = profiles(told(made(tmp_path, said=said)))
     assert found["NodePort"]["core"]["result"] == "partial"
@@ -99,7 +101,7 @@ def test_core_checks_that_were_not_selected_make_all_profiles_partial(tmp_path: 
 
 
 def test_a_profile_of_which_nothing_was_asked_is_partial(tmp_path: Path) -> None:
-    checks = [check for check in some_checks() if check.profile is Profile.NODE_PORT]
+    checks = [check for check in some_checks() if check.subject.profile is Profile.NODE_PORT]
     found = profiles(told(made(tmp_path, checks=checks)))
     assert found["NodePort"]["core"]["result"] == "success"
     assert found["ClusterIP"]["core"] == {
@@ -260,7 +262,7 @@ def test_a_known_difference_has_not_passed(tmp_path: Path, nature: str, result: 
     assert (core["result"], core["known"]) == (result, known)
     assert (
         core["statistics"]["Passed"]
-        == sum(check.profile is Profile.CLUSTER_IP and check.level is Level.CORE for check in some_checks()) - 1
+        == sum(check.subject.profile is Profile.CLUSTER_IP and check.level is Level.CORE for check in some_checks()) - 1
     )
     accepted = told(made(tmp_path / "two", said=said, accept_known_defects=True))
     assert profiles(accepted)["ClusterIP"]["core"]["result"] == result, "accepting changes the exit code, and no words"

@@ -330,3 +330,31 @@ def test_ways_that_do_not_answer_again_are_told() -> None:
     session = gathering(acts, Phase.CORDON)
     session._go_through(acts, None)  # type: ignore[arg-type]
     assert session._windows[0].unsettled == "nodeport.local IPv4"
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_way_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("esipp.scenarios.continuity.run.SETTLED", Budget("ways", 1.0, need=1, spacing=0.05))
+    monkeypatch.setattr("esipp.scenarios.continuity.run.LEAST", 0.1)
+    asking = FakeAsking()
+    asking.left = ["nodeport.local IPv4"]
+    acts = made(asking, disruptor=FakeDisruptor())
+    session = gathering(acts, Phase.CORDON, Phase.EXCLUDE, Phase.SPEAKER)
+    session._go_through(acts, None)  # type: ignore[arg-type]
+    assert [window.unsettled for window in session._windows] == ["nodeport.local IPv4"] * 3
+    first, *others = (window.until - window.began for window in session._windows)
+    assert first > 0.9
+    assert all(took < 0.5 for took in others)
+
+
+@pytest.mark.usefixtures("_quick")
+def test_another_way_has_its_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("esipp.scenarios.continuity.run.LEAST", 0.05)
+    asking = FakeAsking()
+    acts = made(asking, disruptor=FakeDisruptor())
+    session = gathering(acts)
+    session._unsettled = {"nodeport.local IPv4"}
+    asking.left = ["nodeport.local IPv4", "nodeport.cluster IPv4"]
+    began = time.monotonic()
+    assert session._settle(acts, list(asking.streams)) == asking.left
+    assert time.monotonic() - began > 0.1

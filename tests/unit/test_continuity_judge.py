@@ -297,7 +297,7 @@ def test_at_its_own_vip_only_a_balancers_own_address_is_known(
     kept = [each._replace(sample=each.sample._replace(source=source)) for each in made.lasting[key("default.local")]]
     made = replace(made, lasting={**made.lasting, key("default.local"): kept})
     check = next(each for each in CHECKS if each.id == check_id(QUIET, "default.local", "source"))
-    assert check.own_service == service_name(check.way)
+    assert check.subject.own_service == service_name(check.subject.way)
     assert Judge(made).verdict(check, FEATURES, facts).status is status
 
 
@@ -685,12 +685,12 @@ def test_what_was_not_proven_decides_nothing_and_no_other_phase() -> None:
     windows = [replace(w, trouble="not proven") if w.phase is Phase.CORDON else w for w in seen.windows]
     found = differing(replace(seen, windows=windows))
     assert set(found.values()) == {Status.INCONCLUSIVE}
-    assert found.keys() == {check.id for check in CHECKS if check.phase is Phase.CORDON}
+    assert found.keys() == {check.id for check in CHECKS if check.subject.phase is Phase.CORDON}
 
 
 def test_what_was_not_done_decides_nothing() -> None:
     seen = replace(world(), windows=[w for w in world().windows if w.phase is not Phase.SPEAKER])
-    found = statuses(seen, [check for check in CHECKS if check.phase is Phase.SPEAKER])
+    found = statuses(seen, [check for check in CHECKS if check.subject.phase is Phase.SPEAKER])
     assert set(found.values()) == {Status.INCONCLUSIVE}
 
 

@@ -31,8 +31,8 @@ GROUND = Ground("r1", "image", {}, {}, {})
 # ---------------------------------------------------------------------------------------------------------- the checks
 def test_checks_have_ids_of_their_own_and_say_what_trips_them() -> None:
     assert len({check.id for check in ALL_CHECKS}) == len(ALL_CHECKS)
-    assert len({(check.requirement, check.family) for check in ALL_CHECKS}) == len(ALL_CHECKS)
-    assert all(check.fails_if for check in ALL_CHECKS if check.what is not What.LOSSES)
+    assert len({(check.requirement, check.subject.family) for check in ALL_CHECKS}) == len(ALL_CHECKS)
+    assert all(check.fails_if for check in ALL_CHECKS if check.subject.what is not What.LOSSES)
     assert all(check.references and check.requirement.endswith(".") for check in ALL_CHECKS)
 
 
@@ -40,37 +40,47 @@ def test_every_way_has_one_check_about_losses_in_every_phase() -> None:
     about = (What.NO_LOSS, What.GAP, What.LOSSES)
     for phase in Phase:
         for way in WAYS:
-            found = [check for check in ALL_CHECKS if (check.phase, check.way) == (phase, way) and check.what in about]
+            found = [
+                check
+                for check in ALL_CHECKS
+                if (check.subject.phase, check.subject.way) == (phase, way) and check.subject.what in about
+            ]
             assert len(found) == len(Family), (phase, way)
 
 
 def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
     for check in ALL_CHECKS:
-        assert (check.phase.disruption is not None) == ("disruptive" in check.features), check.id
-        assert check.level is not Level.CORE or check.phase.disruption is None, check.id
+        assert (check.subject.phase.disruption is not None) == ("disruptive" in check.features), check.id
+        assert check.level is not Level.CORE or check.subject.phase.disruption is None, check.id
 
 
 def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:
     for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER):
-        assert {check.what for check in ALL_CHECKS if check.phase is phase} == {
+        assert {check.subject.what for check in ALL_CHECKS if check.subject.phase is phase} == {
             What.NO_LOSS, What.SOURCE, What.PLACE, What.LASTING,
         }  # fmt: skip
 
 
 def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own_agent() -> None:
-    own = [check for check in ALL_CHECKS if check.way.by == "default" and check.what in (What.LOSSES, What.LASTING)]
-    assert {check.phase for check in own if check.level is Level.RECORD} == {Phase.SPEAKER}
-    assert {check.what for check in own if check.level is Level.RECORD} == {What.LOSSES}
+    own = [
+        check
+        for check in ALL_CHECKS
+        if check.subject.way.by == "default" and check.subject.what in (What.LOSSES, What.LASTING)
+    ]
+    assert {check.subject.phase for check in own if check.level is Level.RECORD} == {Phase.SPEAKER}
+    assert {check.subject.what for check in own if check.level is Level.RECORD} == {What.LOSSES}
 
 
 def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
-    moved = {check.phase for check in ALL_CHECKS if any(known.covers == MOVED for known in check.differences)}
+    moved = {check.subject.phase for check in ALL_CHECKS if any(known.covers == MOVED for known in check.differences)}
     assert not moved & {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER}
 
 
 def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip() -> None:
-    prompt = [check for check in ALL_CHECKS if check.what is What.PROMPT]
-    assert {(check.phase, check.way.local, check.level) for check in prompt} == {(Phase.FLIPS, True, Level.EXTENDED)}
+    prompt = [check for check in ALL_CHECKS if check.subject.what is What.PROMPT]
+    assert {(check.subject.phase, check.subject.way.local, check.level) for check in prompt} == {
+        (Phase.FLIPS, True, Level.EXTENDED)
+    }
     assert len(prompt) == 4 * len(Family)
 
 
@@ -89,7 +99,11 @@ def test_a_service_a_way_over_the_same_pods() -> None:
 
 
 def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
-    checks = [check for check in ALL_CHECKS if check.way.policy is TrafficPolicy.CLUSTER and check.way.by == NODEPORT]
+    checks = [
+        check
+        for check in ALL_CHECKS
+        if check.subject.way.policy is TrafficPolicy.CLUSTER and check.subject.way.by == NODEPORT
+    ]
     assert [each["metadata"]["name"] for each in scene.objects(list(checks), GROUND).services] == [
         "continuity-nodeport-cluster"
     ]

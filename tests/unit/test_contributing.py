@@ -63,7 +63,9 @@ def test_the_lane_is_one(tmp_path: Path) -> None:
 
 def test_the_known_difference_covers_checks() -> None:
     made = executed(f"made = {example('Add a known difference')}", **vars(known))["made"]
-    covered = [check for check in all_path_checks() if check.accept == made.instead_of and made.on(check.path)]
+    covered = [
+        check for check in all_path_checks() if check.subject.accept == made.instead_of and made.on(check.subject.path)
+    ]
     assert covered
     assert made.known not in {each for check in covered for each in check.differences}
     assert made.known.evidence

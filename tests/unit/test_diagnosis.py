@@ -31,7 +31,7 @@ def test_every_wrong_class_of_every_check_has_a_place_to_look_first() -> None:
     for path_check in CHECKS:
         if path_check.level is Level.RECORD:
             continue
-        for shown in set(AddressClass) - path_check.accept - {AddressClass.HAIRPIN}:
+        for shown in set(AddressClass) - path_check.subject.accept - {AddressClass.HAIRPIN}:
             made = Verdict(path_check.id, path_check.level, Status.FAIL, "", "", shown=(shown,))
             if not diagnose(path_check, made):
                 silent.append((path_check.id, shown))
@@ -83,7 +83,7 @@ SEEN = [
 @pytest.mark.parametrize(("identity", "shown", "words"), SEEN)
 def test_a_symptom_names_its_place(identity: str, shown: AddressClass, words: str) -> None:
     path_check = by_id(identity)
-    assert words in diagnose(path_check, verdict(path_check, show(path_check.path, shown)))
+    assert words in diagnose(path_check, verdict(path_check, show(path_check.subject.path, shown)))
 
 
 def test_a_backend_that_answers_itself_past_the_service_was_not_masqueraded() -> None:
@@ -107,14 +107,16 @@ def test_another_clients_address_is_not_nobodys(seen: str, words: str) -> None:
 
 def test_a_forged_header_that_is_believed_is_the_load_balancers_doing() -> None:
     path_check = by_id(PROXIED + ".claims-x-forwarded-for")
-    said = verdict(path_check, answer(path_check.path, "172.18.255.1", **header(Claim.FORWARDED_FOR, "203.0.113.7")))
+    said = verdict(
+        path_check, answer(path_check.subject.path, "172.18.255.1", **header(Claim.FORWARDED_FOR, "203.0.113.7"))
+    )
     assert said.status is Status.FAIL
     assert "trusts an address that the client claims" in diagnose(path_check, said)
 
 
 def test_packets_at_a_backend_are_the_bare_nodes_doing() -> None:
     path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
-    seen = {path_check.path.key: [Witness(path_check.path.key, 0, True, "words", ("192.0.2.1", 7))]}
+    seen = {path_check.subject.path.key: [Witness(path_check.subject.path.key, 0, True, "words", ("192.0.2.1", 7))]}
     assert "forwards the traffic" in diagnose(path_check, verdict(path_check, witnesses=seen))
 
 
@@ -128,7 +130,7 @@ def test_packets_at_a_backend_are_the_bare_nodes_doing() -> None:
 )
 def test_a_broken_answer_is_no_nat_device(outcome: Outcome, words: str) -> None:
     path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    assert words in diagnose(path_check, verdict(path_check, Observation(path_check.path.key, 0, outcome)))
+    assert words in diagnose(path_check, verdict(path_check, Observation(path_check.subject.path.key, 0, outcome)))
 
 
 # ------------------------------------------------------------------------------------------- what failing checks share
@@ -136,11 +138,11 @@ def factor(test: Callable[[Path], bool], what: AddressClass = AddressClass.NODE,
     """What is said where every client of a Local service that the test picks is rewritten."""
     wanted = frozenset({AddressClass.CLIENT})
     hit = {
-        path_check.path
+        path_check.subject.path
         for path_check in CHECKS
-        if path_check.accept == wanted
-        and path_check.path.entry.kind is not EntryKind.CLUSTER_IP
-        and test(path_check.path)
+        if path_check.subject.accept == wanted
+        and path_check.subject.path.entry.kind is not EntryKind.CLUSTER_IP
+        and test(path_check.subject.path)
     }
     assert hit
     changes = {path.key: [show(path, what, seq) for seq in range(SAMPLES)] for path in hit}
@@ -190,7 +192,7 @@ def test_siblings_that_fail_as_well_take_the_factor_away() -> None:
     path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
     sibling = by_id("nodeport.local.udp.ipv4.outside-1-to-endpoint-node")
     changes = {
-        each.path.key: [show(each.path, AddressClass.NODE, seq) for seq in range(SAMPLES)]
+        each.subject.path.key: [show(each.subject.path, AddressClass.NODE, seq) for seq in range(SAMPLES)]
         for each in (path_check, sibling)
     }
     made = changed_evidence(changes)
@@ -202,13 +204,13 @@ def test_siblings_that_fail_as_well_take_the_factor_away() -> None:
 
 def test_what_was_not_asked_proves_nothing() -> None:
     path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    assert path_check.path.service is not None
-    assert path_check.path.service.policy is TrafficPolicy.LOCAL
+    assert path_check.subject.path.service is not None
+    assert path_check.subject.path.service.policy is TrafficPolicy.LOCAL
     assert (
         common_factor(
             told_checks([path_check]),
             told_checks([path_check]),
-            {path_check.id: verdict(path_check, show(path_check.path, AddressClass.NODE))},
+            {path_check.id: verdict(path_check, show(path_check.subject.path, AddressClass.NODE))},
         )
         == ""
     )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from esipp.checks.check import Status
-from esipp.checks.health import About, Answer, HealthAnswerCheck
+from esipp.checks.check import Status, is_about
+from esipp.checks.health import About, Answer, HealthAnswer
 from esipp.checks.observation import Outcome
 from esipp.judging.diagnosis import where_to_look
 from tests.unit.health_world import BY_ID, SAMPLES, answering, no_answer, say, verdict
@@ -12,8 +12,8 @@ CHECK = BY_ID["healthcheck.one-pod.ipv4.outside-1-to-bare-node.status"]
 
 
 def _look(*answers: Answer) -> str:
-    assert isinstance(CHECK, HealthAnswerCheck)
-    said = verdict(CHECK, answering(CHECK.question, *answers))
+    assert is_about(CHECK, HealthAnswer)
+    said = verdict(CHECK, answering(CHECK.subject.question, *answers))
     return where_to_look(CHECK, said)
 
 
@@ -36,8 +36,8 @@ def test_a_status_names_its_place(answers: list[Answer], words: str) -> None:
 
 
 def test_other_parts_of_an_answer_have_what_trips_them() -> None:
-    check = next(each for each in BY_ID.values() if isinstance(each, HealthAnswerCheck) and each.about is About.WEIGHT)
-    question = check.question
+    check = next(each for each in BY_ID.values() if is_about(each, HealthAnswer) and each.subject.about is About.WEIGHT)
+    question = check.subject.question
     said = verdict(check, answering(question, say(question.local_pods + 1, "x")))
     assert said.status is Status.FAIL
     assert where_to_look(check, said) == check.fails_if

@@ -11,6 +11,7 @@ import pytest
 from esipp.base.interrupt import Stop
 from esipp.base.kubernetes_version import read_version
 from esipp.base.waiting import Budget
+from esipp.checks.catalog import versions_of
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import Family
 from esipp.checks.observation import Outcome
@@ -31,7 +32,7 @@ Json = dict[str, Any]
 SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
 OLD = [name for name in NAMES if name != "1.30"]
 ANNOTATED = ["1.4", "1.5"]
-LIFE = [check for check in TRIALS if check.trial == "lifecycle"]
+LIFE = [check for check in TRIALS if check.subject.scenario == "lifecycle"]
 Open = Callable[..., tuple[OldServer, Cluster]]
 
 
@@ -355,7 +356,7 @@ def test_the_life_of_a_port_holds_where_it_can_be_asked_and_nowhere_else(name: s
     version = read_version(server.version)
     assert version is not None
     wrong = {each.rpartition(".")[2] for each in differing(Seen(life=live(server, cluster)), LIFE)}
-    needs = {check.claim: needs_kubernetes(check) for check in LIFE}
+    needs = {check.subject.claim: needs_kubernetes(check, versions_of("health_checks")) for check in LIFE}
     assert wrong == {claim for claim, need in needs.items() if need and need.number > version}
     assert set(needs) == {*CLAIMS, "prompt"}, "that one is of all changes"
 

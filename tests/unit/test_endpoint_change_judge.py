@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.check import Check, Level, Status
+from esipp.checks.endpoint_change import EXPECTED, SPREADS, WEIGHED, EndpointChange, EndpointChangeCheck, What
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.judging.frame import Decision
@@ -28,10 +28,16 @@ AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
 
 
 def check(what: What, family: Family | None = FAMILY, balancer: Balancer = Balancer.ECMP) -> EndpointChangeCheck:
-    return EndpointChangeCheck(
-        id="x", requirement="", level=Level.CORE, suite="convergence", references=(), balancer=balancer, what=what,
-        family=family,
-    )  # fmt: skip
+    subject = EndpointChange(balancer, what, family)
+    return Check(
+        id="x",
+        requirement="",
+        level=Level.CORE,
+        suite="convergence",
+        references=(),
+        subject=subject,
+        expected=EXPECTED[what],
+    )
 
 
 def red(judge: Judge) -> set[str]:
@@ -460,10 +466,14 @@ def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     for balancer in SPREADS:
         told = World(balancer=balancer, loses_source="b").judge().decide(check(What.SOURCE, FAMILY, balancer))
         assert (told.status, told.seen) == (Status.FAIL, "")
-    path_checks = [path_check for path_check in CHECKS if path_check.what is What.SOURCE and path_check.family]
-    assert all(bool(path_check.differences) is (path_check.balancer is Balancer.DEFAULT) for path_check in path_checks)
+    path_checks = [
+        path_check for path_check in CHECKS if path_check.subject.what is What.SOURCE and path_check.subject.family
+    ]
+    assert all(
+        bool(path_check.differences) is (path_check.subject.balancer is Balancer.DEFAULT) for path_check in path_checks
+    )
     assert {each.covers for path_check in path_checks for each in path_check.differences} == {PROXIED}
-    assert {path_check.own_service for path_check in path_checks} == {"moves-default", ""}
+    assert {path_check.subject.own_service for path_check in path_checks} == {"moves-default", ""}
 
 
 def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:

@@ -24,17 +24,17 @@ ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "c"}
 
 
 def test_every_balancer_has_the_checks_of_each_family_and_of_its_nodes() -> None:
-    of_default = [check for check in CHECKS if check.balancer is Balancer.DEFAULT]
+    of_default = [check for check in CHECKS if check.subject.balancer is Balancer.DEFAULT]
     assert len(of_default) == 2 * 8 + 6 + 2
     assert all("load-balancer" in check.features for check in of_default)
-    proxy = {check.id: check for check in CHECKS if check.balancer is Balancer.PROXY}
+    proxy = {check.id: check for check in CHECKS if check.subject.balancer is Balancer.PROXY}
     assert proxy["convergence.reference-proxy.ipv4.source"].level is Level.EXTENDED
     assert proxy["convergence.reference-proxy.nodes.source"].level is Level.CORE
     assert "load-balancer.reference-proxy" in proxy["convergence.reference-proxy.balancer.health-view-local"].features
 
 
 def test_what_the_clusters_own_balancer_does_is_judged() -> None:
-    levels = {check.what: check.level for check in CHECKS if check.balancer is Balancer.DEFAULT}
+    levels = {check.subject.what: check.level for check in CHECKS if check.subject.balancer is Balancer.DEFAULT}
     assert {what for what, level in levels.items() if level is Level.RECORD} == {What.TIMES_UP, What.TIMES_DOWN}
     assert levels[What.BLACK_HOLE] is Level.CORE, "the design's central figure"
     assert levels[What.NO_LOSS] is levels[What.BALANCE] is Level.EXTENDED
@@ -42,7 +42,9 @@ def test_what_the_clusters_own_balancer_does_is_judged() -> None:
 
 def test_only_what_is_asked_stands_on_the_testbed() -> None:
     ground = Ground("r1", "image", {}, ROLES, {})
-    checks: list[Any] = [check for check in CHECKS if check.balancer is Balancer.ECMP and check.what is What.STEERS]
+    checks: list[Any] = [
+        check for check in CHECKS if check.subject.balancer is Balancer.ECMP and check.subject.what is What.STEERS
+    ]
     props = scene.objects(checks, ground)
     assert [each["metadata"]["name"] for each in props.services] == ["moves-reference-ecmp"]
     assert props.services[0]["spec"]["loadBalancerClass"] == "esipp.dev/reference-ecmp"
@@ -54,7 +56,7 @@ def test_only_what_is_asked_stands_on_the_testbed() -> None:
     slow = scene.objects(checks, replace(ground, steering=70.0)).pods[0]["spec"]
     assert "serve:74" in slow["containers"][0]["args"], "a pod serves on for as long as a slow balancer needs"
     assert slow["terminationGracePeriodSeconds"] > 74
-    both = scene.objects([check for check in CHECKS if check.balancer is Balancer.ECMP], ground)
+    both = scene.objects([check for check in CHECKS if check.subject.balancer is Balancer.ECMP], ground)
     assert both.announced == {"moves-reference-ecmp", "moves-reference-ecmp-cluster"}
 
 

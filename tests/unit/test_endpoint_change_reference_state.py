@@ -169,6 +169,6 @@ def test_the_first_driver_that_breaks_ends_all() -> None:
 
 
 def test_checks_of_nodes_say_which_family_is_asked() -> None:
-    at_ports = [check for check in CHECKS if check.what in (What.PATH, What.PATH_PROMPT)]
+    at_ports = [check for check in CHECKS if check.subject.what in (What.PATH, What.PATH_PROMPT)]
     assert len(at_ports) == 6
     assert all("first family" in check.requirement for check in at_ports)

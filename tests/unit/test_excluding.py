@@ -16,7 +16,8 @@ from esipp.judging.topology import Topology
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.run import Run
 from esipp.report.profiles import missing
-from esipp.scenarios.paths.judge import Evidence, judge
+from esipp.scenarios.paths.evidence import Evidence
+from esipp.scenarios.paths.judge import judge
 from tests.unit.report_world import made, some_checks
 from tests.unit.world import CHECKS
 
@@ -113,7 +114,7 @@ def test_a_report_tells_the_checks_by_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_report_tells_what_a_told_load_balancer_does_not_carry(tmp_path: Path) -> None:
-    check = next(check for check in all_checks() if check.balanced >= {"udp", "ipv4"})
+    check = next(check for check in all_checks() if check.subject.balanced >= {"udp", "ipv4"})
     given = {name: Feature(True, "there") for name in check.features}
     given[f"{CARRIES}udp"] = Feature(False, "x carries no UDP")
 

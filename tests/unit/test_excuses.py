@@ -12,7 +12,7 @@ from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.judging.ingress import MOST, strangers, why_not_its_own
 from esipp.judging.topology import parse_address
 from esipp.scenarios.paths.collisions import MOST_BY_CHANCE, PORTS_GIVEN, Ports
-from esipp.scenarios.paths.excuses import Steer
+from esipp.scenarios.paths.evidence import Steer
 from tests.unit.world import (
     BACKEND_ADDRESSES,
     CLIENT_ADDRESSES,
@@ -44,8 +44,8 @@ MANY = 20
 def seen(addresses: Sequence[str], facts: dict[str, str], name: str = LOCAL) -> Status:
     """The verdict on a check whose connections showed these sources in turn."""
     path_check = by_id(name)
-    made = [answer(path_check.path, addresses[seq % len(addresses)], seq) for seq in range(MANY)]
-    also = [show(control.path, AddressClass.CLIENT) for control in path_check.controls]
+    made = [answer(path_check.subject.path, addresses[seq % len(addresses)], seq) for seq in range(MANY)]
+    also = [show(control.path, AddressClass.CLIENT) for control in path_check.subject.controls]
     return verdict(path_check, *made, also=also, facts=facts).status
 
 
@@ -105,7 +105,7 @@ def test_behind_a_hostname_or_a_proxy_what_was_seen_at_that_service_decides(
 def test_every_check_of_such_a_service_is_known_by_the_balancers_address_alone(
     name: str, known: list[list[str]], never: list[list[str]]
 ) -> None:
-    facts = {f"load-balancer.ingress.{by_id(name).path.object_name}": "Proxy"}
+    facts = {f"load-balancer.ingress.{by_id(name).subject.path.object_name}": "Proxy"}
     for addresses in known:
         assert seen(addresses, facts, name) is Status.KNOWN
         assert seen(addresses, {}, name) is not Status.KNOWN or NODE in addresses
@@ -115,13 +115,13 @@ def test_every_check_of_such_a_service_is_known_by_the_balancers_address_alone(
 
 def test_behind_a_proxy_a_backend_that_reaches_itself_unmasqueraded_is_red() -> None:
     path_check = by_id("loadbalancer.local.tcp.ipv4.backend-to-vip")
-    assert verdict(path_check, show(path_check.path, AddressClass.CLIENT), facts=PROXY).status is Status.FAIL
+    assert verdict(path_check, show(path_check.subject.path, AddressClass.CLIENT), facts=PROXY).status is Status.FAIL
 
 
 def test_a_pod_that_goes_to_a_hostname_may_be_masqueraded_as_its_own_node_and_no_other() -> None:
     path_check = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
     for own, status in ((NODES[2], Status.KNOWN), (NODES[1], Status.FAIL)):
-        shown = answer(path_check.path, NODE_ADDRESSES[own][V4])
+        shown = answer(path_check.subject.path, NODE_ADDRESSES[own][V4])
         assert verdict(path_check, shown, facts=HOSTNAME | TOLD_FORWARDER).status is status
         assert verdict(path_check, shown, facts=PROXY).status is Status.FAIL, "kube-proxy knows such an address"
 
@@ -184,14 +184,14 @@ def resets(
     steers: Iterable[Steer], count: int = 1, clocks: dict[str, float] = CLOCKS, facts: dict[str, str] = STEERED
 ) -> Status:
     """The verdict where some of the connections, open from 10 to 11 by our clock, were reset."""
-    made = [show(ECMP.path, AddressClass.CLIENT, seq) for seq in range(MANY)]
+    made = [show(ECMP.subject.path, AddressClass.CLIENT, seq) for seq in range(MANY)]
     reset = {"outcome": Outcome.RESET, "seen": None, "echo": None, "started": 110.0, "ended": 111.0}
     made[:count] = [replace(each, **reset) for each in made[:count]]  # type: ignore[arg-type]
     return verdict(ECMP, *made, facts=facts, steers=tuple(steers), clocks=clocks).status
 
 
 def test_a_reset_is_known_only_while_the_routes_of_that_service_and_family_changed() -> None:
-    at = Steer(ECMP.path.object_name, V4, 10.5)
+    at = Steer(ECMP.subject.path.object_name, V4, 10.5)
     assert resets([at]) is Status.KNOWN
     assert resets([at], count=MANY // 2) is Status.KNOWN, "each of them was open then"
     assert resets([at], count=MANY) is Status.FAIL, "not one was as it must be"
@@ -205,14 +205,14 @@ def test_a_reset_is_known_only_while_the_routes_of_that_service_and_family_chang
 
 
 def test_resets_told_as_a_group_are_held_each_against_its_own_time() -> None:
-    first = show(ECMP.path, AddressClass.CLIENT, 0)
-    good = [show(ECMP.path, AddressClass.CLIENT, seq) for seq in range(3, MANY)]
+    first = show(ECMP.subject.path, AddressClass.CLIENT, 0)
+    good = [show(ECMP.subject.path, AddressClass.CLIENT, seq) for seq in range(3, MANY)]
     two = ((50001, None), (50002, None))
     group = replace(
         first, outcome=Outcome.RESET, seen=None, echo=None, count=3, ports=((50000, None), *two),
         moments=((110.0, 111.0), (110.2, 110.9), (110.4, 111.2)),
     )  # fmt: skip
-    steers = (Steer(ECMP.path.object_name, V4, 10.5),)
+    steers = (Steer(ECMP.subject.path.object_name, V4, 10.5),)
     assert verdict(ECMP, group, *good, facts=STEERED, steers=steers, clocks=CLOCKS).status is Status.KNOWN
     late = replace(group, moments=((110.0, 111.0), (110.2, 110.9), (130.0, 131.0)))
     assert verdict(ECMP, late, *good, facts=STEERED, steers=steers, clocks=CLOCKS).status is Status.FLAKY
@@ -223,7 +223,7 @@ def test_resets_told_as_a_group_are_held_each_against_its_own_time() -> None:
 
 # --------------------------------------------------------------------------------------------- collisions of ports
 BARE = by_id("nodeport.cluster.tcp.ipv4.outside-1-to-bare-node")
-HOST = by_id("interop.nodeport.local.tcp.ipv4.host-on-bare-node-to-endpoint-node").path
+HOST = by_id("interop.nodeport.local.tcp.ipv4.host-on-bare-node-to-endpoint-node").subject.path
 SNAT = {"service-proxy": "cilium", "cilium.load-balancer-mode": "snat"}
 BOTH = {"outside-1": 0.0, "host-on-bare-node": 1000.0}
 
@@ -236,7 +236,7 @@ def held(path: Path = HOST, seq: int = 0, began: float = 1010.0, ended: float = 
 
 def lost(seq: int = 0, began: float = 12.0) -> Observation:
     """One of a client outside that had no answer."""
-    shown = show(BARE.path, AddressClass.NODE, seq)
+    shown = show(BARE.subject.path, AddressClass.NODE, seq)
     return replace(shown, outcome=Outcome.TIMEOUT, seen=None, echo=None, started=began, ended=began + 10)
 
 
@@ -246,7 +246,9 @@ def collisions(made: Sequence[Observation], others: Sequence[Observation], facts
 
 
 def test_a_lost_connection_is_known_by_the_one_that_had_its_port_at_that_time() -> None:
-    good = [replace(show(BARE.path, AddressClass.NODE, seq), started=12.0, ended=12.1) for seq in range(2, MANY)]
+    good = [
+        replace(show(BARE.subject.path, AddressClass.NODE, seq), started=12.0, ended=12.1) for seq in range(2, MANY)
+    ]
     hosts = [held(seq=seq) for seq in range(MANY)]
     said = collisions([lost(0), lost(1), *good], hosts)
     assert said.status is Status.KNOWN
@@ -262,7 +264,7 @@ def test_a_lost_connection_is_known_by_the_one_that_had_its_port_at_that_time() 
 
 
 def collided(other: Observation, mine: Observation, clocks: dict[str, float] = BOTH) -> bool:
-    return Ports([[other]], clocks).collided(BARE.path, mine, topology()).explained
+    return Ports([[other]], clocks).collided(BARE.subject.path, mine, topology()).explained
 
 
 @pytest.mark.parametrize(
@@ -301,7 +303,7 @@ def test_two_connections_are_one_only_by_protocol_family_pod_address_and_port() 
 
 
 def test_ipv6_never_excuses_ipv4() -> None:
-    six = by_id("interop.nodeport.local.tcp.ipv6.host-on-bare-node-to-endpoint-node").path
+    six = by_id("interop.nodeport.local.tcp.ipv6.host-on-bare-node-to-endpoint-node").subject.path
     assert not collided(held(six), lost())
 
 
@@ -311,32 +313,33 @@ def test_where_many_ports_are_taken_a_port_that_is_among_them_is_no_evidence() -
         first = held()
         ports = tuple((40000 + n, 40000 + n) for n in range(taken))
         many = replace(first, count=taken, ports=ports, moments=((1010.0, 1010.1),) * taken)
-        found = Ports([[many]], BOTH).collided(BARE.path, lost(), topology())
+        found = Ports([[many]], BOTH).collided(BARE.subject.path, lost(), topology())
         assert found.explained is explained
         assert f"{found.chance:.1%} of all ports" in found.words
 
 
 # --------------------------------------------------------------------------------------------------- what hangs
 PROXIED = by_id("loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.outside-1-to-vip")
-TOLD_OF = by_id("loadbalancer.reference-proxy-v1.local.several-ports.tcp.ipv4.outside-1-to-vip").path
+TOLD_OF = by_id("loadbalancer.reference-proxy-v1.local.several-ports.tcp.ipv4.outside-1-to-vip").subject.path
 BALANCER = "172.18.255.1"
 
 
 def hangs(*witnesses: Witness, began: float = 11.0, facts: dict[str, str] | None = None) -> Status:
     """The verdict where the first connection of a proxied path hung, and another Service's was there from ``began``."""
     made = [
-        replace(show(PROXIED.path, AddressClass.LOAD_BALANCER, seq), started=12.0, ended=12.1) for seq in range(MANY)
+        replace(show(PROXIED.subject.path, AddressClass.LOAD_BALANCER, seq), started=12.0, ended=12.1)
+        for seq in range(MANY)
     ]
     made[0] = replace(made[0], outcome=Outcome.TIMEOUT, seen=None, echo=None, connected=12.0, ended=22.0)
     shown = answer(TOLD_OF, BALANCER)
     shown = replace(shown, echo={**(shown.echo or {}), "protocol": "tcp"}, started=began, ended=began + 0.1)
     facts = {"service-proxy": "cilium"} if facts is None else facts
-    told = {PROXIED.path.key: list(witnesses)}
+    told = {PROXIED.subject.path.key: list(witnesses)}
     return verdict(PROXIED, *made, also=[shown], facts=facts, clocks={"outside-1": 0.0}, witnesses=told).status
 
 
 def test_a_hung_connection_is_known_only_where_packets_show_its_port_and_another_service_had_it() -> None:
-    came = Witness(PROXIED.path.key, 0, seen=True, delivered=(BALANCER, 40000))
+    came = Witness(PROXIED.subject.path.key, 0, seen=True, delivered=(BALANCER, 40000))
     assert hangs(came) is Status.KNOWN
     assert hangs() is Status.FLAKY, "without packets nobody knows its port"
     assert hangs(replace(came, delivered=(BALANCER, 50000))) is Status.FLAKY, "another port"
@@ -362,4 +365,4 @@ def test_a_bare_node_keeps_the_source_only_where_no_kube_proxy_rewrites_it(
     entry: str, facts: dict[str, str], status: Status
 ) -> None:
     path_check = by_id(f"nodeport.cluster.tcp.ipv4.outside-1-to-{entry}")
-    assert verdict(path_check, show(path_check.path, AddressClass.CLIENT), facts=facts).status is status
+    assert verdict(path_check, show(path_check.subject.path, AddressClass.CLIENT), facts=facts).status is status

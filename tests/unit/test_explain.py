@@ -24,7 +24,7 @@ def test_every_picture_begins_at_the_client_and_ends_at_a_backend() -> None:
         assert "backend" in " ".join(drawn)
         widths = {len(line) for line in drawn[:1] + drawn[-1:] if line.startswith("+")}
         assert len(widths) == 1 or len(drawn) > 4, "boxes are closed"
-        assert (BLOCKED.rstrip() + "  |" in drawn[1]) == path_check.is_negative
+        assert (BLOCKED.rstrip() + "  |" in drawn[1]) == path_check.subject.is_negative
         assert ARROW in drawn[1] or len(drawn[1].split("|")) == 5
 
 
@@ -91,11 +91,16 @@ def test_every_class_is_either_what_holds_or_what_fails() -> None:
         text = " ".join(explain(path_check).split())
         holds = text[text.index("holds if") : text.index("flaky if")]
         fails = text[text.index("fails if") : text.index("recorded")]
-        meaning = meaning_for(path_check.path.client)
-        possible = set(AddressClass) if path_check.path.client.name == POD_BACKEND else set(AddressClass) - {HAIRPIN}
+        meaning = meaning_for(path_check.subject.path.client)
+        possible = (
+            set(AddressClass) if path_check.subject.path.client.name == POD_BACKEND else set(AddressClass) - {HAIRPIN}
+        )
         assert set(meaning) == possible
         for each, words in meaning.items():
-            assert (words in holds, words in fails) == (each in path_check.accept, each not in path_check.accept), (
+            assert (words in holds, words in fails) == (
+                each in path_check.subject.accept,
+                each not in path_check.subject.accept,
+            ), (
                 path_check.id,
                 each,
             )

@@ -57,7 +57,7 @@ def test_how_it_was_decided_names_the_pod_cidr() -> None:
 LISTENERS = {
     path.family: path
     for path_check in CHECKS
-    for path in path_check.paths
+    for path in path_check.subject.paths
     if path.entry.kind is EntryKind.NODE_LISTENER
     and path.client.vantage is Vantage.POD
     and path.client.role is not path.entry.role

@@ -96,7 +96,9 @@ def doubled(number: int, wrong: int = 2) -> Any:
 def test_pods_that_move_are_counted_twice_wherever_they_are(wrong: int, status: Status) -> None:
     seen = health.healthy()
     seen.rounds = [doubled(number, wrong) for number in range(1, 21)]
-    checks = [check.id for check in health.TRIALS if (check.trial, check.claim) == ("placement", "count")]
+    checks = [
+        check.id for check in health.TRIALS if (check.subject.scenario, check.subject.claim) == ("placement", "count")
+    ]
     found = {said(check, seen).status for check in checks}
     assert status in found
     assert found <= {status, Status.PASS}  # of nodes that never have any
@@ -133,7 +135,7 @@ def expired(facts: Mapping[str, str], statuses: Mapping[str, Status], known: Map
 
 
 def test_a_finding_that_is_no_longer_seen_is_told() -> None:
-    ids = [check.id for check in BY_ID.values() if COUNTED_TWICE in getattr(check, "differences", ())]
+    ids = [check.id for check in BY_ID.values() if COUNTED_TWICE in check.differences]
     assert ids
     passed = dict.fromkeys(ids, Status.PASS)
     [gone] = [each for each in expired(BOTH, passed, {}) if each.claim.reason == COUNTED_TWICE.reason]

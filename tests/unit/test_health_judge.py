@@ -213,7 +213,7 @@ def test_what_is_only_recorded_never_fails() -> None:
     recorded = [check for check in CHECKS if check.level is Level.RECORD]
     assert recorded
     for check in recorded:
-        said = verdict(check, answering(check.question, no_answer(Outcome.TIMEOUT)))  # type: ignore[attr-defined]
+        said = verdict(check, answering(check.subject.question, no_answer(Outcome.TIMEOUT)))  # type: ignore[attr-defined]
         assert (said.status, said.observed) == (Status.RECORDED, "timed out x20")
 
 
@@ -330,7 +330,7 @@ def test_nothing_is_stable_while_nothing_changes() -> None:
     seen.changes = 0
     told = differing(seen)
     assert set(told.values()) == {INCONCLUSIVE}
-    assert set(told) == {check.id for check in TRIALS if check.trial == "stable"}
+    assert set(told) == {check.id for check in TRIALS if check.subject.scenario == "stable"}
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,9 @@ def test_placement_says_how_a_node_was_wrong(followed: Followed, status: Status,
     seen = healthy()
     seen.rounds[4] = played(5, bare_node=followed)
     told = differing(seen)
-    checks = {check.id for check in TRIALS if check.trial == "placement" and check.place is Place.BARE_NODE}
+    checks = {
+        check.id for check in TRIALS if check.subject.scenario == "placement" and check.subject.place is Place.BARE_NODE
+    }
     assert told == dict.fromkeys((check for check in checks if ".prompt." not in check), status)
     said = verdict(BY_ID["healthcheck.placement.status.ipv4.bare-node"], seen)
     assert words in said.reason
@@ -375,7 +377,7 @@ def test_status_and_count_are_followed_apart() -> None:
     late = {node: Followed(None, "localEndpoints 7") for node in seen.rounds[0].count}
     seen.rounds[0] = replace(seen.rounds[0], count=late)
     assert differing(seen) == {
-        check.id: FAIL for check in TRIALS if check.trial == "placement" and check.claim == "count"
+        check.id: FAIL for check in TRIALS if check.subject.scenario == "placement" and check.subject.claim == "count"
     }
 
 
@@ -394,16 +396,16 @@ def test_placement_says_nothing_of_nodes_that_nobody_reaches() -> None:
 def test_placement_without_a_round_is_inconclusive() -> None:
     seen = healthy()
     seen.rounds = []
-    assert differing(seen) == {check.id: INCONCLUSIVE for check in TRIALS if check.trial == "placement"}
+    assert differing(seen) == {check.id: INCONCLUSIVE for check in TRIALS if check.subject.scenario == "placement"}
 
 
 @pytest.mark.parametrize("trial", ["placement", "lifecycle", "terminating"])
 def test_a_trial_that_breaks_off_leaves_its_own_checks_open(trial: str) -> None:
     seen = healthy()
     seen.trouble[trial] = "our own pods did not come to be as wanted"
-    assert differing(seen) == {check.id: INCONCLUSIVE for check in TRIALS if check.trial == trial}
+    assert differing(seen) == {check.id: INCONCLUSIVE for check in TRIALS if check.subject.scenario == trial}
     seen.broken[trial] = "KeyError: 'ports'"
-    assert differing(seen) == {check.id: ERROR for check in TRIALS if check.trial == trial}
+    assert differing(seen) == {check.id: ERROR for check in TRIALS if check.subject.scenario == trial}
 
 
 # ------------------------------------------------------------------------------------------------------ terminating
@@ -515,7 +517,12 @@ for also, like in (
 
 
 @pytest.mark.parametrize(
-    "claim", [check.claim for check in TRIALS if check.trial == "lifecycle" and check.claim != "prompt"]
+    "claim",
+    [
+        check.subject.claim
+        for check in TRIALS
+        if check.subject.scenario == "lifecycle" and check.subject.claim != "prompt"
+    ],
 )
 def test_every_claim_of_the_life_cycle_can_fail(claim: str) -> None:
     for fact in WRONG[claim]:

@@ -18,7 +18,7 @@ from esipp.scenarios.health.port_lifecycle import LifeCycle
 from tests.unit.fake_api_server import HIGH, LOW, FakeApi
 from tests.unit.health_world import NAMESPACE, TRIALS, differing
 
-CHECKS = [check for check in TRIALS if check.trial == "lifecycle"]
+CHECKS = [check for check in TRIALS if check.subject.scenario == "lifecycle"]
 FAIL, OPEN = Status.FAIL, Status.INCONCLUSIVE
 LISTENED = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion", "kept")
 
@@ -44,7 +44,7 @@ def test_an_honest_server_is_conformant() -> None:
     api = FakeApi()
     facts = live(api)
     assert differing(Seen(life=facts), CHECKS) == {}
-    assert set(facts) == {check.claim for check in CHECKS} - {"prompt"}
+    assert set(facts) == {check.subject.claim for check in CHECKS} - {"prompt"}
     assert facts["allocated"].bounds == (LOW, HIGH)
     assert not {"life-probe", "life-range", "life-no-1", "life-no-2", "life-taken", "life-heir"} & set(api.services)
 
@@ -98,7 +98,7 @@ def test_a_server_that_gives_none_leaves_open_what_rests_on_one() -> None:
     assert {"allocated", "unique"} <= failed
     assert told["kept-on-update"] is OPEN
     refusals = {"refused-with-cluster", "refused-for-nodeport", "immutable"}
-    assert set(told) == {check.claim for check in CHECKS} - {"not-with-cluster", "not-for-nodeport"} - refusals
+    assert set(told) == {check.subject.claim for check in CHECKS} - {"not-with-cluster", "not-for-nodeport"} - refusals
 
 
 def test_without_a_client_outside_the_api_is_judged_all_the_same() -> None:

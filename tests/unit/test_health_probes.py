@@ -8,7 +8,8 @@ import pytest
 
 from esipp.base.waiting import Budget
 from esipp.checks.catalog import all_checks
-from esipp.checks.health import About, HealthAnswerCheck, Place, Situation
+from esipp.checks.check import is_about
+from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, Place, Situation
 from esipp.checks.model import Family, Role
 from esipp.judging.topology import Node
 from esipp.probing.jobs import Job
@@ -43,7 +44,7 @@ def asking() -> tuple[Asker, Prober]:
     }
     nodes["a"] = Node("a", {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}, frozenset())
     prober = Prober()
-    testbed: Any = SimpleNamespace(nodes=nodes, roles=ROLES)
+    testbed: Any = SimpleNamespace(nodes=nodes, roles=ROLES, there=None)
     clients: Any = SimpleNamespace(probers={"outside-1": prober})
     return Asker(testbed, clients), prober
 
@@ -67,21 +68,23 @@ def test_only_some_nodes_are_asked_so_often() -> None:
 
 def questions() -> list[HealthAnswerCheck]:
     """The status checks of IPv4, asked from outside, of one situation."""
-    found = [check for check in all_checks() if isinstance(check, HealthAnswerCheck) and check.about is About.STATUS]
+    found = [check for check in all_checks() if is_about(check, HealthAnswer) and check.subject.about is About.STATUS]
     wanted = [
-        check.question
+        check.subject.question
         for check in found
-        if check.question.situation is Situation.NO_PODS
-        and check.question.place in (Place.ENDPOINT_NODE, Place.BARE_NODE)
+        if check.subject.question.situation is Situation.NO_PODS
+        and check.subject.question.place in (Place.ENDPOINT_NODE, Place.BARE_NODE)
     ]
     plain = {q.key for q in wanted if q.client.name == "outside-1" and q.family is Family.IPV4 and q.url == "/healthz"}
-    return [check for check in found if check.question.key in plain and not check.question.second_address]
+    return [
+        check for check in found if check.subject.question.key in plain and not check.subject.question.second_address
+    ]
 
 
 def asking_for(checks: list[HealthAnswerCheck]) -> tuple[Asker, Prober]:
     asker, prober = asking()
     spec = {"healthCheckNodePort": 30001, "ports": [{"nodePort": 30002}]}
-    asker.testbed.services = {service_name(check.question.situation): {"spec": spec} for check in checks}
+    asker.testbed.services = {service_name(check.subject.question.situation): {"spec": spec} for check in checks}
     asker.testbed.listeners, asker.testbed.namespace = {}, "n"
     return asker, prober
 

@@ -29,6 +29,7 @@ def test_a_room_says_what_is_in_it(room: Path) -> None:
 def test_this_tree_has_no_knot() -> None:
     found = house.measure(ROOT)
     assert (found.loose, found.upward, found.knot) == ((), 0, ())
+    assert set(found.cycles) <= {("esipp.ledger.numbers", "esipp.ledger.reading")}
 
 
 def test_what_is_wrong_with_a_tree_is_seen(tmp_path: Path) -> None:
@@ -46,4 +47,5 @@ def test_what_is_wrong_with_a_tree_is_seen(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     found = house.measure(tmp_path)
     assert (found.rooms, found.loose, found.upward, found.knot) == (("app", "base"), ("loose",), 1, ("app", "base"))
+    assert found.cycles == (("esipp.app.cli", "esipp.base.clock"),)
     assert (found.files, found.lines) == (7, 6)

@@ -22,9 +22,9 @@ def test_a_thousand_checks_stay_below_five_megabytes() -> None:
     run = recorded(checks, {path_check.id: verdicts()[path_check.id] for path_check in checks})
     words = "\n".join(["at the node:      192.0.2.1:40000 -> 172.18.0.4:30080 on worker in eth0"] * 7)
     for number, path_check in enumerate(checks):
-        run.probes[path_check.path.key] = probes(path_check.path.key, 3)
-        run.witnesses[path_check.path.key] = [
-            Witness(path_check.path.key, seq, True, f"{words} {number}") for seq in range(2)
+        run.probes[path_check.subject.path.key] = probes(path_check.subject.path.key, 3)
+        run.witnesses[path_check.subject.path.key] = [
+            Witness(path_check.subject.path.key, seq, True, f"{words} {number}") for seq in range(2)
         ]
     assert len(checks) == 1000
     assert len(render(run).encode()) < 5_000_000

@@ -100,7 +100,7 @@ CAST = Cast(ROLES, AGENTS, {"backend": ENDPOINT, "backend-host": ENDPOINT, "pod-
 
 def path(identity: str, control: int | None = None) -> Path:
     path_check = by_id(identity)
-    return path_check.path if control is None else path_check.controls[control].path
+    return path_check.subject.path if control is None else path_check.subject.controls[control].path
 
 
 OUTSIDE_TO_BARE = path("nodeport.cluster.tcp.ipv4.outside-1-to-bare-node")
@@ -146,7 +146,7 @@ def test_it_costs_what_needs_it_and_nothing_else(harm: Harm, costs: list[Path], 
 
 
 def test_every_path_needs_pods_that_are_known_by_name() -> None:
-    for each in {path for path_check in CHECKS for path in path_check.paths}:
+    for each in {path for path_check in CHECKS for path in path_check.subject.paths}:
         assert all(CAST.pods(each)), each.key
         assert CAST.pods(each), each.key
 

@@ -40,7 +40,7 @@ from tests.unit.world import (
     verdict,
 )
 
-BARE = tuple(each.id for each in inside.CHECKS if each.path.client.role is Role.BARE_NODE)
+BARE = tuple(each.id for each in inside.CHECKS if each.subject.path.client.role is Role.BARE_NODE)
 OUTSIDE_BARE = "interop.nodeport.local.tcp.ipv4.outside-1-to-bare-node"
 OWN_PORT = "interop.nodeport.local.tcp.ipv4.{}-on-bare-node-to-bare-node"
 VIP = "interop.loadbalancer.local.tcp.ipv4.{}-on-bare-node-to-vip"
@@ -50,13 +50,15 @@ def test_ids_are_this_suites_own_and_collide_with_none() -> None:
     assert all(check.id.startswith("interop.") for check in ALL)
     assert [name for name, count in Counter(check.id for check in ALL).items() if count > 1] == []
     assert {check.suite for check in ALL} == {"interoperability"}
-    shared = {path_check.path for path_check in inside.CHECKS} & {path_check.path for path_check in SOURCE_IP}
+    shared = {path_check.subject.path for path_check in inside.CHECKS} & {
+        path_check.subject.path for path_check in SOURCE_IP
+    }
     assert shared, "some paths are those of the source IP suite, and are probed once for both"
 
 
 def test_both_clients_on_the_bare_node_dial_every_kind_of_entry() -> None:
     for vantage in (Vantage.POD, Vantage.NODE):
-        paths = [by_id(identity).path for identity in BARE]
+        paths = [by_id(identity).subject.path for identity in BARE]
         entries = {(path.entry.kind, path.entry.role) for path in paths if path.client.vantage is vantage}
         assert entries == {
             (EntryKind.CLUSTER_IP, None),
@@ -72,14 +74,14 @@ def test_both_clients_on_the_bare_node_dial_every_kind_of_entry() -> None:
 def test_what_is_served_inside_is_silent_outside_at_the_same_node_and_of_the_same_service() -> None:
     """So that a data plane which takes Local for Cluster fails, and one that drops everybody as well."""
     silent = {
-        (c.path.service, c.path.entry, c.path.protocol, c.path.family)
+        (c.subject.path.service, c.subject.path.entry, c.subject.path.protocol, c.subject.path.family)
         for c in inside.CHECKS
-        if c.is_negative and c.path.client.vantage is Vantage.OUTSIDE
+        if c.subject.is_negative and c.subject.path.client.vantage is Vantage.OUTSIDE
     }
     served = {
-        (c.path.service, c.path.entry, c.path.protocol, c.path.family)
+        (c.subject.path.service, c.subject.path.entry, c.subject.path.protocol, c.subject.path.family)
         for c in inside.CHECKS
-        if c.id in BARE and c.accept == {AddressClass.CLIENT} and c.path.entry.role is Role.BARE_NODE
+        if c.id in BARE and c.subject.accept == {AddressClass.CLIENT} and c.subject.path.entry.role is Role.BARE_NODE
     }
     local = {each for each in served if each[0].policy is TrafficPolicy.LOCAL and each[0].backends is Backends.POD}
     assert local
@@ -89,14 +91,16 @@ def test_what_is_served_inside_is_silent_outside_at_the_same_node_and_of_the_sam
 @pytest.mark.parametrize("identity", BARE)
 def test_in_cluster_clients_that_are_dropped_on_bare_nodes_are_noticed(identity: str) -> None:
     path_check = by_id(identity)
-    said = verdict(path_check, show(path_check.path, AddressClass.DROPPED))
-    assert said.status is (Status.PASS if path_check.is_negative else Status.FAIL)
+    said = verdict(path_check, show(path_check.subject.path, AddressClass.DROPPED))
+    assert said.status is (Status.PASS if path_check.subject.is_negative else Status.FAIL)
 
 
 @pytest.mark.parametrize("seen", [AddressClass.NODE, AddressClass.CLIENT])
 def test_a_bare_node_that_serves_clients_outside_is_noticed(seen: AddressClass) -> None:
-    for path_check in (c for c in inside.CHECKS if c.is_negative and c.path.client.vantage is Vantage.OUTSIDE):
-        assert verdict(path_check, show(path_check.path, seen)).status is Status.FAIL
+    for path_check in (
+        c for c in inside.CHECKS if c.subject.is_negative and c.subject.path.client.vantage is Vantage.OUTSIDE
+    ):
+        assert verdict(path_check, show(path_check.subject.path, seen)).status is Status.FAIL
 
 
 @pytest.mark.parametrize("who", ["pod", "host"])
@@ -115,17 +119,17 @@ def test_nftables_had_no_short_circuit_before_1_33_6(
 ) -> None:
     path_check = by_id(identity.format(who))
     facts = {"kube-proxy-version": version, "proxy-mode": mode}
-    said = verdict(path_check, show(path_check.path, AddressClass.DROPPED), facts=facts)
+    said = verdict(path_check, show(path_check.subject.path, AddressClass.DROPPED), facts=facts)
     assert said.status is status
     assert ("#131765" in titles(said.references)) is (status is Status.KNOWN)
 
 
 def test_silent_checks_rest_on_siblings_that_answer_and_not_on_what_is_known_to_be_missing_before_1_33_6() -> None:
     path_check = by_id(OUTSIDE_BARE)
-    for control in path_check.controls[1:]:
+    for control in path_check.subject.controls[1:]:
         assert verdict(path_check, also=[show(control.path, AddressClass.DROPPED)]).status is Status.INCONCLUSIVE
-    *own, served = path_check.controls
-    assert {control.path.client for control in own} == {path_check.path.client}
+    *own, served = path_check.subject.controls
+    assert {control.path.client for control in own} == {path_check.subject.path.client}
     assert (served.path.client.role, served.path.entry.kind) == (Role.BARE_NODE, EntryKind.CLUSTER_IP)
 
 
@@ -133,39 +137,44 @@ def test_what_a_sentence_says_of_clients_inside_is_looked_at_in_the_same_window(
     told = [path_check for path_check in inside.CHECKS if "while a pod on that node reaches" in path_check.requirement]
     assert len(told) == 16
     for path_check in told:
-        served = [c for c in path_check.controls if c.path.client.vantage is Vantage.POD]
+        served = [c for c in path_check.subject.controls if c.path.client.vantage is Vantage.POD]
         assert [(c.path.client.role, c.path.service) for c in served] == [
-            (path_check.path.entry.role, path_check.path.service)
+            (path_check.subject.path.entry.role, path_check.subject.path.service)
         ]
 
 
 def test_sentences_of_trials_say_of_whom_where_and_from_whom() -> None:
     for check in trials.CHECKS:
-        assert not {"{", "}"} & set(check.requirement + check.must), check.id
-        assert check.kind is None or check.claim == "gone" or trials.KINDS[check.kind] in check.requirement, check.id
-        assert check.trial != "many" or check.place is None or trials.PLACES[check.place] in check.requirement, check.id
-        assert check.client is None or trials.WHO[check.client.name] in check.requirement, check.id
-    said = {check.id: check.must for check in trials.CHECKS}
-    assert said["interop.many.loadbalancer-local.status.endpoint-node"] == "200, from every Service"
-    assert said["interop.many.loadbalancer-local.status.control-plane"] == "503, from every Service"
+        assert not {"{", "}"} & set(check.requirement + check.expected), check.id
+        of, said = check.subject, check.requirement
+        assert of.kind is None or of.claim == "gone" or trials.KINDS[of.kind] in said, check.id
+        assert of.scenario != "many" or of.place is None or trials.PLACES[of.place] in said, check.id
+        assert of.client is None or trials.WHO[of.client.name] in said, check.id
+    expected = {check.id: check.expected for check in trials.CHECKS}
+    assert expected["interop.many.loadbalancer-local.status.endpoint-node"] == "200, from every Service"
+    assert expected["interop.many.loadbalancer-local.status.control-plane"] == "503, from every Service"
 
 
 def test_the_control_planes_node_is_as_any_other_but_to_load_balancers() -> None:
-    own = [c for c in inside.CHECKS if c.path.service and c.path.service.backends is Backends.CONTROL_PLANE]
+    own = [
+        c for c in inside.CHECKS if c.subject.path.service and c.subject.path.service.backends is Backends.CONTROL_PLANE
+    ]
     assert all("nodes.control-plane" in path_check.features for path_check in own)
-    recorded = {(c.path.client.vantage, c.path.entry.kind) for c in own if c.level is Level.RECORD}
+    recorded = {(c.subject.path.client.vantage, c.subject.path.entry.kind) for c in own if c.level is Level.RECORD}
     assert recorded == {(Vantage.OUTSIDE, EntryKind.VIP)}
-    asked = next(c for c in own if c.path.entry.role is Role.CONTROL_PLANE)
-    assert verdict(asked, show(asked.path, AddressClass.NODE)).status is Status.FAIL
-    elsewhere = next(c for c in own if c.path.entry.role is Role.ENDPOINT_NODE)
-    assert elsewhere.accept == NO_ANSWER
+    asked = next(c for c in own if c.subject.path.entry.role is Role.CONTROL_PLANE)
+    assert verdict(asked, show(asked.subject.path, AddressClass.NODE)).status is Status.FAIL
+    elsewhere = next(c for c in own if c.subject.path.entry.role is Role.ENDPOINT_NODE)
+    assert elsewhere.subject.accept == NO_ANSWER
     assert "control plane" in "\n".join(picture(asked))
 
 
 def test_host_network_backends_show_masqueraded_pods_only_where_the_add_on_does_so() -> None:
     path_check = by_id("interop.nodeport.local.host-network.tcp.ipv4.pod-on-bare-node-to-bare-node")
     masqueraded = {"pod-to-node.ipv4": "masqueraded"}
-    own, other = (answer(path_check.path, NODE_ADDRESSES[NODES[of]][path_check.path.family]) for of in (1, 2))
+    own, other = (
+        answer(path_check.subject.path, NODE_ADDRESSES[NODES[of]][path_check.subject.path.family]) for of in (1, 2)
+    )
     assert verdict(path_check, own).status is Status.FAIL
     assert verdict(path_check, own, facts=masqueraded).status is Status.KNOWN
     assert verdict(path_check, other, facts=masqueraded).status is Status.FAIL, (
@@ -186,7 +195,7 @@ def ground() -> Ground:
 
 def test_props_are_those_of_the_trials_that_are_asked() -> None:
     def needed(trial: str) -> tuple[set[str], set[str], set[str]]:
-        made = objects([check for check in trials.CHECKS if check.trial == trial], ground())
+        made = objects([check for check in trials.CHECKS if check.subject.scenario == trial], ground())
         pods, services = ({each["metadata"]["name"] for each in of} for of in (made.pods, made.services))
         return pods, services, {client.name for client in made.clients}
 

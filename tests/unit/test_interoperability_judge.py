@@ -318,9 +318,9 @@ NAME_CHECKS = sorted(check for check in checks_of("names") if ".dialled." not in
 def test_a_name_that_is_resolved_to_anything_else_is_noticed(wrong: str) -> None:
     for identity in NAME_CHECKS:
         check, made = CHECKS[identity], names()
-        assert check.client
-        assert check.family
-        made.told[check.claim, check.client.name, check.family] = Counter({wrong: 20})
+        assert check.subject.client
+        assert check.subject.family
+        made.told[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wrong: 20})
         assert statuses(Seen(seen().trouble, {}, seen().neighbours, seen().many, made)) == {identity: "fail"}
 
 

@@ -44,10 +44,11 @@ def test_every_check_holds_in_a_healthy_world() -> None:
 def test_every_check_accepts_its_classes_and_no_other(shown: AddressClass) -> None:
     wrong = []
     for path_check in CHECKS:
-        said = verdict(path_check, *(show(path_check.path, shown, seq) for seq in range(SAMPLES)))
-        holds = fits(path_check.path, shown) & path_check.accept
+        said = verdict(path_check, *(show(path_check.subject.path, shown, seq) for seq in range(SAMPLES)))
+        holds = fits(path_check.subject.path, shown) & path_check.subject.accept
         excused = any(
-            not each.when and fits(path_check.path, shown) & each.connections.accept for each in path_check.differences
+            not each.when and fits(path_check.subject.path, shown) & each.connections.accept
+            for each in path_check.differences
         )
         required = Status.PASS if holds else Status.KNOWN if excused else Status.FAIL
         if said.status is not (Status.RECORDED if path_check.level is Level.RECORD else required):
@@ -57,8 +58,8 @@ def test_every_check_accepts_its_classes_and_no_other(shown: AddressClass) -> No
 
 def test_a_host_process_under_another_nodes_address_is_no_client() -> None:
     path_check = by_id("nodeport.local.tcp.ipv4.host-on-other-node-to-endpoint-node")
-    assert verdict(path_check, answer(path_check.path, GATEWAYS[NODES[0]][Family.IPV4])).status is Status.FAIL
-    assert verdict(path_check, answer(path_check.path, GATEWAYS[NODES[2]][Family.IPV4])).status is Status.PASS
+    assert verdict(path_check, answer(path_check.subject.path, GATEWAYS[NODES[0]][Family.IPV4])).status is Status.FAIL
+    assert verdict(path_check, answer(path_check.subject.path, GATEWAYS[NODES[2]][Family.IPV4])).status is Status.PASS
 
 
 # --------------------------------------------------------------------------------------------------- host processes
@@ -69,26 +70,28 @@ HOST_STRAIGHT = ("pod-ip.tcp.ipv4.host-on-other-node-to-pod-ip", "clusterip.tcp.
 @pytest.mark.parametrize("own", [NODE_ADDRESSES[NODES[2]][Family.IPV4], GATEWAYS[NODES[2]][Family.IPV4]])
 def test_a_host_process_whose_source_was_not_rewritten_is_noticed(own: str) -> None:
     path_check = by_id(HOST_TO_NODE_PORT)
-    said = verdict(path_check, answer(path_check.path, own))
+    said = verdict(path_check, answer(path_check.subject.path, own))
     assert (said.status, said.shown) == (Status.FAIL, (AddressClass.CLIENT,))
-    assert verdict(by_id(HOST_TO_NODE_PORT + ".answers"), answer(path_check.path, own)).status is Status.PASS
+    assert verdict(by_id(HOST_TO_NODE_PORT + ".answers"), answer(path_check.subject.path, own)).status is Status.PASS
     for node in NODES[:2]:
-        assert verdict(path_check, answer(path_check.path, GATEWAYS[node][Family.IPV4])).status is Status.PASS
+        assert verdict(path_check, answer(path_check.subject.path, GATEWAYS[node][Family.IPV4])).status is Status.PASS
 
 
 @pytest.mark.parametrize("identity", HOST_STRAIGHT)
 def test_a_host_process_whose_source_was_rewritten_on_the_way_is_noticed(identity: str) -> None:
     path_check = by_id(identity)
     for addresses in (NODE_ADDRESSES, GATEWAYS):
-        said = verdict(path_check, answer(path_check.path, addresses[NODES[0]][Family.IPV4]))
+        said = verdict(path_check, answer(path_check.subject.path, addresses[NODES[0]][Family.IPV4]))
         assert (said.status, said.shown) == (Status.FAIL, (AddressClass.NODE,))
-        assert verdict(path_check, answer(path_check.path, addresses[NODES[2]][Family.IPV4])).status is Status.PASS
+        assert (
+            verdict(path_check, answer(path_check.subject.path, addresses[NODES[2]][Family.IPV4])).status is Status.PASS
+        )
 
 
 def test_a_host_process_that_its_own_node_masquerades_keeps_its_address() -> None:
     path_check = by_id("nodeport.cluster.tcp.ipv4.host-on-other-node-to-other-node")
-    assert verdict(path_check, answer(path_check.path, GATEWAYS[NODES[2]][Family.IPV4])).status is Status.PASS
-    assert verdict(path_check, answer(path_check.path, GATEWAYS[NODES[1]][Family.IPV4])).status is Status.FAIL
+    assert verdict(path_check, answer(path_check.subject.path, GATEWAYS[NODES[2]][Family.IPV4])).status is Status.PASS
+    assert verdict(path_check, answer(path_check.subject.path, GATEWAYS[NODES[1]][Family.IPV4])).status is Status.FAIL
 
 
 def test_what_is_expected_of_a_host_process_is_said_of_its_node() -> None:
@@ -99,7 +102,7 @@ def test_what_is_expected_of_a_host_process_is_said_of_its_node() -> None:
 # ------------------------------------------------------------------------------------------------ outside clients
 def test_two_outside_clients_are_not_mixed_up() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    said = verdict(path_check, answer(path_check.path, CLIENT_ADDRESSES["outside-2"][Family.IPV4]))
+    said = verdict(path_check, answer(path_check.subject.path, CLIENT_ADDRESSES["outside-2"][Family.IPV4]))
     assert said.status is Status.FAIL
     assert "client outside-2" in said.observed
 
@@ -107,15 +110,15 @@ def test_two_outside_clients_are_not_mixed_up() -> None:
 # --------------------------------------------------------------------------------------------------------- hairpin
 def test_a_backend_that_sees_itself_was_not_rewritten() -> None:
     path_check = by_id("clusterip.tcp.ipv4.backend-to-clusterip")
-    assert verdict(path_check, show(path_check.path, AddressClass.HAIRPIN)).status is Status.PASS
-    said = verdict(path_check, show(path_check.path, AddressClass.CLIENT))
+    assert verdict(path_check, show(path_check.subject.path, AddressClass.HAIRPIN)).status is Status.PASS
+    said = verdict(path_check, show(path_check.subject.path, AddressClass.CLIENT))
     assert said.status is Status.FAIL
     assert said.shown == (AddressClass.CLIENT,)
 
 
 def test_another_nodes_address_is_no_hairpin() -> None:
     path_check = by_id("clusterip.tcp.ipv4.backend-to-clusterip")
-    assert verdict(path_check, answer(path_check.path, GATEWAYS[NODES[1]][Family.IPV4])).status is Status.FAIL
+    assert verdict(path_check, answer(path_check.subject.path, GATEWAYS[NODES[1]][Family.IPV4])).status is Status.FAIL
 
 
 # ----------------------------------------------------------------------------------------------------- mixed answers
@@ -123,9 +126,9 @@ def test_one_answer_of_many_that_differs_is_flaky() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     said = verdict(
         path_check,
-        *(show(path_check.path, AddressClass.CLIENT, seq) for seq in range(2)),
-        group(show(path_check.path, AddressClass.CLIENT), 197),
-        group(show(path_check.path, AddressClass.NODE), 1),
+        *(show(path_check.subject.path, AddressClass.CLIENT, seq) for seq in range(2)),
+        group(show(path_check.subject.path, AddressClass.CLIENT), 197),
+        group(show(path_check.subject.path, AddressClass.NODE), 1),
     )
     assert said.status is Status.FLAKY
     assert said.reason == "1 of 200 differ"
@@ -135,31 +138,31 @@ def test_one_answer_of_many_that_differs_is_flaky() -> None:
 
 def test_one_lost_answer_of_many_is_flaky() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    lost = Observation(path_check.path.key, 0, Outcome.TIMEOUT)
-    said = verdict(path_check, group(show(path_check.path, AddressClass.CLIENT), 199), lost)
+    lost = Observation(path_check.subject.path.key, 0, Outcome.TIMEOUT)
+    said = verdict(path_check, group(show(path_check.subject.path, AddressClass.CLIENT), 199), lost)
     assert said.status is Status.FLAKY
     assert "1 of 200" in said.reason
 
 
 def test_one_answer_amid_silence_is_flaky() -> None:
     path_check = by_id(OUTSIDE_BARE)
-    silent = replace(Observation(path_check.path.key, 0, Outcome.TIMEOUT), count=199)
-    said = verdict(path_check, silent, group(show(path_check.path, AddressClass.NODE), 1))
+    silent = replace(Observation(path_check.subject.path.key, 0, Outcome.TIMEOUT), count=199)
+    said = verdict(path_check, silent, group(show(path_check.subject.path, AddressClass.NODE), 1))
     assert said.status is Status.FLAKY
     assert said.reason == "1 of 200 differ"
 
 
 # --------------------------------------------------------------------------------------------------------- controls
 def test_a_masqueraded_outside_client_is_not_believed() -> None:
-    listener = by_id(OUTSIDE_LOCAL).controls[0].path
+    listener = by_id(OUTSIDE_LOCAL).subject.controls[0].path
     said = verdict(by_id(OUTSIDE_LOCAL), also=[answer(listener, "172.18.0.1")])
     assert said.status is Status.INCONCLUSIVE
     assert "172.18.0.1" in said.reason
 
 
 def test_every_control_of_every_silent_check_is_needed() -> None:
-    for path_check in (path_check for path_check in CHECKS if path_check.is_negative):
-        for control in path_check.controls:
+    for path_check in (path_check for path_check in CHECKS if path_check.subject.is_negative):
+        for control in path_check.subject.controls:
             silent = verdict(path_check, also=[show(control.path, AddressClass.DROPPED)])
             assert silent.status is Status.INCONCLUSIVE, (path_check.id, control.path.key)
             never = judge(path_check, changed_evidence({control.path.key: []}))
@@ -175,7 +178,7 @@ def lossy(path: Path, lost: int, what: AddressClass = AddressClass.DROPPED) -> l
 @pytest.mark.parametrize("identity", [OUTSIDE_BARE, OUTSIDE_LOCAL])
 def test_a_control_that_loses_a_few_connections_holds_and_the_verdict_says_so(identity: str) -> None:
     path_check = by_id(identity)
-    for control in path_check.controls:
+    for control in path_check.subject.controls:
         for lost, status in ((1, Status.PASS), (10, Status.PASS), (11, Status.INCONCLUSIVE)):
             said = verdict(path_check, also=lossy(control.path, lost))
             assert said.status is status
@@ -188,7 +191,7 @@ def test_a_control_that_loses_a_few_connections_holds_and_the_verdict_says_so(id
 @pytest.mark.parametrize("what", [AddressClass.NODE, AddressClass.OTHER])
 def test_one_wrong_address_voids_a_control_that_proves_an_address(what: AddressClass) -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    listener = next(control.path for control in path_check.controls if control.accept)
+    listener = next(control.path for control in path_check.subject.controls if control.accept)
     said = verdict(path_check, also=lossy(listener, 1, what))
     assert said.status is Status.INCONCLUSIVE
 
@@ -196,7 +199,7 @@ def test_one_wrong_address_voids_a_control_that_proves_an_address(what: AddressC
 @pytest.mark.parametrize("outcome", [Outcome.INVALID, Outcome.MISDIRECTED])
 def test_one_stranger_that_answers_voids_a_control(outcome: Outcome) -> None:
     path_check = by_id(OUTSIDE_BARE)
-    for control in path_check.controls:
+    for control in path_check.subject.controls:
         other = Observation(control.path.key, 199, outcome)
         said = verdict(path_check, also=[group(show(control.path, AddressClass.CLIENT), 199), other])
         assert said.status is Status.INCONCLUSIVE
@@ -204,7 +207,7 @@ def test_one_stranger_that_answers_voids_a_control(outcome: Outcome) -> None:
 
 def test_a_reset_connection_of_a_control_is_a_lost_one() -> None:
     path_check = by_id(OUTSIDE_BARE)
-    control = path_check.controls[-1].path
+    control = path_check.subject.controls[-1].path
     reset = Observation(control.key, 199, Outcome.RESET)
     said = verdict(path_check, also=[group(show(control, AddressClass.CLIENT), 199), reset])
     assert said.status is Status.PASS
@@ -225,9 +228,9 @@ def test_losses_count_against_the_product_where_they_are_more_than_without_a_ser
     own: int, without: int, status: Status
 ) -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    (listener,) = [control.path for control in path_check.controls]
+    (listener,) = [control.path for control in path_check.subject.controls]
     assert listener.service is None
-    lost = [each for each in lossy(path_check.path, own) if each.count]
+    lost = [each for each in lossy(path_check.subject.path, own) if each.count]
     kept = [each for each in lossy(listener, without) if each.count]
     said = verdict(path_check, *lost, also=kept)
     assert said.status is status
@@ -237,20 +240,21 @@ def test_losses_count_against_the_product_where_they_are_more_than_without_a_ser
 
 def test_a_wrong_address_beside_a_loss_is_the_products_whatever_a_control_lost() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    (listener,) = [control.path for control in path_check.controls]
-    seen = [*lossy(path_check.path, 1)[1:], group(show(path_check.path, AddressClass.NODE), 1, 60000)]
-    seen.append(group(show(path_check.path, AddressClass.CLIENT), 198))
+    (listener,) = [control.path for control in path_check.subject.controls]
+    seen = [*lossy(path_check.subject.path, 1)[1:], group(show(path_check.subject.path, AddressClass.NODE), 1, 60000)]
+    seen.append(group(show(path_check.subject.path, AddressClass.CLIENT), 198))
     assert verdict(path_check, *seen, also=lossy(listener, 1)).status is Status.FLAKY
 
 
 def test_a_loss_of_a_sibling_does_not_excuse_a_checks_own() -> None:
-    path_check = next(c for c in CHECKS if any(control.spread is Spread.SEVERAL for control in c.controls))
-    (sibling,) = [control.path for control in path_check.controls if control.spread is Spread.SEVERAL]
+    path_check = next(c for c in CHECKS if any(control.spread is Spread.SEVERAL for control in c.subject.controls))
+    (sibling,) = [control.path for control in path_check.subject.controls if control.spread is Spread.SEVERAL]
     assert sibling.service is not None
     seen = [group(answer(sibling, CLIENT_ADDRESSES[sibling.client.name][sibling.family], seq), 99) for seq in (0, 1)]
     lost = group(show(sibling, AddressClass.DROPPED), 2, 50000)
-    judged = replace(path_check, controls=tuple(replace(each, unjudged=False) for each in path_check.controls))
-    assert verdict(judged, *lossy(path_check.path, 1), also=[*seen, lost]).status is Status.FLAKY
+    controls = tuple(replace(each, unjudged=False) for each in path_check.subject.controls)
+    judged = replace(path_check, subject=replace(path_check.subject, controls=controls))
+    assert verdict(judged, *lossy(path_check.subject.path, 1), also=[*seen, lost]).status is Status.FLAKY
     assert verdict(judged, also=[*seen, lost]).status is Status.PASS
     said = verdict(path_check, also=[*seen, lost])
     assert said.status is Status.INCONCLUSIVE
@@ -258,8 +262,8 @@ def test_a_loss_of_a_sibling_does_not_excuse_a_checks_own() -> None:
 
 
 def test_what_a_controls_service_loses_is_judged_in_a_check_of_its_own_or_decides_nothing() -> None:
-    own = {path_check.path for path_check in CHECKS if path_check.level is not Level.RECORD}
-    controls = {control for path_check in CHECKS for control in path_check.controls}
+    own = {path_check.subject.path for path_check in CHECKS if path_check.level is not Level.RECORD}
+    controls = {control for path_check in CHECKS for control in path_check.subject.controls}
     assert {each.path.key for each in controls if each.unjudged} == {
         each.path.key for each in controls if each.path.service and each.path not in own
     }
@@ -275,7 +279,7 @@ def test_what_a_controls_service_loses_is_judged_in_a_check_of_its_own_or_decide
 
 
 def test_a_listener_on_the_wrong_node_proves_nothing() -> None:
-    listener = by_id(OUTSIDE_LOCAL).controls[0].path
+    listener = by_id(OUTSIDE_LOCAL).subject.controls[0].path
     said = verdict(by_id(OUTSIDE_LOCAL), also=[answer(listener, OWN, node=NODES[2])])
     assert said.status is Status.INCONCLUSIVE
 
@@ -285,9 +289,9 @@ def test_a_record_check_never_fails() -> None:
     assert records
     for path_check in records:
         for outcome in (Outcome.INVALID, Outcome.RESET, Outcome.TIMEOUT, Outcome.MISDIRECTED):
-            said = verdict(path_check, Observation(path_check.path.key, 0, outcome))
+            said = verdict(path_check, Observation(path_check.subject.path.key, 0, outcome))
             assert (said.status, said.reason) == (Status.RECORDED, "")
-    said = verdict(records[0], show(records[0].path, AddressClass.NODE))
+    said = verdict(records[0], show(records[0].subject.path, AddressClass.NODE))
     assert "worker-b" in said.observed
     assert said.expected.startswith("nothing required: the result is recorded")
 
@@ -295,15 +299,16 @@ def test_a_record_check_never_fails() -> None:
 # --------------------------------------------------------------------------------------------- silence and its kinds
 def test_dropped_and_refused_both_count_as_no_answer_and_are_told_apart() -> None:
     path_check = by_id(OUTSIDE_BARE)
-    assert path_check.accept == NO_ANSWER
-    assert verdict(path_check, show(path_check.path, AddressClass.REFUSED)).observed == f"refused x{SAMPLES}"
-    assert verdict(path_check, show(path_check.path, AddressClass.DROPPED)).observed == f"no answer x{SAMPLES}"
+    assert path_check.subject.accept == NO_ANSWER
+    assert verdict(path_check, show(path_check.subject.path, AddressClass.REFUSED)).observed == f"refused x{SAMPLES}"
+    assert verdict(path_check, show(path_check.subject.path, AddressClass.DROPPED)).observed == f"no answer x{SAMPLES}"
 
 
 def test_a_connection_that_is_accepted_and_stays_silent_is_no_silence() -> None:
     path_check = by_id(OUTSIDE_BARE)
     said = verdict(
-        path_check, Observation(path_check.path.key, 0, Outcome.TIMEOUT, connected=1.0, detail="connected, no answer")
+        path_check,
+        Observation(path_check.subject.path.key, 0, Outcome.TIMEOUT, connected=1.0, detail="connected, no answer"),
     )
     assert said.status is Status.FAIL
     assert "accepted" in said.reason
@@ -313,28 +318,30 @@ def test_a_connection_that_is_accepted_and_stays_silent_is_no_silence() -> None:
 @pytest.mark.parametrize("identity", [OUTSIDE_LOCAL, OUTSIDE_BARE])
 def test_a_broken_answer_fails_positive_and_negative_checks(identity: str, outcome: Outcome) -> None:
     path_check = by_id(identity)
-    assert verdict(path_check, Observation(path_check.path.key, 0, outcome, detail="x")).status is Status.FAIL
+    assert verdict(path_check, Observation(path_check.subject.path.key, 0, outcome, detail="x")).status is Status.FAIL
 
 
 # --------------------------------------------------------------------------------------------------- who may answer
 def test_an_answer_from_the_wrong_pod_fails() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    said = verdict(path_check, answer(path_check.path, OWN, pod="somebody-else"))
+    said = verdict(path_check, answer(path_check.subject.path, OWN, pod="somebody-else"))
     assert said.status is Status.FAIL
     assert "somebody-else" in said.reason
 
 
 def test_a_second_backend_under_affinity_fails_and_names_both() -> None:
     path_check = by_id(AFFINE)
-    assert path_check.spread is Spread.ONE
-    said = verdict(path_check, answer(path_check.path, OWN, 0), answer(path_check.path, OWN, 1, pod=PAIR_BACKEND))
+    assert path_check.subject.spread is Spread.ONE
+    said = verdict(
+        path_check, answer(path_check.subject.path, OWN, 0), answer(path_check.subject.path, OWN, 1, pod=PAIR_BACKEND)
+    )
     assert said.status is Status.FAIL
     assert f"answered by 2 backends ({POD_BACKEND}, {PAIR_BACKEND}) instead of one" in said.reason
 
 
 def test_affinity_is_not_believed_where_there_was_no_choice() -> None:
     path_check = by_id(AFFINE)
-    choice = next(control for control in path_check.controls if control.spread is Spread.SEVERAL)
+    choice = next(control for control in path_check.subject.controls if control.spread is Spread.SEVERAL)
     said = verdict(path_check, also=[answer(choice.path, OWN, seq, pod=POD_BACKEND) for seq in range(SAMPLES)])
     assert said.status is Status.INCONCLUSIVE
     assert f"only {POD_BACKEND} answered" in said.reason
@@ -343,7 +350,7 @@ def test_affinity_is_not_believed_where_there_was_no_choice() -> None:
 # ------------------------------------------------------------------------------------------------------------ ports
 def test_ports_are_recorded_kept_or_rewritten_and_never_judged() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    kept = group(show(path_check.path, AddressClass.CLIENT), 200)
+    kept = group(show(path_check.subject.path, AddressClass.CLIENT), 200)
     assert verdict(path_check, kept).ports == "kept 200 of 200"
     moved = replace(kept, ports=tuple((own, own + 1) for own, _ in kept.ports))
     said = verdict(path_check, moved)
@@ -375,24 +382,27 @@ def test_a_pass_says_how_much_it_proves() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     said = verdict(
         path_check,
-        *(show(path_check.path, AddressClass.CLIENT, s) for s in range(2)),
-        group(show(path_check.path, AddressClass.CLIENT), 198),
+        *(show(path_check.subject.path, AddressClass.CLIENT, s) for s in range(2)),
+        group(show(path_check.subject.path, AddressClass.CLIENT), 198),
     )
     assert (said.reason, said.sees) == ("", say_bound(200))
 
 
 def test_nobodys_address_is_told_as_such() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    said = verdict(path_check, answer(path_check.path, NOBODY[Family.IPV4]))
+    said = verdict(path_check, answer(path_check.subject.path, NOBODY[Family.IPV4]))
     assert "unknown address" in said.observed
 
 
 def test_evidence_is_read_once() -> None:
     made = changed_evidence({})
-    path = by_id(OUTSIDE_LOCAL).path
+    path = by_id(OUTSIDE_LOCAL).subject.path
     assert made.readings(path) is made.readings(path)
 
 
 def test_zero_compressed_and_mapped_addresses_are_the_same_address() -> None:
     path_check = by_id(OUTSIDE_LOCAL.replace("ipv4", "ipv6"))
-    assert verdict(path_check, answer(path_check.path, "fc00:f853:0000:0000:0000:0000:0000:0101")).status is Status.PASS
+    assert (
+        verdict(path_check, answer(path_check.subject.path, "fc00:f853:0000:0000:0000:0000:0000:0101")).status
+        is Status.PASS
+    )

@@ -35,44 +35,44 @@ KNOWN = [
 @pytest.mark.parametrize(("name", "shown", "worse"), KNOWN, ids=[name for name, _, _ in KNOWN])
 def test_what_cilium_does_is_known_of_it_alone(name: str, shown: AddressClass, worse: AddressClass) -> None:
     path_check = by_id(name)
-    said = verdict(path_check, show(path_check.path, shown), facts=CILIUM)
+    said = verdict(path_check, show(path_check.subject.path, shown), facts=CILIUM)
     assert said.status is Status.KNOWN
     assert "cilium" in said.references[0].url
-    assert verdict(path_check, show(path_check.path, shown)).status is Status.FAIL
-    assert verdict(path_check, show(path_check.path, worse), facts=CILIUM).status is Status.FAIL
+    assert verdict(path_check, show(path_check.subject.path, shown)).status is Status.FAIL
+    assert verdict(path_check, show(path_check.subject.path, worse), facts=CILIUM).status is Status.FAIL
 
 
 @pytest.mark.parametrize(("version", "status"), [("1.18.6", Status.KNOWN), ("1.19.0", Status.FAIL)])
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 def test_ipv6_services_have_a_loopback_from_1_19_on(version: str, status: Status, protocol: str) -> None:
     path_check = by_id(f"clusterip.{protocol}.ipv6.backend-to-clusterip")
-    shown = show(path_check.path, DROPPED)
+    shown = show(path_check.subject.path, DROPPED)
     if protocol == "udp":  # the backend answers itself, from its own address
-        shown = Observation(path_check.path.key, 0, Outcome.MISDIRECTED)
+        shown = Observation(path_check.subject.path.key, 0, Outcome.MISDIRECTED)
     assert verdict(path_check, shown, facts=CILIUM | {"cilium.version": version}).status is status
 
 
 def test_a_vip_that_many_nodes_announce_may_show_both() -> None:
     path_check = by_id("loadbalancer.reference-ecmp.cluster.tcp.ipv4.outside-1-to-vip")
-    both = (group(show(path_check.path, CLIENT), 80), group(show(path_check.path, NODE), 120))
+    both = (group(show(path_check.subject.path, CLIENT), 80), group(show(path_check.subject.path, NODE), 120))
     assert verdict(path_check, *both, facts=CILIUM).status is Status.KNOWN
-    silent = (group(show(path_check.path, CLIENT), 199), group(show(path_check.path, DROPPED), 1))
+    silent = (group(show(path_check.subject.path, CLIENT), 199), group(show(path_check.subject.path, DROPPED), 1))
     assert verdict(path_check, *silent, facts=CILIUM).status is not Status.KNOWN
 
 
 def test_clients_outside_at_bare_nodes_are_core_under_cilium_as_well() -> None:
     path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
     for shown in (CLIENT, NODE):
-        assert verdict(path_check, show(path_check.path, shown), facts=CILIUM).status is Status.FAIL
+        assert verdict(path_check, show(path_check.subject.path, shown), facts=CILIUM).status is Status.FAIL
 
 
 def test_a_proxy_is_told_a_nodes_address_where_pods_are_masqueraded_on_their_way_out() -> None:
     path_check = by_id(
         "loadbalancer.reference-proxy-xff.local.several-ports.tcp.ipv4.pod-on-endpoint-node-to-vip.port-http"
     )
-    node = GATEWAYS[NODES[0]][path_check.path.family]
-    assert node not in CLIENT_ADDRESSES[path_check.path.client.name].values()
-    shown = answer(path_check.path, VIP[path_check.path.family], **header(Claim.FORWARDED_FOR, node))
+    node = GATEWAYS[NODES[0]][path_check.subject.path.family]
+    assert node not in CLIENT_ADDRESSES[path_check.subject.path.client.name].values()
+    shown = answer(path_check.subject.path, VIP[path_check.subject.path.family], **header(Claim.FORWARDED_FOR, node))
     assert verdict(path_check, shown, facts=CILIUM).status is Status.FAIL
     assert verdict(path_check, shown, facts=CILIUM | {"pod-to-outside.ipv4": "masqueraded"}).status is Status.PASS
     assert verdict(path_check, shown, facts=CILIUM | {"pod-to-outside.ipv6": "masqueraded"}).status is Status.FAIL
@@ -92,14 +92,14 @@ IN_DSR = [
 @pytest.mark.parametrize(("name", "shown"), IN_DSR, ids=[name for name, _ in IN_DSR])
 def test_what_only_dsr_does_is_known_of_it_alone(name: str, shown: AddressClass) -> None:
     path_check = by_id(name)
-    assert verdict(path_check, show(path_check.path, shown), facts=DSR).status is Status.KNOWN
-    assert verdict(path_check, show(path_check.path, shown), facts=CILIUM).status is Status.FAIL
-    assert verdict(path_check, show(path_check.path, OTHER), facts=DSR).status is Status.FAIL
+    assert verdict(path_check, show(path_check.subject.path, shown), facts=DSR).status is Status.KNOWN
+    assert verdict(path_check, show(path_check.subject.path, shown), facts=CILIUM).status is Status.FAIL
+    assert verdict(path_check, show(path_check.subject.path, OTHER), facts=DSR).status is Status.FAIL
 
 
 def test_answers_that_are_not_turned_back_are_a_defect_of_dsr_before_1_19() -> None:
     path_check = by_id("nodeport.cluster.udp.ipv4.pod-on-endpoint-node-to-bare-node.answers")
-    misdirected = Observation(path_check.path.key, 0, Outcome.MISDIRECTED)
+    misdirected = Observation(path_check.subject.path.key, 0, Outcome.MISDIRECTED)
     assert verdict(path_check, misdirected, facts=DSR).status is Status.KNOWN
     assert verdict(path_check, misdirected, facts=DSR | {"cilium.version": "1.19.0"}).status is Status.FAIL
     assert verdict(path_check, misdirected, facts=CILIUM).status is Status.FAIL
@@ -107,23 +107,25 @@ def test_answers_that_are_not_turned_back_are_a_defect_of_dsr_before_1_19() -> N
 
 def test_a_service_without_a_policy_that_keeps_the_source_is_known_of_dsr_alone() -> None:
     path_check = by_id("nodeport.unset.tcp.ipv4.outside-1-to-bare-node")
-    assert verdict(path_check, show(path_check.path, CLIENT), facts=DSR).status is Status.KNOWN
-    assert verdict(path_check, show(path_check.path, CLIENT)).status is Status.FAIL
-    assert verdict(path_check, show(path_check.path, DROPPED), facts=DSR).status is Status.FAIL
+    assert verdict(path_check, show(path_check.subject.path, CLIENT), facts=DSR).status is Status.KNOWN
+    assert verdict(path_check, show(path_check.subject.path, CLIENT)).status is Status.FAIL
+    assert verdict(path_check, show(path_check.subject.path, DROPPED), facts=DSR).status is Status.FAIL
 
 
 def test_a_pod_that_reaches_itself_sees_the_very_loopback_address_that_cilium_is_told_and_no_other() -> None:
     path_check = by_id("loadbalancer.cluster.tcp.ipv4.backend-to-vip")
-    assert verdict(path_check, answer(path_check.path, LOOPBACK), facts=CILIUM).status is Status.KNOWN
-    assert verdict(path_check, show(path_check.path, OTHER), facts=CILIUM).status is Status.FAIL, "an unknown address"
-    assert verdict(path_check, answer(path_check.path, LOOPBACK)).status is Status.FAIL, "no Cilium"
+    assert verdict(path_check, answer(path_check.subject.path, LOOPBACK), facts=CILIUM).status is Status.KNOWN
+    assert verdict(path_check, show(path_check.subject.path, OTHER), facts=CILIUM).status is Status.FAIL, (
+        "an unknown address"
+    )
+    assert verdict(path_check, answer(path_check.subject.path, LOOPBACK)).status is Status.FAIL, "no Cilium"
     told = CILIUM | {"cilium.loopback.ipv4": "169.254.7.7"}
-    assert verdict(path_check, answer(path_check.path, LOOPBACK), facts=told).status is Status.FAIL, (
+    assert verdict(path_check, answer(path_check.subject.path, LOOPBACK), facts=told).status is Status.FAIL, (
         "not the one it is told"
     )
     newer = by_id("loadbalancer.cluster.tcp.ipv6.backend-to-vip")
     assert (
-        verdict(newer, answer(newer.path, "fe80::1"), facts=CILIUM | {"cilium.version": "1.19.0"}).status
+        verdict(newer, answer(newer.subject.path, "fe80::1"), facts=CILIUM | {"cilium.version": "1.19.0"}).status
         is Status.KNOWN
     )
 
@@ -131,4 +133,4 @@ def test_a_pod_that_reaches_itself_sees_the_very_loopback_address_that_cilium_is
 def test_host_processes_are_known_only_where_their_sockets_are_balanced() -> None:
     path_check = by_id("nodeport.cluster.tcp.ipv4.host-on-endpoint-node-to-bare-node")
     facts = CILIUM | {"cilium.sockets-of-hosts": "not balanced"}
-    assert verdict(path_check, show(path_check.path, CLIENT), facts=facts).status is Status.FAIL
+    assert verdict(path_check, show(path_check.subject.path, CLIENT), facts=facts).status is Status.FAIL

@@ -26,9 +26,9 @@ OWN = CLIENT_ADDRESSES["outside-1"][Family.IPV4]
 def test_witnesses_that_contradict_each_other_are_our_error_and_both_are_shown() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     witness = Witness(
-        path_check.path.key, 0, True, contradiction=f"packets show 10.244.3.1, the echo server says {OWN}"
+        path_check.subject.path.key, 0, True, contradiction=f"packets show 10.244.3.1, the echo server says {OWN}"
     )
-    said = verdict(path_check, witnesses={path_check.path.key: [witness]})
+    said = verdict(path_check, witnesses={path_check.subject.path.key: [witness]})
     assert said.status is Status.ERROR
     assert "packets show 10.244.3.1" in said.reason
     assert OWN in said.observed
@@ -37,10 +37,10 @@ def test_witnesses_that_contradict_each_other_are_our_error_and_both_are_shown()
 def contradicted(path_check: PathCheck, *seqs: int, of: int = 4) -> dict[str, list[Witness]]:
     lie = f"packets show 10.244.3.1, the echo server says {OWN}"
     made = [
-        Witness(path_check.path.key, seq, seq not in seqs, contradiction=lie if seq in seqs else "")
+        Witness(path_check.subject.path.key, seq, seq not in seqs, contradiction=lie if seq in seqs else "")
         for seq in range(of)
     ]
-    return {path_check.path.key: made}
+    return {path_check.subject.path.key: made}
 
 
 def sampled(path: Path, count: int, total: int = 200) -> list[Observation]:
@@ -66,7 +66,7 @@ def test_one_contradiction_costs_itself_and_a_lying_echo_server_the_check(
 ) -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     said = verdict(
-        path_check, *sampled(path_check.path, of), witnesses=contradicted(path_check, *seqs, of=of), blind=""
+        path_check, *sampled(path_check.subject.path, of), witnesses=contradicted(path_check, *seqs, of=of), blind=""
     )
     assert said.status is status
     if status is Status.PASS:
@@ -77,8 +77,8 @@ def test_one_contradiction_costs_itself_and_a_lying_echo_server_the_check(
 def test_a_contradiction_that_is_set_aside_is_not_judged_as_the_products() -> None:
     """The one connection whose echo and packets differ is the one that shows a wrong address."""
     path_check = by_id(OUTSIDE_LOCAL)
-    first, *others = sampled(path_check.path, 4)
-    wrong = replace(show(path_check.path, AddressClass.NODE), seq=0)
+    first, *others = sampled(path_check.subject.path, 4)
+    wrong = replace(show(path_check.subject.path, AddressClass.NODE), seq=0)
     said = verdict(path_check, wrong, *others, witnesses=contradicted(path_check, 0))
     assert (said.status, said.shown) == (Status.PASS, (AddressClass.CLIENT,))
     assert verdict(path_check, wrong, *others, witnesses=contradicted(path_check)).status is Status.FLAKY
@@ -87,20 +87,24 @@ def test_a_contradiction_that_is_set_aside_is_not_judged_as_the_products() -> No
 
 def test_what_packets_did_not_tell_apart_rests_on_the_echo_server() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    apart = Witness(path_check.path.key, 3, False, "not told apart: ...", doubt="not told apart: ...")
-    seen = {path_check.path.key: [*(Witness(path_check.path.key, seq, True) for seq in range(3)), apart]}
-    said = verdict(path_check, *sampled(path_check.path, 4), witnesses=seen, blind="")
+    apart = Witness(path_check.subject.path.key, 3, False, "not told apart: ...", doubt="not told apart: ...")
+    seen = {
+        path_check.subject.path.key: [*(Witness(path_check.subject.path.key, seq, True) for seq in range(3)), apart]
+    }
+    said = verdict(path_check, *sampled(path_check.subject.path, 4), witnesses=seen, blind="")
     assert said.status is Status.PASS
     assert said.witnesses == (
         "echo server, and packets of 3 of 200 connections; the packets of 1 more cannot be told apart from others"
     )
-    alone = verdict(path_check, *sampled(path_check.path, 4), witnesses={path_check.path.key: [apart]}, blind="")
+    alone = verdict(
+        path_check, *sampled(path_check.subject.path, 4), witnesses={path_check.subject.path.key: [apart]}, blind=""
+    )
     assert alone.witnesses == "echo server only: the packets of 1 of its connections cannot be told apart from others"
 
 
 def delivered(path_check: PathCheck) -> dict[str, list[Witness]]:
     words = f"worker-b eth0: {OWN}:40000 > 10.244.2.5:8081"
-    return {path_check.path.key: [Witness(path_check.path.key, 0, True, words, delivered=(OWN, 40000))]}
+    return {path_check.subject.path.key: [Witness(path_check.subject.path.key, 0, True, words, delivered=(OWN, 40000))]}
 
 
 def test_a_silent_check_whose_packets_reach_a_backend_fails() -> None:
@@ -135,7 +139,7 @@ def test_pods_that_are_masqueraded_cannot_be_taken_for_local_ones(facts: dict[st
     path_check = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node")
     said = verdict(path_check, witnesses=delivered(path_check), facts={"detect-local": "ClusterCIDR", **facts})
     assert said.status is Status.FAIL
-    misdirected = Observation(path_check.path.key, 0, Outcome.MISDIRECTED)
+    misdirected = Observation(path_check.subject.path.key, 0, Outcome.MISDIRECTED)
     assert verdict(path_check, misdirected, facts={"detect-local": "ClusterCIDR", **facts}).status is Status.FAIL
 
 
@@ -149,16 +153,20 @@ def test_an_override_that_says_nothing_of_packets_excuses_none() -> None:
 def test_one_witness_is_said_when_blind() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     assert verdict(path_check, blind="--without packets").witnesses == "echo server only: --without packets"
-    seen = {path_check.path.key: [Witness(path_check.path.key, seq, True) for seq in range(2)]}
+    seen = {path_check.subject.path.key: [Witness(path_check.subject.path.key, seq, True) for seq in range(2)]}
     assert verdict(path_check, witnesses=seen, blind="").witnesses == "echo server, and packets of 2 of 3 connections"
     said = verdict(path_check, witnesses=seen, blind="the capture on worker-b lacks 1 of 2")
     assert said.witnesses == "echo server, and packets of 2 of 3 connections; the capture on worker-b lacks 1 of 2"
-    missed = {path_check.path.key: [Witness(path_check.path.key, 0, False)]}
+    missed = {path_check.subject.path.key: [Witness(path_check.subject.path.key, 0, False)]}
     assert "do not show the way to a backend" in verdict(path_check, witnesses=missed, blind="").witnesses
 
 
 def test_where_packets_changed_is_in_the_verdict_once() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     change = "node worker-a, between eth0 and veth1: 172.18.0.101 became 10.244.3.1"
-    seen = {path_check.path.key: [Witness(path_check.path.key, seq, True, change=change) for seq in range(2)]}
-    assert verdict(path_check, show(path_check.path, AddressClass.NODE), witnesses=seen).change == change
+    seen = {
+        path_check.subject.path.key: [
+            Witness(path_check.subject.path.key, seq, True, change=change) for seq in range(2)
+        ]
+    }
+    assert verdict(path_check, show(path_check.subject.path, AddressClass.NODE), witnesses=seen).change == change

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.checks.catalog import all_path_checks
-from esipp.checks.check import Status
+from esipp.checks.catalog import all_checks, all_path_checks
+from esipp.checks.check import Status, checks_about
 from esipp.checks.expiry import all_claims, binds, by_claim, claims_of, sights
 from esipp.checks.known_differences import Connections, KnownDifference, Nature
 from esipp.checks.observation import Verdict
+from esipp.checks.policy_change import Isolated
 from esipp.checks.reference import Reference
 from tests.unit.comparing_world import said
 
@@ -119,22 +120,11 @@ def test_what_is_claimed_of_one_service_is_held_against_its_checks_alone() -> No
 
 
 def test_checks_that_repeat_a_path_in_another_window_have_its_claims() -> None:
-    path_checks = {check.id: check for check in all_path_checks() if check.differences}
-    beside = {
-        check.path_check.id: check
-        for check in _checks()
-        if getattr(check, "path_check", None) is not None and check.path_check.differences
-    }
-    assert beside
-    for check in beside.values():
-        assert claims_of(check) == claims_of(check.path_check)
-    assert all(claims_of(check) for check in path_checks.values())
-
-
-def _checks() -> list:  # type: ignore[type-arg]
-    from esipp.checks.catalog import all_checks
-
-    return list(all_checks())
+    known = {(check.subject.path, check.subject.accept): claims_of(check) for check in all_path_checks()}
+    repeated = [check for check in checks_about(Isolated, all_checks()) if claims_of(check)]
+    ways = {(check.subject.on_path.path, check.subject.on_path.accept): claims_of(check) for check in repeated}
+    assert ways.keys() & known.keys()
+    assert all(claims == known[way] for way, claims in ways.items() if way in known)
 
 
 def test_claims_that_differ_in_facts_are_apart() -> None:

@@ -33,7 +33,7 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     run = begun(out)
     run.record("fact", name="kubernetes", value="v1.36.3", decided="made up")
     run.record("feature", name="family.ipv4", present=True, why="made up", ours=False)
-    run.record("obstacle", path=CHECKS[0].path.key, why="made up")
+    run.record("obstacle", path=CHECKS[0].subject.path.key, why="made up")
     run.record("note", about="artefacts", note="made up")
     run.evidence("health_checks", "answer", status=503)
     run.sections["health_checks"] = ["a line"]
@@ -45,13 +45,13 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     run.record("settled", held=True, seconds=0.1, state="72 paths answer")
     with run.phase("observe", "probing"):
         for path_check in SOME:
-            for each in evidence().observations[path_check.path.key]:
+            for each in evidence().observations[path_check.subject.path.key]:
                 run.record("observation", **each.as_json())
         for shown in AddressClass:
-            run.record("observation", **group(show(SOME[0].path, shown), 198).as_json())
-        run.record("observation", **replace(show(SOME[0].path, AddressClass.CLIENT), tag=2**32 - 1).as_json())
-    told = Witness(SOME[0].path.key, 0, True, "words", ("192.0.2.1", 7), "node a: A became B", "both cannot be")
-    for witness in (told, Witness(SOME[0].path.key, 1, False)):
+            run.record("observation", **group(show(SOME[0].subject.path, shown), 198).as_json())
+        run.record("observation", **replace(show(SOME[0].subject.path, AddressClass.CLIENT), tag=2**32 - 1).as_json())
+    told = Witness(SOME[0].subject.path.key, 0, True, "words", ("192.0.2.1", 7), "node a: A became B", "both cannot be")
+    for witness in (told, Witness(SOME[0].subject.path.key, 1, False)):
         run.record("witness", **witness.as_json())
     for path_check in SOME:
         run.keep(judge(path_check, evidence()))
@@ -71,7 +71,7 @@ def test_every_record_is_valid_and_the_run_is_closed(tmp_path: Path) -> None:
 def test_every_check_and_every_verdict_is_valid(tmp_path: Path) -> None:
     run = begun(tmp_path, list(CHECKS))
     for shown in AddressClass:
-        run.keep(verdict(CHECKS[0], show(CHECKS[0].path, shown)))
+        run.keep(verdict(CHECKS[0], show(CHECKS[0].subject.path, shown)))
     run.keep(verdict(CHECKS[0], features={}))
     run.end()
     for record in read_ledger(tmp_path / "ledger.jsonl"):
@@ -88,7 +88,7 @@ def test_what_was_not_judged_is_incomplete_never_conformant(tmp_path: Path) -> N
 
 def test_a_check_that_failed_is_not_undone_by_others_left_open(tmp_path: Path) -> None:
     run = begun(tmp_path)
-    run.keep(verdict(SOME[0], show(SOME[0].path, AddressClass.OTHER)))
+    run.keep(verdict(SOME[0], show(SOME[0].subject.path, AddressClass.OTHER)))
     said = run.end()
     assert (said.result, said.exit_code) == ("incomplete", 1)
     assert "1 check fails" in said.why

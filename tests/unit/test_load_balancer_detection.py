@@ -34,7 +34,7 @@ from esipp.loadbalancers.settings import as_it_runs
 from esipp.loadbalancers.timeouts import USUAL, steering_of, timeouts_of
 from esipp.report.markdown import render as markdown
 from esipp.report.terminal import summary
-from esipp.scenarios.paths.excuses import Steer
+from esipp.scenarios.paths.evidence import Steer
 from esipp.testbed.testbed import Testbed
 from fixtures.balancer import observed_behaviour, settle_balancer, steers_of
 from images.loadbalancer.balancer.settings import parse
@@ -354,7 +354,7 @@ def test_forwarder_or_proxy_by_packets_then_status_then_profile(
 
 
 def test_behaviour_counts_clients_outside_at_vips_of_the_clusters_own() -> None:
-    paths = {name: by_id(name).path for name in (LOCAL, CLUSTER, INSIDE, NODE_PORT)}
+    paths = {name: by_id(name).subject.path for name in (LOCAL, CLUSTER, INSIDE, NODE_PORT)}
     client = CLIENT_ADDRESSES["outside-1"][Family.IPV4]
     other = ADDRESS_OF[AddressClass.OTHER][Family.IPV4]
     observations = {
@@ -506,7 +506,7 @@ def test_changes_of_routes_are_those_of_our_own_services_in_the_window() -> None
 
 
 def test_whose_address_pods_saw_has_the_last_word(tmp_path: Path) -> None:
-    path, other = by_id(LOCAL).path, ADDRESS_OF[AddressClass.OTHER][Family.IPV4]
+    path, other = by_id(LOCAL).subject.path, ADDRESS_OF[AddressClass.OTHER][Family.IPV4]
     seen = {path.key: [observed(path, other)]}
     findings: Any = SimpleNamespace(facts={})
     testbed: Any = SimpleNamespace(balancer=told("gke-rbs", GKE), ingress="VIP")

@@ -14,7 +14,7 @@ from esipp.testbed.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
 from tests.unit.world import CHECKS
 
 RUN = "0101-000000-abcd"
-PATHS = {path for path_check in CHECKS for path in path_check.paths if path.service}
+PATHS = {path for path_check in CHECKS for path in path_check.subject.paths if path.service}
 
 
 def objects() -> dict[str, list[Path]]:

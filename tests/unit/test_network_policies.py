@@ -127,12 +127,12 @@ def test_policies_that_may_deny_are_named(shown: dict[str, Any], names: list[str
 
 
 POLICY = ["AdminNetworkPolicy deny"]
-DIRECT = by_id("pod-ip.tcp.ipv4.pod-on-other-node-to-pod-ip").path
-ALSO_DIRECT = by_id("pod-ip.tcp.ipv4.pod-on-endpoint-node-to-pod-ip").path
-OTHER_FAMILY = by_id("pod-ip.tcp.ipv6.pod-on-other-node-to-pod-ip").path
-CLUSTER_IP = by_id("clusterip.tcp.ipv4.pod-on-other-node-to-clusterip").path
-NODE_PORT = by_id("nodeport.cluster.tcp.ipv4.outside-1-to-endpoint-node").path
-HOST_NETWORK = by_id("clusterip.host-network.tcp.ipv4.pod-on-other-node-to-clusterip").path
+DIRECT = by_id("pod-ip.tcp.ipv4.pod-on-other-node-to-pod-ip").subject.path
+ALSO_DIRECT = by_id("pod-ip.tcp.ipv4.pod-on-endpoint-node-to-pod-ip").subject.path
+OTHER_FAMILY = by_id("pod-ip.tcp.ipv6.pod-on-other-node-to-pod-ip").subject.path
+CLUSTER_IP = by_id("clusterip.tcp.ipv4.pod-on-other-node-to-clusterip").subject.path
+NODE_PORT = by_id("nodeport.cluster.tcp.ipv4.outside-1-to-endpoint-node").subject.path
+HOST_NETWORK = by_id("clusterip.host-network.tcp.ipv4.pod-on-other-node-to-clusterip").subject.path
 PATHS = (DIRECT, ALSO_DIRECT, OTHER_FAMILY, CLUSTER_IP, NODE_PORT, HOST_NETWORK)
 
 
@@ -181,5 +181,5 @@ def test_a_connection_that_was_taken_and_stayed_silent_is_no_silence() -> None:
 
 
 def test_direct_paths_are_those_of_pods_that_are_not_the_backend() -> None:
-    clients = {path.client for path in PATHS} | {by_id("clusterip.tcp.ipv4.backend-to-clusterip").path.client}
+    clients = {path.client for path in PATHS} | {by_id("clusterip.tcp.ipv4.backend-to-clusterip").subject.path.client}
     assert set(direct(clients, [Family.IPV4], [Protocol.TCP])) == {DIRECT, ALSO_DIRECT}

@@ -103,7 +103,7 @@ def test_pods_that_speak_no_sctp_have_no_raw_sockets() -> None:
 
 
 def test_a_pod_on_the_host_network_exists_only_for_checks_that_need_it() -> None:
-    paths = [path for path_check in CHECKS for path in path_check.paths]
+    paths = [path for path_check in CHECKS for path in path_check.subject.paths]
     others = [path for path in paths if not path.service or path.service.backends is not Backends.HOST_NETWORK]
     made = world.made_testbed(raw=False).pods_for(others, world.props_of([]))
     found = {pod["metadata"]["name"] for pod in made if pod["spec"].get("hostNetwork")}

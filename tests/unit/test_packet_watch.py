@@ -18,16 +18,16 @@ from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, NODES, by_id, sho
 CELL = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
 CLIENT = (CLIENT_ADDRESSES["outside-1"][Family.IPV4], 40000)
 DIALLED = (NODE_ADDRESSES[NODES[1]][Family.IPV4], 30123)
-SILENT = Observation(CELL.path.key, 0, Outcome.TIMEOUT, CLIENT, DIALLED, started=1.0, ended=3.0, time=10.0)
+SILENT = Observation(CELL.subject.path.key, 0, Outcome.TIMEOUT, CLIENT, DIALLED, started=1.0, ended=3.0, time=10.0)
 
 
 def watching(*captures: Capture, blind: str = "") -> Watch:
-    return Watch(set_testbed(CELL.path), cast(Clients, SimpleNamespace(agents={})), list(captures), blind)
+    return Watch(set_testbed(CELL.subject.path), cast(Clients, SimpleNamespace(agents={})), list(captures), blind)
 
 
 def backend() -> tuple[str, int]:
     """A backend's address and port on the endpoint node."""
-    ends = endpoints_of(set_testbed(CELL.path))
+    ends = endpoints_of(set_testbed(CELL.subject.path))
     return next(end for end, node in ends.items() if node == NODES[0] and end[0] == "10.244.2.5")
 
 
@@ -36,7 +36,7 @@ def sighting(node: str, destination: tuple[str, int], direction: str = IN, time:
 
 
 def word_of(watch: Watch, observation: Observation = SILENT) -> Witness:
-    (witness,) = watch.witnesses({CELL.path.key: [observation]})[CELL.path.key]
+    (witness,) = watch.witnesses({CELL.subject.path.key: [observation]})[CELL.subject.path.key]
     return witness
 
 
@@ -54,7 +54,7 @@ def test_silence_is_not_witnessed_where_the_backends_node_is_blind() -> None:
     watch = watching(AT_BARE, blind="the capture on worker-a lacks 1 of 2 known connections")
     witness = word_of(watch)
     assert (witness.seen, witness.delivered) == (False, None)
-    said = verdict(CELL, witnesses={CELL.path.key: [witness]}, blind=watch.blind)
+    said = verdict(CELL, witnesses={CELL.subject.path.key: [witness]}, blind=watch.blind)
     assert said.witnesses == f"echo server only: {watch.blind}"
 
 
@@ -72,7 +72,7 @@ def test_what_was_delivered_is_witnessed_however_little_was_watched() -> None:
 
 
 def test_an_answer_is_witnessed_by_what_was_seen_of_it_alone() -> None:
-    seen = show(CELL.path, AddressClass.CLIENT)
+    seen = show(CELL.subject.path, AddressClass.CLIENT)
     local = backend()
     assert seen.echo is not None
     echo = {**seen.echo, "local_address": local[0], "local_port": local[1]}
@@ -96,7 +96,7 @@ class Agent:
 
 @pytest.mark.parametrize("trouble", [TimeoutError(), HarnessError("it ended", "x")])
 def test_an_agent_in_trouble_blinds_its_capture_and_ends_nothing(trouble: Exception) -> None:
-    testbed = set_testbed(CELL.path)
+    testbed = set_testbed(CELL.subject.path)
     assert Protocol.TCP in testbed.listeners[NODES[0]]
     watch = Watch(testbed, cast(Clients, SimpleNamespace(agents={NODES[0]: Agent(trouble)})))
     watch._send_known()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -13,7 +14,7 @@ from esipp.checks.model import Client, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober, ProberLostError
-from esipp.scenarios import paths as observe
+from esipp.scenarios.paths import run as observe
 from esipp.scenarios.paths.run import (
     ANSWER_TIMEOUT,
     JOBS_AT_ONCE,
@@ -52,7 +53,7 @@ class Answering:
 
 def probers(*silent: str) -> tuple[Answering, dict[str, Prober]]:
     made = Answering(*silent)
-    return made, {path_check.path.client.name: cast(Prober, made) for path_check in CHECKS}
+    return made, {path_check.subject.path.client.name: cast(Prober, made) for path_check in CHECKS}
 
 
 def a_plan(*paths: Path) -> Plan:
@@ -68,7 +69,7 @@ def test_a_plan_has_every_path_once_controls_included() -> None:
         return "no way" if path.protocol is Protocol.SCTP else ("192.0.2.1", 80)
 
     made = plan(OUTSIDE, address)
-    wanted = {path for path_check in OUTSIDE for path in path_check.paths}
+    wanted = {path for path_check in OUTSIDE for path in path_check.subject.paths}
     assert set(asked) == wanted
     assert len(asked) == len(wanted)
     assert set(made.targets) == {path for path in wanted if path.protocol is not Protocol.SCTP}
@@ -77,22 +78,24 @@ def test_a_plan_has_every_path_once_controls_included() -> None:
 
 def test_what_must_answer_is_positive_or_a_control() -> None:
     expected = must_answer(CHECKS, {})
-    controls = {control.path for path_check in CHECKS for control in path_check.controls}
+    controls = {control.path for path_check in CHECKS for control in path_check.subject.controls}
     assert controls <= expected
     for path_check in CHECKS:
-        binding = not path_check.is_negative and path_check.level is not Level.RECORD
-        assert (path_check.path in expected) == (binding or path_check.path in controls), path_check.id
+        binding = not path_check.subject.is_negative and path_check.level is not Level.RECORD
+        assert (path_check.subject.path in expected) == (binding or path_check.subject.path in controls), path_check.id
 
 
 def test_a_path_that_must_be_silent_is_no_control_of_another_check() -> None:
     assert [
-        path_check.id for path_check in CHECKS if path_check.is_negative and path_check.path in must_answer(CHECKS, {})
+        path_check.id
+        for path_check in CHECKS
+        if path_check.subject.is_negative and path_check.subject.path in must_answer(CHECKS, {})
     ] == []
 
 
 # ------------------------------------------------------------------------------------------------------------- flying
 def test_paths_that_answer_are_bounded_by_their_protocol_and_silent_ones_are_not() -> None:
-    paths = [path_check.path for path_check in OUTSIDE]
+    paths = [path_check.subject.path for path_check in OUTSIDE]
     prober, all_of_them = probers()
     seen = fly(all_of_them, a_plan(*paths), paths, 7, brief=True, answering=set(paths[:2]))
     assert {path: len(made) for path, made in seen.items()} == dict.fromkeys(paths, 7)
@@ -103,14 +106,14 @@ def test_paths_that_answer_are_bounded_by_their_protocol_and_silent_ones_are_not
 
 
 def test_without_knowledge_all_start_at_once() -> None:
-    paths = [path_check.path for path_check in OUTSIDE]
+    paths = [path_check.subject.path for path_check in OUTSIDE]
     prober, all_of_them = probers()
     fly(all_of_them, a_plan(*paths), paths, 1)
     assert {job.parallel for job in prober.jobs} == {0}
 
 
 def test_each_path_that_has_landed_is_told_once() -> None:
-    paths = [path_check.path for path_check in OUTSIDE]
+    paths = [path_check.subject.path for path_check in OUTSIDE]
     landed: list[tuple[str, int]] = []
     _, all_of_them = probers()
     fly(all_of_them, a_plan(*paths), paths, 7, answering=set(paths[:2]), tell=lambda key, n: landed.append((key, n)))
@@ -118,7 +121,7 @@ def test_each_path_that_has_landed_is_told_once() -> None:
 
 
 def test_many_more_paths_than_jobs_at_once_all_land() -> None:
-    paths = [path_check.path for path_check in CHECKS if path_check.path.client.name == "outside-1"]
+    paths = [path_check.subject.path for path_check in CHECKS if path_check.subject.path.client.name == "outside-1"]
     paths = list(dict.fromkeys(paths))
     assert len(paths) > 3 * JOBS_AT_ONCE
     _, all_of_them = probers()
@@ -132,7 +135,7 @@ def test_a_prober_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         def submit(self, job: Job) -> "Future[list[Observation]]":
             return Future()
 
-    path = OUTSIDE[0].path
+    path = OUTSIDE[0].subject.path
     for answering in (None, {path}):
         with pytest.raises(HarnessError, match="Timed out after"):
             fly({path.client.name: cast(Prober, Mute())}, a_plan(path), [path], 1, answering=answering)
@@ -140,7 +143,7 @@ def test_a_prober_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 
 # ----------------------------------------------------------------------------------------------------------- settling
 def test_settling_knows_which_paths_answer() -> None:
-    paths = [path_check.path for path_check in OUTSIDE]
+    paths = [path_check.subject.path for path_check in OUTSIDE]
     _, all_of_them = probers(paths[1].key)
     settling = Settling(all_of_them, a_plan(*paths), budget=SHORT)
     ended = settling.wait(set(paths))
@@ -150,7 +153,7 @@ def test_settling_knows_which_paths_answer() -> None:
 
 
 def test_a_path_that_answered_once_is_known_to_answer_however_late_it_is_next() -> None:
-    paths = [path_check.path for path_check in OUTSIDE]
+    paths = [path_check.subject.path for path_check in OUTSIDE]
 
     class Tiring(Answering):
         def submit(self, job: Job) -> "Future[list[Observation]]":
@@ -164,7 +167,7 @@ def test_a_path_that_answered_once_is_known_to_answer_however_late_it_is_next() 
 
 def test_who_is_still_silent_after_a_few_looks_may_be_busy_and_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = QUICK_LOOKS + 2
-    path = OUTSIDE[0].path
+    path = OUTSIDE[0].subject.path
     prober, all_of_them = probers(path.key)
 
     def look_on(look: Callable[[], object], _budget: object) -> None:
@@ -178,7 +181,7 @@ def test_who_is_still_silent_after_a_few_looks_may_be_busy_and_gets_more_time(mo
 
 
 def test_only_what_is_expected_is_waited_for_and_the_others_are_dialled_once() -> None:
-    paths = [path_check.path for path_check in OUTSIDE]
+    paths = [path_check.subject.path for path_check in OUTSIDE]
     prober, all_of_them = probers(paths[1].key)
     settling = Settling(all_of_them, a_plan(*paths))
     ended = settling.wait({paths[0]})
@@ -186,6 +189,45 @@ def test_only_what_is_expected_is_waited_for_and_the_others_are_dialled_once() -
     assert [job.key for job in prober.jobs[-2:]] == [paths[1].key, paths[2].key]
     assert {job.key for job in prober.jobs[:-2]} == {paths[0].key}
     assert settling.answering == {paths[0], paths[2]}, "what answers though nobody waits for it is known to answer"
+
+
+AT_VIP = [by_id(f"loadbalancer.local.tcp.ipv4.{client}-to-vip").path for client in ("outside-1", "outside-2")]
+
+
+def took(monkeypatch: pytest.MonkeyPatch, *paths: Path, begins: float, follows: float | None) -> tuple[bool, float]:
+    """Whether all paths answered, and after how long; the second begins that many seconds after the others."""
+    clock = [0.0]
+
+    class Slow(Answering):
+        def submit(self, job: Job) -> "Future[list[Observation]]":
+            clock[0] += 0.5
+            self.silent = () if clock[0] > begins else (paths[1].key,)
+            return super().submit(job)
+
+    monkeypatch.setattr(observe, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    budget = Budget("made up", 2.0, need=2, spacing=0.0)
+    slow, todo = cast(Prober, Slow()), Plan({path: (path.entry.kind.value, 80) for path in paths})
+    settling = Settling({path.client.name: slow for path in paths}, todo, budget=budget, follows=follows)
+    return settling.wait(set(paths)).held, clock[0]
+
+
+def test_a_path_to_a_vip_that_answers_another_client_has_no_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, seconds = took(monkeypatch, *AT_VIP, begins=10**9, follows=60.0)
+    assert not held
+    assert 60 < seconds < 65
+
+
+def test_a_path_that_follows_just_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert took(monkeypatch, *AT_VIP, begins=58.0, follows=60.0)[0]
+
+
+def test_a_vip_that_answers_nobody_has_the_whole_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    other, vip = OUTSIDE[0].path, AT_VIP[0]
+    assert took(monkeypatch, other, vip, begins=300.0, follows=60.0)[0]
+
+
+def test_with_an_unknown_load_balancer_every_path_has_the_whole_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert took(monkeypatch, *AT_VIP, begins=300.0, follows=None)[0]
 
 
 # ------------------------------------------------------------------------------------------- a prober that is gone
@@ -198,8 +240,8 @@ class Lost(Answering):
         return future
 
 
-OF_ONE = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
-OF_ANOTHER = by_id("nodeport.local.tcp.ipv4.outside-2-to-endpoint-node").path
+OF_ONE = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").subject.path
+OF_ANOTHER = by_id("nodeport.local.tcp.ipv4.outside-2-to-endpoint-node").subject.path
 
 
 def one_lost() -> dict[str, Prober]:

@@ -7,10 +7,10 @@ from itertools import product
 import pytest
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Check, Feature, Level, Status
+from esipp.checks.check import Check, Feature, Level, Status, Subject, is_about
 from esipp.checks.known_differences import KnownDifference
 from esipp.checks.observation import Verdict
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
 from esipp.judging.frame import Decision, give_verdict
@@ -19,7 +19,7 @@ from esipp.report.plain import explain_check, failures
 from esipp.report.terminal import summary
 from tests.unit.recorded_world import recorded, told_checks, with_looks
 
-OTHERS = [check for check in all_checks() if not isinstance(check, PathCheck)]
+OTHERS = [check for check in all_checks() if not is_about(check, OnPath)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +30,9 @@ class Plain(Check):
     requirement: str = "It holds"
     level: Level = Level.CORE
     references: tuple[Reference, ...] = (Reference("the API", "https://example.org/api"),)
-    must: str = field(default="200")
-
-    @property
-    def expected(self) -> str:
-        return self.must
-
-    @property
-    def fails_if(self) -> str:
-        return "it is broken"
+    subject: Subject = field(default_factory=Subject)
+    expected: str = "200"
+    fails_if: str = "it is broken"
 
 
 def decided(status: Status, seen: str = "503") -> Decision:

@@ -13,8 +13,8 @@ from esipp.app.plan.limits import limited
 from esipp.app.plan.plan import Plan, plan, work_of
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import CARRIES, Check, Feature, Level, Status, missing_features
-from esipp.checks.endpoint_change import EndpointChangeCheck
+from esipp.checks.check import CARRIES, Check, Feature, Level, Status, is_about, missing_features
+from esipp.checks.endpoint_change import EndpointChange
 from esipp.checks.model import Family
 from esipp.checks.profile import Limit, LoadBalancer, Outcome
 from esipp.judging.frame import give_verdict, undecided
@@ -203,7 +203,7 @@ def test_octavia_without_its_monitor_does_not_steer() -> None:
 def test_ovn_never_asks_the_health_check_node_port() -> None:
     made = of("octavia-ovn", suite("convergence"))
     (checks,) = predicted(made, Outcome.DIFFERS).values()
-    assert {check.what.value for check in checks if isinstance(check, EndpointChangeCheck)} == {"black-hole"}
+    assert {check.subject.what.value for check in checks if is_about(check, EndpointChange)} == {"black-hole"}
     assert "with Local TCP at the nodePort (off by default)" in text(made)
 
 

@@ -5,9 +5,9 @@ from typing import Any, cast
 import pytest
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import HOST_NETWORK, Feature, missing_features, say_missing
+from esipp.checks.check import HOST_NETWORK, Feature, is_about, missing_features, say_missing
 from esipp.checks.model import AddressClass, Backends, EntryKind, Vantage
-from esipp.checks.path import PathCheck, paths_of
+from esipp.checks.path import OnPath
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.testbed.manifests import SECURITY_LEVEL
 from esipp.testbed.pod_security import host_network_feature
@@ -84,12 +84,12 @@ def test_what_needs_no_agent_is_asked_still() -> None:
         "api.policy.clusterip.local",
     } <= ids
     for check in left:
-        for path in paths_of(check):
+        for path in check.subject.paths:
             assert path.client.vantage is Vantage.POD, f"{check.id}: clients outside rest on the agents' listeners"
             assert path.entry.kind not in (EntryKind.NODE_LISTENER, EntryKind.SECOND_ADDRESS), check.id
             assert path.service is None or path.service.backends is not Backends.HOST_NETWORK, check.id
-        if isinstance(check, PathCheck):
-            assert not check.accept & {AddressClass.NODE, AddressClass.HAIRPIN}, (
+        if is_about(check, OnPath):
+            assert not check.subject.accept & {AddressClass.NODE, AddressClass.HAIRPIN}, (
                 f"{check.id}: only agents know all of them"
             )
 

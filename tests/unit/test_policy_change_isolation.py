@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 
 from esipp.base.clock import Clock
-from esipp.checks.check import Feature, Status
+from esipp.checks.check import Feature, Status, is_about
 from esipp.checks.model import AddressClass, Family, Path, Role
 from esipp.checks.observation import Observation
-from esipp.checks.policy_change import FlippedCheck, IsolationCheck, IsolationHealthCheck
+from esipp.checks.policy_change import (
+    Isolated,
+    IsolatedHealth,
+    PolicyChange,
+)
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
 from esipp.scenarios.policy_change.isolation import FLIPS
 from esipp.scenarios.policy_change.judge import judge
-from esipp.scenarios.policy_change.objects import NEIGHBOURS, props
+from esipp.scenarios.policy_change.objects import NEIGHBOURS, objects
 from esipp.scenarios.policy_change.probes import read_kept, read_port
 from esipp.scenarios.policy_change.sections import section
 from esipp.scenarios.policy_change.timeline import Flip
@@ -25,8 +29,8 @@ from tests.unit.policy_change_world import CLUSTER, LOCAL, World, frozen
 from tests.unit.world import FEATURES as CELL_FEATURES
 from tests.unit.world import NODES, ROLES, show, topology
 
-STEADY = [check for check in CHECKS if isinstance(check, IsolationCheck)]
-HEALTH = [check for check in CHECKS if isinstance(check, IsolationHealthCheck)]
+STEADY = [check for check in CHECKS if is_about(check, Isolated)]
+HEALTH = [check for check in CHECKS if is_about(check, IsolatedHealth)]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features} | CELL_FEATURES
 STARTS = (10.0, 11.0, 18.5)
 """By the client's clock, which is two seconds ahead: the last is after all flips."""
@@ -37,10 +41,10 @@ SAMPLES = len(STARTS)
 def healthy() -> dict[str, list[Observation]]:
     shown: dict[Path, AddressClass] = {}
     for check in STEADY:
-        for control in check.path_check.controls:
+        for control in check.subject.on_path.controls:
             shown.setdefault(control.path, AddressClass.CLIENT)
     for check in sorted(STEADY, key=lambda check: check.level):  # extended checks are the narrower ones and win
-        shown[check.path_check.path] = min(check.path_check.accept)
+        shown[check.subject.on_path.path] = min(check.subject.on_path.accept)
     return {path.key: [at(show(path, what, seq), seq) for seq in range(SAMPLES)] for path, what in shown.items()}
 
 
@@ -59,13 +63,13 @@ def neighbour(first: float) -> Neighbour:
 
 
 def window(**observations: list[Observation]) -> Window:
-    from esipp.scenarios.paths.judge import Evidence
+    from esipp.scenarios.paths.evidence import Evidence
 
     evidence = Evidence(healthy() | observations, topology(), FEATURES, SAMPLES)
     clocks = {name: Clock(2.0, 0.001) for name in topology().stands}
-    health = {(check.place, check.family): {check.expected: 24} for check in HEALTH}
+    health = {(check.subject.place, check.subject.family): {check.expected: 24} for check in HEALTH}
     neighbours = {name: neighbour(7.0 + n) for n, name in enumerate(NEIGHBOURS)}
-    paths = [path for check in STEADY for path in check.paths]
+    paths = [path for check in STEADY for path in check.subject.paths]
     return Window(evidence, paths, clocks, neighbours, health)
 
 
@@ -80,7 +84,7 @@ def test_where_nothing_is_disturbed_everything_passes() -> None:
 
 def test_one_answer_by_a_masqueraded_source_is_found_and_told_by_the_flip_before_it() -> None:
     check = next(r for r in STEADY if r.id == "beside.nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    path = check.path_check.path
+    path = check.subject.on_path.path
     made = healthy()[path.key]
     made[1] = at(show(path, AddressClass.NODE), 1)
     told = {check.id: judge(check, Seen(window=window(**{path.key: made})), FEATURES, {}) for check in STEADY}
@@ -92,7 +96,7 @@ def test_one_answer_by_a_masqueraded_source_is_found_and_told_by_the_flip_before
 
 def test_an_answer_where_none_is_due_is_found() -> None:
     check = next(r for r in STEADY if r.id == "beside.nodeport.local.tcp.ipv6.outside-2-to-bare-node")
-    path = check.path_check.path
+    path = check.subject.on_path.path
     made = [at(show(path, AddressClass.NODE), seq) for seq in range(SAMPLES)]
     wrong = {name: said for name, said in statuses(window(**{path.key: made})).items() if said is not Status.PASS}
     assert wrong == {check.id: Status.FAIL}
@@ -174,8 +178,8 @@ def ground(**features: bool) -> Ground:
 
 
 def test_only_what_the_checks_need_stands_on_the_testbed() -> None:
-    flips = [check for check in CHECKS if isinstance(check, FlippedCheck)]
-    made = props(list(CHECKS), ground())
+    flips = [check for check in CHECKS if is_about(check, PolicyChange)]
+    made = objects(list(CHECKS), ground())
     assert {each["metadata"]["name"] for each in made.services} == {
         *NEIGHBOURS, "flips-nodeport", "flips-loadbalancer", "flips-loadbalancer-ecmp",
     }  # fmt: skip
@@ -184,9 +188,9 @@ def test_only_what_the_checks_need_stands_on_the_testbed() -> None:
     assert {name: told for name, told in classes.items() if told} == {
         "flips-loadbalancer-ecmp": "esipp.dev/reference-ecmp"
     }
-    node_port = [check for check in flips if check.service.balancer is None]
-    assert [each["metadata"]["name"] for each in props(list(node_port), ground()).services] == ["flips-nodeport"]
-    assert {client.name for client in props(list(STEADY), ground(outside=False)).clients} == {"host-on-other-node"}
+    node_port = [check for check in flips if check.subject.service.balancer is None]
+    assert [each["metadata"]["name"] for each in objects(list(node_port), ground()).services] == ["flips-nodeport"]
+    assert {client.name for client in objects(list(STEADY), ground(outside=False)).clients} == {"host-on-other-node"}
 
 
 # -------------------------------------------------------------------------------------------------- reading

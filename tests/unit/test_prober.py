@@ -27,7 +27,7 @@ from esipp.probing.jobs import CLAIMED, Job, job_on, read_result
 from esipp.probing.prober import Prober
 from tests.unit.world import by_id
 
-PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").subject.path
 FAKE = File(__file__).with_name("fake_prober.py")
 PROXY_V2_SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")
 

@@ -6,9 +6,9 @@ import pytest
 
 from esipp.base.waiting import Budget, Reading, converge, report_to
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Check, Status
-from esipp.checks.path import PathCheck
-from esipp.judging.durations import expected, pace, part_of, phases
+from esipp.checks.check import Check, Status, is_about
+from esipp.checks.path import OnPath
+from esipp.judging.durations import expected, pace, phases
 from esipp.ledger.progress import Phase, Progress, SlowSteps, Standing, Wait, plain, say_left, say_seconds
 from tests.unit.world import by_id
 
@@ -38,8 +38,8 @@ def progress(clock: Clock) -> Progress:
 
 
 def paths_of(check: Check) -> list[str]:
-    assert isinstance(check, PathCheck)
-    return [path.key for path in check.paths]
+    assert is_about(check, OnPath)
+    return [path.key for path in check.subject.paths]
 
 
 # --------------------------------------------------------------------------------------------------------- the checks
@@ -184,10 +184,10 @@ def test_every_kind_of_check_makes_some_phase_longer() -> None:
 
 
 def test_every_part_that_the_table_names_is_some_check_s() -> None:
-    parts = {part_of(check) for check in all_checks()}
+    parts = {check.subject.part for check in all_checks()}
     for typical in phases():
         assert typical.parts.keys() <= parts, typical.phase
-        assert all(any(isinstance(check, kind) for check in all_checks()) for kind in typical.of), typical.phase
+        assert all(any(isinstance(check.subject, kind) for check in all_checks()) for kind in typical.of), typical.phase
 
 
 def test_more_samples_checks_and_moves_take_longer() -> None:

@@ -51,13 +51,13 @@ def made(folder: Path, broken: bool = False) -> None:
     run.record("judged", **judged("paths", evidence()))
     with run.phase("observe", "probing"):
         for path_check in SOME:
-            for each in evidence().observations[path_check.path.key]:
+            for each in evidence().observations[path_check.subject.path.key]:
                 run.record("observation", **each.as_json())
     for path_check in SOME:
         run.keep(judge(path_check, evidence()))
     if broken:
         run.verdicts.clear()
-        run.keep(verdict(SOME[0], show(SOME[0].path, AddressClass.OTHER)))
+        run.keep(verdict(SOME[0], show(SOME[0].subject.path, AddressClass.OTHER)))
     run.sections["health_checks"] = ["a line"]
     run.end()
 
@@ -91,8 +91,8 @@ def test_a_whole_ledger_is_believed(healthy: Path) -> None:
     assert run.facts["kubernetes"] == ("v1.36.3", "asked"), "the last word"
     assert run.of("health_checks", "answer") == [ANSWER]
     assert run.sections == {"health_checks": ["a line"]}
-    probes = run.probes[SOME[0].path.key]
-    assert [probe.seq for probe in probes] == [each.seq for each in evidence().observations[SOME[0].path.key]]
+    probes = run.probes[SOME[0].subject.path.key]
+    assert [probe.seq for probe in probes] == [each.seq for each in evidence().observations[SOME[0].subject.path.key]]
     assert [phase.name for phase in run.phases] == ["observe"]
     assert read_run(healthy / "ledger.jsonl").conclusion == run.conclusion, "the file will do"
 

@@ -13,13 +13,13 @@ import pytest
 from esipp.app.cli import main
 from esipp.app.judge import Change, Rejudged, rejudge, report, write_rejudged
 from esipp.base.errors import ExitCode, HarnessError, PreflightError
-from esipp.checks.api import ApiCheck, Taken
+from esipp.checks.api import Requests, Taken
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Check, Feature, Level, Status
-from esipp.checks.endpoint_change import EndpointChangeCheck
-from esipp.checks.health import HealthAnswerCheck
+from esipp.checks.check import Check, Feature, Level, Status, is_about
+from esipp.checks.endpoint_change import EndpointChange
+from esipp.checks.health import HealthAnswer
 from esipp.checks.model import AddressClass, Client
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
 from esipp.judging.scenario import recorded_as, scenario_of
 from esipp.judging.topology import Topology
 from esipp.ledger.file import SCHEMA
@@ -52,9 +52,9 @@ from tests.unit.rejudging_world import tell as tell_all
 from tests.unit.world import group, show
 
 CHECKS = [check for check in checks() if can_be_decided(check)]
-PATH_CHECKS = [check for check in CHECKS if isinstance(check, PathCheck)]
+PATH_CHECKS = [check for check in CHECKS if is_about(check, OnPath)]
 CORE_CELL = next(
-    check for check in CHECKS if isinstance(check, PathCheck) and check.level is Level.CORE and not check.is_negative
+    check for check in CHECKS if is_about(check, OnPath) and check.level is Level.CORE and not check.subject.is_negative
 )
 
 
@@ -82,8 +82,10 @@ def resealed(lines: Sequence[dict[str, Any]], out: Path) -> Path:
 
 
 def instead(check: Check, **changes: Any) -> list[Check]:
-    """The checks, one of them changed."""
-    return [replace(each, **changes) if each is check else each for each in CHECKS]
+    """The checks, one of them changed, or its subject."""
+    of_subject = {name: changes.pop(name) for name in list(changes) if hasattr(check.subject, name)}
+    changed = replace(check, subject=replace(check.subject, **of_subject), **changes)
+    return [changed if each is check else each for each in CHECKS]
 
 
 # ------------------------------------------------------------------------------------------------------ nothing changed
@@ -110,7 +112,7 @@ def test_what_was_seen_of_paths_is_what_the_judge_was_given(past: Past) -> None:
 
 @pytest.mark.parametrize("shown", list(AddressClass))
 def test_an_observation_is_read_as_it_was(shown: AddressClass) -> None:
-    for each in (show(CORE_CELL.path, shown), group(show(CORE_CELL.path, shown), 198)):
+    for each in (show(CORE_CELL.subject.path, shown), group(show(CORE_CELL.subject.path, shown), 198)):
         whole = replace(each, tag=7, connection=2, addresses=("192.0.2.1",), connected=0.5, detail="x")
         for one in (each, whole):
             assert read_observation(json.loads(json.dumps(one.as_json()))) == one
@@ -145,8 +147,8 @@ def test_a_changed_expectation_changes_the_verdict(past: Past) -> None:
 
 
 def test_what_must_come_of_the_same_requests_may_change(past: Past) -> None:
-    check = next(each for each in CHECKS if isinstance(each, ApiCheck) and isinstance(each.wants[0], Taken))
-    want = Taken(check.wants[0].step, (("spec.type", "Nonesuch"),))
+    check = next(each for each in CHECKS if is_about(each, Requests) and isinstance(each.subject.wants[0], Taken))
+    want = Taken(check.subject.wants[0].step, (("spec.type", "Nonesuch"),))
     again = rejudge(past, instead(check, wants=(want,)))
     assert again.verdicts[check.id].status is Status.FAIL
     assert again.changes[check.id] is Change.OTHER
@@ -173,8 +175,8 @@ def test_a_new_check_is_judged_if_all_that_it_needs_was_seen(past: Past) -> None
     assert again.left_out == 0
 
 
-STRANGER = Client("somebody-else", CORE_CELL.path.client.vantage, CORE_CELL.path.client.role)
-UNSEEN = replace(CORE_CELL, path=replace(CORE_CELL.path, client=STRANGER))
+STRANGER = Client("somebody-else", CORE_CELL.subject.path.client.vantage, CORE_CELL.subject.path.client.role)
+UNSEEN = replace(CORE_CELL, subject=replace(CORE_CELL.subject, path=replace(CORE_CELL.subject.path, client=STRANGER)))
 
 
 def test_a_new_check_that_needs_more_is_left_out(past: Past) -> None:
@@ -199,17 +201,15 @@ def test_only_what_is_named_is_judged_and_the_rest_left_out(past: Past) -> None:
 
 
 def test_a_check_that_asks_something_else_than_then_is_inconclusive(past: Past) -> None:
-    edit = next(check for check in CHECKS if isinstance(check, ApiCheck))
-    steps = (replace(edit.chain.steps[0], body={"spec": {"type": "NodePort"}}), *edit.chain.steps[1:])
-    question = next(check for check in CHECKS if isinstance(check, HealthAnswerCheck))
+    edit = next(check for check in CHECKS if is_about(check, Requests))
+    steps = (replace(edit.subject.chain.steps[0], body={"spec": {"type": "NodePort"}}), *edit.subject.chain.steps[1:])
+    question = next(check for check in CHECKS if is_about(check, HealthAnswer))
     changed: list[tuple[Check, dict[str, Any]]] = [
-        (CORE_CELL, {"path": UNSEEN.path}),
-        (edit, {"chain": replace(edit.chain, steps=steps)}),
-        (question, {"question": replace(question.question, url="/another")}),
+        (CORE_CELL, {"path": UNSEEN.subject.path}),
+        (edit, {"chain": replace(edit.subject.chain, steps=steps), "asked": "another request"}),
+        (question, {"question": replace(question.subject.question, client=STRANGER), "asked": "from elsewhere"}),
     ]
     for check, change in changed:
-        if "question" in change:  # its key names only URLs that are asked
-            change = {"question": replace(question.question, client=STRANGER)}
         again = rejudge(past, instead(check, **change))
         assert again.verdicts[check.id].status is Status.INCONCLUSIVE, check
         assert again.changes[check.id] is Change.NOT_JUDGED
@@ -268,7 +268,9 @@ def test_of_nothing_that_was_seen_no_check_passes(past: Past, name: str) -> None
 
 
 def test_checks_of_a_balancer_behind_which_nothing_moved(past: Past) -> None:
-    others = [check for check in checks() if isinstance(check, EndpointChangeCheck) and check.balancer not in BALANCERS]
+    others = [
+        check for check in checks() if is_about(check, EndpointChange) and check.subject.balancer not in BALANCERS
+    ]
     assert others
     for check in others:
         assert Bench(past, checks()).verdict(check).status is Status.INCONCLUSIVE
@@ -349,7 +351,8 @@ def test_what_went_wrong_with_the_run_itself_stays_wrong(tmp_path: Path) -> None
     run.end()
     said = rejudge(read_past(tmp_path), [CORE_CELL]).conclusion
     assert (said.result, said.exit_code, said.why) == ("error", ExitCode.HARNESS, "The namespace is still there.")
-    worse = replace(CORE_CELL, accept=frozenset({AddressClass.LOAD_BALANCER}))
+    accept = frozenset({AddressClass.LOAD_BALANCER})
+    worse = replace(CORE_CELL, subject=replace(CORE_CELL.subject, accept=accept))
     assert rejudge(read_past(tmp_path), [worse]).conclusion.exit_code is ExitCode.NOT_CONFORMANT
 
 

@@ -118,7 +118,7 @@ def _probe(run: Run) -> dict[str, object]:
     from esipp.checks.observation import Observation, Outcome
 
     (check,) = run.path_checks
-    return Observation(check.path.key, 0, Outcome.ANSWERED, count=20).as_json()
+    return Observation(check.subject.path.key, 0, Outcome.ANSWERED, count=20).as_json()
 
 
 def test_the_doctor_tells_what_is_missing_and_what_only_a_run_can_tell() -> None:

@@ -14,7 +14,7 @@ from esipp.judging.scenario import recorded_as, scenarios
 
 def test_every_check_is_decided_by_one_scenario() -> None:
     for check in all_checks():
-        assert sum(isinstance(check, each.checks) for each in scenarios()) == 1, check.id
+        assert sum(isinstance(check.subject, each.subjects) for each in scenarios()) == 1, check.id
 
 
 def test_every_folder_registers_a_scenario_under_its_name() -> None:

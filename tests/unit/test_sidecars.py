@@ -2,10 +2,10 @@
 
 import pytest
 
-from esipp.checks.api import ApiCheck
+from esipp.checks.api import Requests
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import SURROUNDINGS, Check, Status
-from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck
+from esipp.checks.check import SURROUNDINGS, Check, Status, is_about
+from esipp.checks.health import About, HealthAnswer, HealthScenario
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
 from esipp.judging.frame import Decision, give_verdict
@@ -24,7 +24,7 @@ WHY = "something injected the container istio-proxy into our pod backend"
 
 
 def of(shown: AddressClass) -> list[Observation]:
-    return [show(CELL.path, shown, seq) for seq in range(SAMPLES)]
+    return [show(CELL.subject.path, shown, seq) for seq in range(SAMPLES)]
 
 
 FACTS = {f"{SURROUNDINGS}sidecars": WHY}
@@ -49,28 +49,28 @@ def test_meshes_are_asked_to_leave_every_pod_alone() -> None:
 
 
 def test_it_is_told_of_the_paths_that_need_that_pod() -> None:
-    listener = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node").controls[0].path
-    found = sidecars.doubts([CELL.path, listener], {"backend": ["istio-init", "istio-proxy"]}, CAST)
-    assert set(found) == {CELL.path.key}
-    assert "istio-init, istio-proxy into our pod backend" in found[CELL.path.key]
+    listener = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node").subject.controls[0].path
+    found = sidecars.doubts([CELL.subject.path, listener], {"backend": ["istio-init", "istio-proxy"]}, CAST)
+    assert set(found) == {CELL.subject.path.key}
+    assert "istio-init, istio-proxy into our pod backend" in found[CELL.subject.path.key]
 
 
 def test_a_check_that_fails_is_undecided_and_one_that_holds_holds() -> None:
-    doubts = {CELL.path.key: WHY}
+    doubts = {CELL.subject.path.key: WHY}
     assert judge(CELL, changed_evidence({}, doubts=doubts)).status is Status.PASS
-    wrong = changed_evidence({CELL.path.key: of(AddressClass.OTHER)}, doubts=doubts)
+    wrong = changed_evidence({CELL.subject.path.key: of(AddressClass.OTHER)}, doubts=doubts)
     told = judge(CELL, wrong)
     assert told.status is Status.INCONCLUSIVE
     assert told.reason.startswith(WHY)
-    elsewhere = changed_evidence({CELL.path.key: of(AddressClass.OTHER)}, doubts={"another.path": WHY})
+    elsewhere = changed_evidence({CELL.subject.path.key: of(AddressClass.OTHER)}, doubts={"another.path": WHY})
     assert judge(CELL, elsewhere).status is Status.FAIL
 
 
 def test_a_path_that_was_in_two_windows_has_twice_the_probes() -> None:
     own = of(AddressClass.CLIENT)
-    twice = changed_evidence({CELL.path.key: [*own, *own]}, windows={CELL.path.key: 2})
+    twice = changed_evidence({CELL.subject.path.key: [*own, *own]}, windows={CELL.subject.path.key: 2})
     assert "probes were made" not in judge(CELL, twice).reason
-    assert "probes were made" in judge(CELL, changed_evidence({CELL.path.key: [*own, *own]})).reason
+    assert "probes were made" in judge(CELL, changed_evidence({CELL.subject.path.key: [*own, *own]})).reason
 
 
 # ------------------------------------------------------------------------------------------ checks that are no paths
@@ -88,8 +88,8 @@ def test_checks_through_pods_are_undecided_where_they_fail_and_only_there() -> N
 
 def test_what_nodes_and_the_api_server_say_rests_on_no_pod() -> None:
     for check in all_checks():
-        if isinstance(check, ApiCheck | HealthScenarioCheck) or (
-            isinstance(check, HealthAnswerCheck) and check.about is not About.TRUTH
+        if isinstance(check.subject, Requests | HealthScenario) or (
+            is_about(check, HealthAnswer) and check.subject.about is not About.TRUTH
         ):
-            assert not check.through_pods, check.id
-    assert all(path_check.through_pods for path_check in CHECKS)
+            assert not check.subject.through_pods, check.id
+    assert all(path_check.subject.through_pods for path_check in CHECKS)

@@ -42,9 +42,9 @@ def rewritten(test: Callable[[Path], bool], what: AddressClass = AddressClass.NO
     """Every path of a Local service from outside on which the client was seen, as far as the test says."""
     wanted = frozenset({AddressClass.CLIENT})
     paths = {
-        path_check.path
+        path_check.subject.path
         for path_check in CHECKS
-        if path_check.accept == wanted and path_check.path.client.name.startswith("outside")
+        if path_check.subject.accept == wanted and path_check.subject.path.client.name.startswith("outside")
     }
     return {path: what for path in paths if test(path)}
 
@@ -80,13 +80,13 @@ def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> 
 def test_heads_break_between_words_only() -> None:
     lines = matrix(TOLD, judged())
     head = lines[: next(n for n, line in enumerate(lines) if "v4" in line)]
-    known = {word for path_check in CHECKS for word in path_check.path.client.name.split("-")}
+    known = {word for path_check in CHECKS for word in path_check.subject.path.client.name.split("-")}
     assert {word for line in head for word in line.split()} == known
 
 
 def test_one_family_alone_is_readable() -> None:
     only = {**FEATURES, **NO_REFERENCE, "family.ipv6": Feature(False, "single-stack")}
-    path_checks = [path_check for path_check in CHECKS if path_check.path.family is Family.IPV4]
+    path_checks = [path_check for path_check in CHECKS if path_check.subject.path.family is Family.IPV4]
     lines = matrix(TOLD, judged(path_checks=path_checks, features=only))
     assert not any("v6" in line for line in lines)
     assert max(map(len, lines)) <= WIDTH
@@ -128,18 +128,18 @@ def test_a_service_that_differs_from_its_kind_stands_in_its_own_line() -> None:
 
 
 def test_a_bare_node_that_answers_is_marked() -> None:
-    lines = told(judged({by_id(BARE).path: AddressClass.NODE}))
+    lines = told(judged({by_id(BARE).subject.path: AddressClass.NODE}))
     assert line_of(lines, "nodeport.local  bare-node  TCP").split()[0] == "N!"
 
 
 def test_mixed_answers_show_both() -> None:
     path_check = by_id(LOCAL)
     mixed = [
-        show(path_check.path, AddressClass.CLIENT),
-        show(path_check.path, AddressClass.NODE),
-        show(path_check.path, AddressClass.NODE),
+        show(path_check.subject.path, AddressClass.CLIENT),
+        show(path_check.subject.path, AddressClass.NODE),
+        show(path_check.subject.path, AddressClass.NODE),
     ]
-    lines = matrix(TOLD, judged(seen={path_check.path.key: mixed}))
+    lines = matrix(TOLD, judged(seen={path_check.subject.path.key: mixed}))
     assert line_of(lines, "nodeport.local  endpoint-node  TCP").split()[0] == "CN~"
     assert max(map(len, lines)) <= WIDTH
 
@@ -154,9 +154,11 @@ def test_a_failure_says_all_a_reader_needs() -> None:
     path_check = by_id(LOCAL)
     change = "node worker-a, between eth0 and veth1: 172.18.0.101:{} became 10.244.3.1:7"
     seen = {
-        path_check.path.key: [Witness(path_check.path.key, seq, True, change=change.format(seq)) for seq in range(2)]
+        path_check.subject.path.key: [
+            Witness(path_check.subject.path.key, seq, True, change=change.format(seq)) for seq in range(2)
+        ]
     }
-    lines = told(judged({path_check.path: AddressClass.NODE}, witnesses=seen, blind=""))
+    lines = told(judged({path_check.subject.path: AddressClass.NODE}, witnesses=seen, blind=""))
     text = " ".join(" ".join(lines).split())
     assert max(len(line) for line in lines if "repeat" not in line) <= WIDTH
     assert f"FAIL (core) {path_check.id}" in text
@@ -198,28 +200,28 @@ def test_the_plainest_of_the_most_binding_checks_is_told_whole() -> None:
 
 
 def test_two_causes_are_two_failures() -> None:
-    changes = {by_id(BARE).path: AddressClass.NODE, **rewritten(lambda path: path.protocol is Protocol.UDP)}
+    changes = {by_id(BARE).subject.path: AddressClass.NODE, **rewritten(lambda path: path.protocol is Protocol.UDP)}
     assert sum(1 for line in told(judged(changes)) if line.startswith("FAIL")) == 2
 
 
 def test_failures_come_before_doubts() -> None:
-    listener = by_id(LOCAL).controls[0].path
-    lines = failures(TOLD, judged({listener: AddressClass.DROPPED, by_id(BARE).path: AddressClass.NODE}), "x")
+    listener = by_id(LOCAL).subject.controls[0].path
+    lines = failures(TOLD, judged({listener: AddressClass.DROPPED, by_id(BARE).subject.path: AddressClass.NODE}), "x")
     kinds = [line.split()[0] for line in lines if line.startswith(("FAIL", "INCONCLUSIVE"))]
     assert kinds == sorted(kinds)
 
 
 def test_the_same_doubt_is_told_once_with_its_count() -> None:
-    listener = by_id(LOCAL).controls[0].path
+    listener = by_id(LOCAL).subject.controls[0].path
     text = "\n".join(told(judged({listener: AddressClass.DROPPED})))
     assert text.count("INCONCLUSIVE (core)") == 1
     assert "more checks have this cause" in text
 
 
 def test_our_own_errors_are_told_once_each_kind() -> None:
-    path_checks = [path_check for path_check in CHECKS if path_check.path.entry.kind is EntryKind.POD_IP]
+    path_checks = [path_check for path_check in CHECKS if path_check.subject.path.entry.kind is EntryKind.POD_IP]
     few = {
-        path_check.path.key: [show(path_check.path, AddressClass.CLIENT)] * (n % 2 + 1)
+        path_check.subject.path.key: [show(path_check.subject.path, AddressClass.CLIENT)] * (n % 2 + 1)
         for n, path_check in enumerate(path_checks)
     }
     text = "\n".join(told(judged(seen=few)))
@@ -242,8 +244,8 @@ def test_what_was_not_tested_is_said_with_its_reason_once() -> None:
 
 def test_silence_and_refusal_differ_in_words() -> None:
     path_check = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip")
-    refused = [replace(Observation(path_check.path.key, 0, Outcome.REFUSED), count=SAMPLES)]
-    assert f"refused x{SAMPLES}" in "\n".join(told(judged(seen={path_check.path.key: refused})))
+    refused = [replace(Observation(path_check.subject.path.key, 0, Outcome.REFUSED), count=SAMPLES)]
+    assert f"refused x{SAMPLES}" in "\n".join(told(judged(seen={path_check.subject.path.key: refused})))
 
 
 def test_known_differences_are_told_by_nature_and_level_and_undecided_checks_by_reason() -> None:

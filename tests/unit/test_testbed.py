@@ -43,7 +43,7 @@ def set_testbed(*paths: Path) -> Testbed:
 
 
 def where(identity: str) -> tuple[str, int] | str:
-    path = by_id(identity).path
+    path = by_id(identity).subject.path
     return set_testbed(path).address(path)
 
 
@@ -76,14 +76,14 @@ def test_where_a_path_leads(identity: str, target: tuple[str, int]) -> None:
 
 def test_external_ips_are_dialled_at_the_port_of_their_policy() -> None:
     for policy in ("cluster", "local"):
-        path = by_id(f"external-ips.{policy}.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node").path
+        path = by_id(f"external-ips.{policy}.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node").subject.path
         assert path.service is not None
         expected = (NODE_IP[NODES[0]][Family.IPV4], Numbers.of(RUN).external(path.service.policy))
         assert set_testbed(path).address(path) == expected
 
 
 def test_every_path_of_every_check_leads_somewhere_or_says_why() -> None:
-    paths = sorted({path for path_check in CHECKS for path in path_check.paths}, key=lambda path: path.key)
+    paths = sorted({path for path_check in CHECKS for path in path_check.subject.paths}, key=lambda path: path.key)
     made = set_testbed(*paths)
     for path in paths:
         target = made.address(path)
@@ -97,18 +97,18 @@ def test_every_path_of_every_check_leads_somewhere_or_says_why() -> None:
 def test_what_cannot_be_dialled_is_a_sentence() -> None:
     second = where("nodeport.local.tcp.ipv6.outside-1-to-second-address-of-endpoint-node")
     assert second == f"node {NODES[0]} has no second IPv6 address"
-    path = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip").path
+    path = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip").subject.path
     made = set_testbed(path)
     made.vips[path.object_name] = {}
     assert made.address(path) == "the Service has no IPv4 VIP"
     made.obstacles[path.object_name, Family.IPV4] = "no VIP came"
     assert made.address(path) == "no VIP came"
-    listener = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node").controls[0].path
+    listener = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node").subject.controls[0].path
     assert made.address(listener) == f"there is no agent on node {NODES[1]}"
 
 
 def test_source_ranges_are_the_addresses_of_the_clients_they_name() -> None:
-    path = by_id("loadbalancer.local.source-ranges.tcp.ipv4.outside-1-to-vip").path
+    path = by_id("loadbalancer.local.source-ranges.tcp.ipv4.outside-1-to-vip").subject.path
     made = set_testbed(path)
     made.outside = {"outside-1": ["192.0.2.1", "2001:db8::1"], "outside-2": ["192.0.2.2"]}
     item = made._service(path.object_name, [path])
@@ -274,13 +274,17 @@ class Creating(Cluster):
         return {}
 
 
-VIP_PATHS = [by_id(f"loadbalancer.{policy}.tcp.ipv4.outside-1-to-vip").path for policy in ("local", "cluster", "unset")]
-NODE_PORT_PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+VIP_PATHS = [
+    by_id(f"loadbalancer.{policy}.tcp.ipv4.outside-1-to-vip").subject.path for policy in ("local", "cluster", "unset")
+]
+NODE_PORT_PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").subject.path
 
 
 def arranged(cluster: Creating, monkeypatch: pytest.MonkeyPatch, parallel: int | None = None) -> Testbed:
     """A stage after it was arranged for these paths and a prop of another suite; pods are left out."""
-    checks: list[Check] = [path_check for path_check in CHECKS if path_check.path in [*VIP_PATHS, NODE_PORT_PATH]]
+    checks: list[Check] = [
+        path_check for path_check in CHECKS if path_check.subject.path in [*VIP_PATHS, NODE_PORT_PATH]
+    ]
     monkeypatch.setattr(Testbed, "pods_for", lambda *_: [])
     monkeypatch.setattr("esipp.testbed.testbed.wait_for_account", lambda *_: None)
     monkeypatch.setattr("esipp.testbed.testbed.network_policies.lift", lambda *_: [])

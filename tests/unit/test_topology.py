@@ -10,7 +10,7 @@ from esipp.judging.topology import Node, cast_roles, family_of, parse_address, r
 from esipp.testbed.clients import second_addresses, tell_apart
 from tests.unit.world import BACKEND_ADDRESSES, CHECKS, NODES, by_id, topology
 
-PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").subject.path
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_who_owns_an_address(seen: str, wanted: AddressClass, owner: str) -> Non
     assert owner in origin.owner
 
 
-HAIRPIN = by_id("clusterip.tcp.ipv4.backend-to-clusterip").path
-HOST = by_id("nodeport.local.tcp.ipv4.host-on-endpoint-node-to-endpoint-node").path
+HAIRPIN = by_id("clusterip.tcp.ipv4.backend-to-clusterip").subject.path
+HOST = by_id("nodeport.local.tcp.ipv4.host-on-endpoint-node-to-endpoint-node").subject.path
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_host_process_is_any_address_of_its_own_node_and_of_no_other(seen: str
 
 
 def test_a_pod_is_not_its_node() -> None:
-    path = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node").path
+    path = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node").subject.path
     assert topology().origin(path, "10.244.4.1", "10.244.4.6").classes == {AddressClass.NODE}
 
 
@@ -101,7 +101,7 @@ def test_the_backend_as_a_client_is_named_once() -> None:
 def test_each_kind_of_backend_has_pods_of_its_own() -> None:
     assert set(BACKENDS) == set(Backends)
     assert backends_of(None) == BACKENDS[Backends.POD]
-    named = {name for path_check in CHECKS for name in backends_of(path_check.path.service)}
+    named = {name for path_check in CHECKS for name in backends_of(path_check.subject.path.service)}
     assert named == set(topology().backends)
 
 

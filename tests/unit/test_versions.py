@@ -12,8 +12,8 @@ from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.kubernetes_version import read_version
 from esipp.checks.catalog import all_checks, checks_of, suite_names, versions_of
-from esipp.checks.check import KUBERNETES, Check, Feature, Level, Status, missing_features, say_missing
-from esipp.checks.path import PathCheck, paths_of
+from esipp.checks.check import KUBERNETES, Check, Feature, Level, Status, is_about, missing_features, say_missing
+from esipp.checks.path import OnPath
 from esipp.checks.reference import Reference
 from esipp.checks.versions import (
     OF_FEATURES,
@@ -31,7 +31,8 @@ from esipp.preflight.preflight import left_out
 from esipp.report.pages import checks_page
 from esipp.report.plain import explain_check
 from esipp.report.terminal import by_reason
-from esipp.scenarios.paths.judge import Evidence, judge
+from esipp.scenarios.paths.evidence import Evidence
+from esipp.scenarios.paths.judge import judge
 from tests.unit.test_plain import Plain
 
 CHECKS = {check.id: check for check in all_checks()}
@@ -80,7 +81,7 @@ def test_it_follows_from_what_a_check_uses(identity: str, since: str) -> None:
 def test_every_rule_is_of_use_and_has_a_reference() -> None:
     """A rule that fits no check is a slip of the pen, or of a check's name."""
     bare = [replace(check, since="", since_why=None) for check in CHECKS.values()]
-    paths = {path for check in bare for path in paths_of(check)}
+    paths = {path for check in bare for path in check.subject.paths}
     for uses, need in OF_PATHS:
         assert any(uses(path) for path in paths), need
     for name, need in OF_FEATURES:
@@ -97,8 +98,7 @@ def test_every_rule_is_of_use_and_has_a_reference() -> None:
 
 def _fits(check: Check, wanted: object) -> bool:
     assert isinstance(wanted, dict)
-    situation = getattr(getattr(check, "question", None), "situation", "")
-    return all(str(situation if name == "situation" else getattr(check, name, "")) == v for name, v in wanted.items())
+    return wanted.items() <= check.subject.traits.items()
 
 
 def test_a_check_can_say_a_later_version_and_no_earlier_one() -> None:
@@ -159,7 +159,7 @@ def test_the_reason_names_version_reference_and_server() -> None:
 
 def test_paths_are_told_so_too() -> None:
     path_check = CHECKS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"]
-    assert isinstance(path_check, PathCheck)
+    assert is_about(path_check, OnPath)
     features = {name: Feature(True, "") for name in path_check.features} | version_features("v1.28.1", [path_check])
     verdict = judge(path_check, Evidence({}, Topology(), features, 1))
     assert verdict.status is Status.UNSUPPORTED

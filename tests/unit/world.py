@@ -26,7 +26,8 @@ from esipp.checks.model import (
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import Node, Pod, Stand, Topology, parse_address
-from esipp.scenarios.paths.judge import Evidence, judge
+from esipp.scenarios.paths.evidence import Evidence
+from esipp.scenarios.paths.judge import judge
 
 CHECKS = tuple(all_path_checks())
 SOURCE_IP = tuple(path_check for path_check in CHECKS if path_check.suite == "source_ip")
@@ -90,7 +91,7 @@ def topology() -> Topology:
         for name in NODES
     }
     stands = {}
-    for client in {path.client for path_check in CHECKS for path in path_check.paths}:
+    for client in {path.client for path_check in CHECKS for path in path_check.subject.paths}:
         addresses = frozenset(parse_address(a) for a in CLIENT_ADDRESSES[client.name].values())
         node = ROLES[client.role] if client.role else None
         if client.vantage is Vantage.NODE and node:
@@ -195,12 +196,12 @@ def fits(path: Path, shown: AddressClass) -> frozenset[AddressClass]:
 def _healthy(samples: int) -> Mapping[str, list[Observation]]:
     shown: dict[Path, AddressClass] = {}
     for path_check in CHECKS:
-        for control in path_check.controls:
+        for control in path_check.subject.controls:
             shown.setdefault(control.path, AddressClass.CLIENT)
     for path_check in sorted(CHECKS, key=lambda c: c.level):  # extended checks are the narrower ones and win
         if path_check.level is not Level.RECORD:
-            shown[path_check.path] = min(path_check.accept)
-        shown.setdefault(path_check.path, AddressClass.CLIENT)
+            shown[path_check.subject.path] = min(path_check.subject.accept)
+        shown.setdefault(path_check.subject.path, AddressClass.CLIENT)
     return {path.key: [show(path, what, seq) for seq in range(samples)] for path, what in shown.items()}
 
 
@@ -213,7 +214,7 @@ def healthy(samples: int = SAMPLES) -> dict[str, list[Observation]]:
 def evidence() -> Evidence:
     """The healthy world, as the judge gets it; what it has read once is kept for all tests."""
     made = Evidence(healthy(), topology(), FEATURES, SAMPLES)
-    for path in {path for path_check in CHECKS for path in path_check.paths}:
+    for path in {path for path_check in CHECKS for path in path_check.subject.paths}:
         made.readings(path)
     return made
 
@@ -278,7 +279,7 @@ def verdict(path_check: PathCheck, *instead: Observation, also: Iterable[Observa
     samples = fields.setdefault("samples", max((total for total in totals if total > 1), default=SAMPLES))
     changes = {key: _told(made, samples) for key, made in told.items()}
     if samples != SAMPLES:
-        rest = {path.key for path in path_check.paths} - changes.keys()
+        rest = {path.key for path in path_check.subject.paths} - changes.keys()
         changes |= {key: as_many(evidence().observations[key], samples) for key in rest}
     return judge(path_check, changed_evidence(changes, **fields))
 

@@ -11,7 +11,6 @@ from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.plural import counted
 from esipp.checks.check import HOST_NETWORK, Check, Feature, missing_features, say_missing
 from esipp.checks.model import Balancer, Service, ServiceType, Vantage
-from esipp.checks.path import paths_of
 from esipp.checks.profile import Annotation, LoadBalancer
 from esipp.cluster.client import Cluster
 from esipp.judging.durations import expected, phases
@@ -210,7 +209,7 @@ def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
 
 # ------------------------------------------------------------------------------------------------------- what is made
 def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
-    paths = sorted({path for check in checks for path in paths_of(check)}, key=lambda path: path.key)
+    paths = sorted({path for check in checks for path in check.subject.paths}, key=lambda path: path.key)
     props = objects_of(checks, ground)
     hosted = ground.features[HOST_NETWORK].present
     testbed = Testbed(
@@ -247,7 +246,7 @@ def _in_batches(made: Made, checks: Sequence[Check], ground: Ground, parallel: i
     if not plan_of.limited:
         return replace(made, all_balancers=made.balancers)
     turns = [each for each in (*plan_of.windows, *plan_of.scenarios.values()) if each]
-    refused = sum(bool(balanced(paths_of(check)) & plan_of.too_many.keys()) for check in checks)
+    refused = sum(bool(balanced(check.subject.paths) & plan_of.too_many.keys()) for check in checks)
     return replace(made, balancers=plan_of.at_once, batches=len(turns), all_balancers=made.balancers, refused=refused)
 
 

@@ -11,6 +11,7 @@ from esipp.checks.api import (
     Quiet,
     Ref,
     Refused,
+    Requests,
     Same,
     Want,
     Warned,
@@ -19,7 +20,7 @@ from esipp.checks.api import (
     say_path,
     say_value,
 )
-from esipp.checks.check import Check, Feature, Status
+from esipp.checks.check import Check, Feature, Status, is_about
 from esipp.checks.observation import Verdict
 from esipp.judging.course import Course
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
@@ -51,7 +52,7 @@ class _OpenError(Exception):
 
 def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
     """The verdict on a check about the API."""
-    assert isinstance(check, ApiCheck)
+    assert is_about(check, Requests)
     return give_verdict(check, features, facts, lambda: decide(check, seen), check.differences)
 
 
@@ -60,17 +61,17 @@ def decide(check: ApiCheck, seen: Seen) -> Decision:
     cut_short = seen.cut_short(check)
     if cut_short:
         return cut_short
-    answers = seen.answers.get(check.trial)
+    answers = seen.answers.get(check.subject.part)
     if answers is None:
         return ours_failed(check, "nothing", "the check was selected, but its requests were never sent")
     observed = []
     try:
-        for given in check.given:
+        for given in check.subject.given:
             holds, words = _holds(given, answers)
-            itself = given.step in {want.step for want in check.wants}
+            itself = given.step in {want.step for want in check.subject.wants}
             if not holds and not (itself and answers[given.step].refused):  # a refusal is reported as one, below
                 return undecided(check, f"precondition not met after step {given.step}: {words}", words)
-        for want in check.wants:
+        for want in check.subject.wants:
             holds, words = _holds(want, answers)
             if not holds:
                 return Decision(Status.FAIL, check.expected, words, f"after step {want.step}", words)

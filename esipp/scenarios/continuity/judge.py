@@ -78,13 +78,13 @@ class Judge:
             What.LASTING: self._lasting,
             What.TERMINATING: self._terminating,
         }
-        decided = by_what[check.what](check)
+        decided = by_what[check.subject.what](check)
         return decided if decided.sees or decided.status is not Status.PASS else replace(decided, sees=self.sees(check))
 
     # -------------------------------------------------------------------------------------------- what checks rest on
     def requests(self, check: ContinuityCheck) -> list[Sample]:
         """The new connections of a check."""
-        return self.of_phase(check.phase, check.way, check.family)
+        return self.of_phase(check.subject.phase, check.subject.way, check.subject.family)
 
     def of_phase(self, phase: Phase, way: Way, family: Family) -> list[Sample]:
         """The new connections of a way in a phase, without those that our prober could not make."""
@@ -117,8 +117,8 @@ class Judge:
 
     def sourced(self, check: ContinuityCheck) -> list[Sourced]:
         """Every answer of a check, with its right sources."""
-        found = [(each, self.allowed(check.way, each)) for each in self.requests(check) if each.answered]
-        return found + self.exchanges(check.way, check.family).get(check.phase, [])
+        found = [(each, self.allowed(check.subject.way, each)) for each in self.requests(check) if each.answered]
+        return found + self.exchanges(check.subject.way, check.subject.family).get(check.subject.phase, [])
 
     def exchanges(self, way: Way, family: Family) -> dict[Phase | None, list[Sourced]]:
         """The answers on established connections, by phase.
@@ -143,11 +143,11 @@ class Judge:
 
     def _open(self, check: ContinuityCheck) -> str:
         """Why a check cannot be decided."""
-        seen, asked = self.seen, (check.way, check.family)
+        seen, asked = self.seen, (check.subject.way, check.subject.family)
         if seen.trouble or asked in seen.obstacles:
             return seen.trouble or seen.obstacles[asked]
-        if check.phase is not Phase.QUIET:
-            window = seen.window(check.phase)
+        if check.subject.phase is not Phase.QUIET:
+            window = seen.window(check.subject.phase)
             if window is None:
                 return "this phase did not take place"
             if window.trouble:
@@ -157,11 +157,11 @@ class Judge:
 
     def _trouble(self, check: ContinuityCheck) -> str:
         """An error of our own that leaves a check unjudged."""
-        made = self._split(check.way, check.family).get(check.phase, ())
+        made = self._split(check.subject.way, check.subject.family).get(check.subject.phase, ())
         if why := trouble.failed(made):
             return why
         # the quiet phase is interrupted by other phases, so its pauses say nothing
-        return "" if check.phase is Phase.QUIET else trouble.paused(self.requests(check))
+        return "" if check.subject.phase is Phase.QUIET else trouble.paused(self.requests(check))
 
     def vantage(self, family: Family) -> Vantage:
         """The controls of the client over a family: how well it reached nodes without a Service."""
@@ -178,26 +178,26 @@ class Judge:
         A loss counts if the controls do not share it. It also counts if only some nodes' listeners share it while
         others answer the same client: then the traffic of these nodes was cut.
         """
-        told = [self.vantage(check.family).ours(since, until) for since, until in lost]
+        told = [self.vantage(check.subject.family).ours(since, until) for since, until in lost]
         return told[0] if told and all(told) else ""
 
     def _cut(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
         """The nodes whose control listeners were cut off as well, as an addition to a reason; empty if none."""
-        told = (self.vantage(check.family).cut(since, until) for since, until in lost)
+        told = (self.vantage(check.subject.family).cut(since, until) for since, until in lost)
         return next((f"; {words}" for words in told if words), "")
 
     def sees(self, check: ContinuityCheck) -> str:
         """What a check can and cannot detect."""
         made = len(self.requests(check))
-        longest = 0.0 if check.phase is Phase.QUIET else Stream("", 0.0, self.requests(check)).longest_gap()
+        longest = 0.0 if check.subject.phase is Phase.QUIET else Stream("", 0.0, self.requests(check)).longest_gap()
         said = f"{made} new connections of one client"
         said += f", at most {longest:.2f} s apart" if longest else ""
-        kept = len(self.exchanges(check.way, check.family).get(check.phase, ()))
-        if check.what is What.LASTING:
+        kept = len(self.exchanges(check.subject.way, check.subject.family).get(check.subject.phase, ()))
+        if check.subject.what is What.LASTING:
             return f"{kept} exchanges on three connections of one client: a break of only some of them may be missed"
-        if check.what is What.NO_LOSS:
+        if check.subject.what is What.NO_LOSS:
             return f"{said}: a shorter outage is missed, and so is one below 3 s that lets SYNs through"
-        if check.what in (What.SOURCE, What.PROMPT):
+        if check.subject.what in (What.SOURCE, What.PROMPT):
             return (
                 f"{said}, and {kept} exchanges on established ones: a fault that affects fewer than one in some "
                 "hundreds is missed"
@@ -207,21 +207,25 @@ class Judge:
     def _own_doing(self, check: ContinuityCheck, since: float, until: float) -> bool:
         """Whether the load balancer reports a change of its routes at that time."""
         return any(
-            since - MOMENT <= steer.at <= until + MOMENT and steer.family in ("", check.family.value)
-            for steer in self.seen.steers.get(check.way, ())
+            since - MOMENT <= steer.at <= until + MOMENT and steer.family in ("", check.subject.family.value)
+            for steer in self.seen.steers.get(check.subject.way, ())
         )
 
     def _steered_nowhere(self, check: ContinuityCheck, at: float) -> str:
         """A sentence if the load balancer reports that it sent requests to no node at that time, and why."""
-        told = [s for s in self.seen.steers.get(check.way, ()) if s.family in ("", check.family.value) and s.at <= at]
+        told = [
+            s
+            for s in self.seen.steers.get(check.subject.way, ())
+            if s.family in ("", check.subject.family.value) and s.at <= at
+        ]
         last = max(told, key=lambda steer: steer.at, default=None)
         return "" if last is None or last.nodes else f"; the load balancer reports that it had no node left: {last.why}"
 
     def _changes(self, check: ContinuityCheck) -> int:
         """The number of route changes that the load balancer reports for a phase."""
-        steers = self.seen.steers.get(check.way, ())
-        mine = [steer.at for steer in steers if steer.family in ("", check.family.value)]
-        return sum(1 for at in mine if self.seen.phase_of(at, at) is check.phase)
+        steers = self.seen.steers.get(check.subject.way, ())
+        mine = [steer.at for steer in steers if steer.family in ("", check.subject.family.value)]
+        return sum(1 for at in mine if self.seen.phase_of(at, at) is check.subject.phase)
 
     # -------------------------------------------------------------------------------------------------------- losses
     def _no_loss(self, check: ContinuityCheck) -> Decision:
@@ -235,15 +239,17 @@ class Judge:
         why = self._beside(check, moments) or self._by_chance(check, len(lost), len(samples))
         if why:
             return undecided(check, why, numbers.words)
-        late = late_nodes(self.seen, check, min(sample.started for sample in lost), self.vantage(check.family))
+        late = late_nodes(self.seen, check, min(sample.started for sample in lost), self.vantage(check.subject.family))
         if late and late.doubt:
             return undecided(check, late.doubt, numbers.words)
         rehashed = all(s.outcome == "reset" and self._own_doing(check, s.started, s.ended) for s in lost)
         rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(check)
-        told = Counter(self.words(check.way, check.family, sample) for sample in lost)
+        told = Counter(self.words(check.subject.way, check.subject.family, sample) for sample in lost)
         outcomes = ", ".join(f"{count} {words}" for words, count in told.items())
-        reason = f"{outcomes}; the first {self._when(check.phase, lost[0].started)}"
-        if check.phase is not Phase.QUIET and (also := self.tally(Phase.QUIET, check.way, check.family).lost):
+        reason = f"{outcomes}; the first {self._when(check.subject.phase, lost[0].started)}"
+        if check.subject.phase is not Phase.QUIET and (
+            also := self.tally(Phase.QUIET, check.subject.way, check.subject.family).lost
+        ):
             reason += f"; {also} were also lost in the quiet phase"
         reason += self._cut(check, moments)
         reason += f"; {late.words}" if late else ""
@@ -253,9 +259,9 @@ class Judge:
 
     def _by_chance(self, check: ContinuityCheck, lost: int, made: int) -> str:
         """A sentence if the network itself loses as much in the quiet phase; empty if not, and in other phases."""
-        if check.phase is not Phase.QUIET:
+        if check.subject.phase is not Phase.QUIET:
             return ""
-        return excused(Counts(lost, made), self.vantage(check.family).counts(self.seen.quiet))
+        return excused(Counts(lost, made), self.vantage(check.subject.family).counts(self.seen.quiet))
 
     def _gap(self, check: ContinuityCheck) -> Decision:
         checking = self.seen.checking
@@ -267,7 +273,7 @@ class Judge:
 
     def _losses(self, check: ContinuityCheck) -> Decision:
         """The losses of the cluster's own load balancer: judged by its bound, or recorded without one."""
-        numbers = self.tally(check.phase, check.way, check.family)
+        numbers = self.tally(check.subject.phase, check.subject.way, check.subject.family)
         if check.level is Level.RECORD:
             return Decision(Status.RECORDED, "recorded", numbers.words, "informational: nothing is required")
         if self.seen.bound is None:
@@ -278,7 +284,7 @@ class Judge:
     def _within(self, check: ContinuityCheck, bound: Bound) -> Decision:
         """Whether no gap is longer than a bound, if that was measured well enough."""
         window, samples = self._window(check), self.requests(check)
-        found = uncertain(samples, window.causes, self.vantage(check.family))
+        found = uncertain(samples, window.causes, self.vantage(check.subject.family))
         numbers = tally(samples, window.causes)
         said = f"{numbers.words}; bound {bound.seconds:.2f} s, {bound.source}"
         held = [(each, each.held(bound.seconds)) for each in found]
@@ -300,7 +306,8 @@ class Judge:
 
     def _too_long(self, check: ContinuityCheck, over: Sequence[Uncertain], of: int, said: str) -> Decision:
         first, samples = over[0], self.requests(check)
-        reason = f"a gap of {first.gap.seconds:.2f} s, {self._when(check.phase, first.gap.first)}; {first.blur.words}"
+        when = self._when(check.subject.phase, first.gap.first)
+        reason = f"a gap of {first.gap.seconds:.2f} s, {when}; {first.blur.words}"
         if late := say_late(samples, first.gap):
             reason += f"; {late}"
         reason += self._cut(check, [(first.gap.first, first.gap.last)])
@@ -318,7 +325,7 @@ class Judge:
         return "in the quiet phase" if window is None else f"{at - window.began:+.2f} s after the phase began"
 
     def _window(self, check: ContinuityCheck) -> Window:
-        return self.seen.window(check.phase) or Window(check.phase, 0.0, 0.0)
+        return self.seen.window(check.subject.phase) or Window(check.subject.phase, 0.0, 0.0)
 
     # ------------------------------------------------------------------------------------------- source and place
     def _prompt(self, check: ContinuityCheck) -> Decision:
@@ -326,7 +333,7 @@ class Judge:
         returned = self._window(check).returned
         if returned is None:
             return undecided(check, "the policy did not return to Local")
-        own = self.seen.of_balancer if check.way.by in PROXIES else self.seen.own
+        own = self.seen.of_balancer if check.subject.way.by in PROXIES else self.seen.own
         later = [s for s in self.requests(check) if s.answered and s.started >= returned]
         wrong = [s for s in later if parse_address(s.source) not in own]
         lag = wrong[-1].started - returned if wrong else 0.0
@@ -335,7 +342,7 @@ class Judge:
         if not any(sample.started >= returned + PROMPT for sample in later):
             return undecided(check, f"no request was answered later than {PROMPT:.0f} s after the return", said)
         between = Stream("", 0.0, [s for s in self.requests(check) if s.started >= returned]).longest_gap()
-        blur = Blur(between, self.vantage(check.family).slow(returned, returned + lag))
+        blur = Blur(between, self.vantage(check.subject.family).slow(returned, returned + lag))
         held = hold(lag, PROMPT, blur)
         if held is Held.UNKNOWN:
             return undecided(check, say_unknown(PROMPT, blur), said)
@@ -353,18 +360,20 @@ class Judge:
             return undecided(check, "no request was answered", found.words)
         if not found.wrong:
             return Decision(Status.PASS, check.expected, found.words, tally={"right": found.total})
-        control = self.seen.control.get(check.family)
-        heard = [s for s in self.seen.in_phase(check.phase, control.samples) if s.answered] if control else []
-        if check.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
+        control = self.seen.control.get(check.subject.family)
+        heard = [s for s in self.seen.in_phase(check.subject.phase, control.samples) if s.answered] if control else []
+        if check.subject.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
             return undecided(check, "the node's control listener does not see the client's address either", found.words)
         assert found.first is not None
-        reason = f"{found.fault}; the first {self._when(check.phase, found.first.started)}"
-        kept = not check.way.local and {parse_address(source) for source in found.wrong} <= self.seen.own
+        reason = f"{found.fault}; the first {self._when(check.subject.phase, found.first.started)}"
+        kept = not check.subject.way.local and {parse_address(source) for source in found.wrong} <= self.seen.own
         counts = {"right": found.right.total(), "wrong": found.wrong.total()}
         decided = Decision(
             Status.FAIL, check.expected, found.words, reason, seen=UNREWRITTEN if kept else "wrong", tally=counts
         )
-        own = check.way.local and any(parse_address(each.source) in self.seen.own for each, _ in self.sourced(check))
+        own = check.subject.way.local and any(
+            parse_address(each.source) in self.seen.own for each, _ in self.sourced(check)
+        )
         return self._strange(check, decided, found.wrong, own)
 
     def _strange(self, check: ContinuityCheck, decided: Decision, wrong: Mapping[str, int], mixed: bool) -> Decision:
@@ -373,7 +382,7 @@ class Judge:
         They cannot if some answers show the client's own address (``mixed``).
         """
         found = strangers(wrong, self.seen.of_nodes | self.seen.own)
-        if check.way.by != Balancer.DEFAULT.value or not found.foreign:
+        if check.subject.way.by != Balancer.DEFAULT.value or not found.foreign:
             return decided
         return replace(decided, seen=PROXIED if found.proxied and not mixed else decided.seen, foreign=True)
 
@@ -388,12 +397,14 @@ class Judge:
         return own | seen.of_nodes if either else own
 
     def _place(self, check: ContinuityCheck) -> Decision:
-        wrong = [(s, why) for s in self.requests(check) if s.answered and (why := self.wrong_place(check.way, s))]
+        wrong = [
+            (s, why) for s in self.requests(check) if s.answered and (why := self.wrong_place(check.subject.way, s))
+        ]
         total = sum(1 for s in self.requests(check) if s.answered)
         said = f"{len(wrong)} of {total} answers came from a wrong backend"
         if not total:
             return undecided(check, "no request was answered", said)
-        reason = f"{wrong[0][1]}, {self._when(check.phase, wrong[0][0].started)}" if wrong else ""
+        reason = f"{wrong[0][1]}, {self._when(check.subject.phase, wrong[0][0].started)}" if wrong else ""
         return Decision(Status.FAIL if wrong else Status.PASS, check.expected, said, reason)
 
     def wrong_place(self, way: Way, sample: Sample) -> str:
@@ -411,9 +422,9 @@ class Judge:
         return any(mark.at + after[mark.what] <= broken.at for mark in mine)
 
     def _lasting(self, check: ContinuityCheck) -> Decision:
-        broken = self.breaks(check.phase, check.way, check.family)
-        ended = len(self.every_break(check.phase, check.way, check.family)) - len(broken)
-        made = len(self.exchanges(check.way, check.family).get(check.phase, ()))
+        broken = self.breaks(check.subject.phase, check.subject.way, check.subject.family)
+        ended = len(self.every_break(check.subject.phase, check.subject.way, check.subject.family)) - len(broken)
+        made = len(self.exchanges(check.subject.way, check.subject.family).get(check.subject.phase, ()))
         said = f"{len(broken)} connections broke, {ended} ended with their pod ({made} exchanges)"
         if not made + len(broken):
             return undecided(check, "no connection was established", said)
@@ -422,10 +433,14 @@ class Judge:
         beside = self._beside(check, [(each.at, each.at) for each in broken])
         if beside:
             return undecided(check, beside, said)
-        own = check.way.by == Balancer.DEFAULT.value
+        own = check.subject.way.by == Balancer.DEFAULT.value
         if own and (busy := self._busy_before(check, broken)):
             return undecided(check, busy, said)
-        if own and check.phase in OF_THE_PHASE and any(hides_its_node(self.seen, check, each) for each in broken):
+        if (
+            own
+            and check.subject.phase in OF_THE_PHASE
+            and any(hides_its_node(self.seen, check, each) for each in broken)
+        ):
             return undecided(check, UNSHOWN, said)
         moved = {id(each): why_moved(self.seen, check, each) for each in broken} if own else {}
         left = [each for each in broken if not moved.get(id(each))]
@@ -435,7 +450,9 @@ class Judge:
         elif all(self._own_doing(check, each.since, each.at) for each in broken):
             shown = REHASHED
         first = left[0] if left else broken[0]
-        reason = f"{first.sample.outcome} while {first.pod} still had to serve, {self._when(check.phase, first.at)}"
+        reason = (
+            f"{first.sample.outcome} while {first.pod} still had to serve, {self._when(check.subject.phase, first.at)}"
+        )
         if own and left:
             reason += f"; {taken_by(self.seen, check, first)}"
         reason += self._cut(check, [(each.at, each.at) for each in left])
@@ -443,7 +460,7 @@ class Judge:
 
     def _busy_before(self, check: ContinuityCheck, broken: Sequence[Break]) -> str:
         """A sentence if machines were so busy before each break that nodes may have taken each other for dead."""
-        told = [self.vantage(check.family).ours(each.since - BUSY, each.at) for each in broken]
+        told = [self.vantage(check.subject.family).ours(each.since - BUSY, each.at) for each in broken]
         return told[0] if all(told) else ""
 
     def _protected(self, checks: Stream, window: Window) -> list[tuple[str, float, float]]:
@@ -461,7 +478,7 @@ class Judge:
 
     def _terminating(self, check: ContinuityCheck) -> Decision:
         window = self._window(check)
-        checks = self.seen.health.get(check.family, {}).get(self.seen.places.endpoint)
+        checks = self.seen.health.get(check.subject.family, {}).get(self.seen.places.endpoint)
         if checks is None:
             return undecided(check, "there is no health check to probe: only a Local LoadBalancer Service has one")
         told = self._protected(checks, window)
@@ -484,5 +501,5 @@ class Judge:
         if missed and not others and (beside := self._beside(check, [(at, at) for at in missed])):
             return undecided(check, beside, said)
         status = Status.PASS if served and not missed and not others else Status.FAIL
-        reason = f"the first loss {self._when(check.phase, missed[0])}" if missed else ""
+        reason = f"the first loss {self._when(check.subject.phase, missed[0])}" if missed else ""
         return Decision(status, check.expected, said, reason, tally={"served": served, "lost": len(missed)})

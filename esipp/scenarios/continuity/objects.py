@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Check
-from esipp.checks.continuity import NODEPORT, ContinuityCheck, Way
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import NODEPORT, Continuity, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.scenarios.endpoint_change.objects import MORE_GRACE, MOVES_LABEL
 from esipp.testbed import manifests
@@ -89,12 +89,12 @@ def deployment(run: str, image: str, nodes: Iterable[str], serves: int) -> Json:
 
 def ways_of(checks: Iterable[Check]) -> list[Way]:
     """The ways that these checks are about."""
-    return sorted({check.way for check in checks if isinstance(check, ContinuityCheck)})
+    return sorted({check.subject.way for check in checks if is_about(check, Continuity)})
 
 
 def families_of(checks: Iterable[Check]) -> list[Family]:
     """The families that these checks are about."""
-    asked = {check.family for check in checks if isinstance(check, ContinuityCheck)}
+    asked = {check.subject.family for check in checks if is_about(check, Continuity)}
     return [family for family in Family if family in asked]
 
 

@@ -58,9 +58,9 @@ def _takers(seen: Seen, check: ContinuityCheck, broken: Break) -> tuple[str, str
 
     The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time.
     """
-    local = check.way.local
+    local = check.subject.way.local
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
-    stream = seen.streams.get((check.way, check.family))
+    stream = seen.streams.get((check.subject.way, check.subject.family))
     since = min(broken.at, broken.sample.started)  # while an exchange waits for its answer, a VIP can go and come back
     begun: list[Sample] = stream.view(since, since + AFTER) if stream else []
     # A SYN that the client repeats shows who took it in the end: the VIP may have moved once more meanwhile.
@@ -72,7 +72,7 @@ def _takers(seen: Seen, check: ContinuityCheck, broken: Break) -> tuple[str, str
 
 def hides_its_node(seen: Seen, check: ContinuityCheck, broken: Break) -> bool:
     """Whether pods of several nodes see the client's own address by turns: the node with the VIP does not show."""
-    stream = seen.streams.get((check.way, check.family))
+    stream = seen.streams.get((check.subject.way, check.subject.family))
     around = stream.view(broken.sample.started - AFTER, broken.sample.started + AFTER) if stream else []
     nodes = [each.node for each in around if each.answered and parse_address(each.source) in seen.own]
     return sum(one != other for one, other in pairwise(nodes)) > CHANGES
@@ -113,13 +113,13 @@ def _events(seen: Seen, check: ContinuityCheck, before: str, after: str) -> Iter
 
     The direction is True if a node becomes usable again: the bound only covers nodes that must be left.
     """
-    window = seen.window(check.phase)
+    window = seen.window(check.subject.phase)
     if window is None:
         return
-    if check.phase in OF_THE_PHASE:
+    if check.subject.phase in OF_THE_PHASE:
         moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
-        yield from ((at, OF_THE_PHASE[check.phase], False) for at in moments)
-    if not check.way.local:
+        yield from ((at, OF_THE_PHASE[check.subject.phase], False) for at in moments)
+    if not check.subject.way.local:
         return
     for mark in seen.marks:
         node = seen.nodes.get(mark.pod, "")
@@ -150,12 +150,12 @@ def late_nodes(seen: Seen, check: ContinuityCheck, lost: float, vantage: Vantage
 
     A pod keeps serving for the bound of the load balancer plus ``LAG`` seconds, in which its node must answer 503.
     """
-    window = seen.window(check.phase)
-    if check.phase not in GRACEFUL or window is None or not check.way.local:
+    window = seen.window(check.subject.phase)
+    if check.subject.phase not in GRACEFUL or window is None or not check.subject.way.local:
         return None
     for mark in seen.marks:
         node = seen.nodes.get(mark.pod, "")
-        checks = seen.health.get(check.family, {}).get(node)
+        checks = seen.health.get(check.subject.family, {}).get(node)
         ends = mark.at + seen.serves
         if mark.what != "deleting" or checks is None or not window.began <= mark.at <= lost or lost < ends - LAG:
             continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import LEAST, Budget, Reading
 from esipp.checks.continuity import CHECKED, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
@@ -70,6 +70,8 @@ class Gathering:
     bound: Bound | None = None
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
+    _unsettled: set[str] = field(default_factory=set)
+    """The ways that had not settled when the last wait ended."""
 
     def run(self) -> Seen:
         """Have everything done.
@@ -173,20 +175,24 @@ class Gathering:
     def _settle(self, acts: Acts, keys: Sequence[Asked]) -> list[str]:
         """Wait until every way answers, and the load balancer uses both nodes again; the ways that do not in time.
 
-        A later change of its routes would break connections in the quiet phase.
+        A later change of its routes would break connections in the quiet phase. A way that did not settle the last time
+        does not take the whole time again: else each phase would wait for a way that never answers.
         """
-        nodes = (acts.places.endpoint, acts.places.other)
+        nodes, soon = (acts.places.endpoint, acts.places.other), time.monotonic() + LEAST
 
         def look() -> Reading:
             left = acts.asking.unsettled(time.monotonic(), keys)
             for way, family in keys:
                 lacking = self.told.lacks(scene.service_name(way), family.value, nodes)
                 left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
-            return Reading(not left, ", ".join(left))
+            known = time.monotonic() > soon and self._unsettled.issuperset(left)
+            return Reading(not left, ", ".join(left), hopeless=known)
 
         budget = replace(SETTLED, seconds=max(SETTLED.seconds, self.patience))
         settled = self.stop.converge(look, budget)
-        return [] if settled.held else settled.state.split(", ")
+        left = [] if settled.held else settled.state.split(", ")
+        self._unsettled = set(left)
+        return left
 
     # ------------------------------------------------------------------------------------------------ where to ask
     def _obstacles(self) -> dict[Asked, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from esipp.checks.check import Feature
-from esipp.checks.continuity import ContinuityCheck
+from esipp.checks.continuity import Continuity, ContinuityCheck
 from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
@@ -17,16 +17,16 @@ def _judge(check: ContinuityCheck, judge: Judge, features: Mapping[str, Feature]
 
 
 def _lacks(check: ContinuityCheck, seen: Seen, then: RunThen) -> str:
-    asked = (check.way, check.family)
+    asked = (check.subject.way, check.subject.family)
     known = then.asked(check) or asked in seen.streams or asked in seen.obstacles or seen.trouble
-    return "" if known else f"no request was sent through {check.way.slug} over {check.family}"
+    return "" if known else f"no request was sent through {check.subject.way.slug} over {check.subject.family}"
 
 
 SCENARIO = Scenario(
     name="continuity",
     suite="continuity",
     record="continuity",
-    checks=(ContinuityCheck,),
+    subjects=(Continuity,),
     evidence=Seen,
     analyse=Judge,
     judge=_judge,

@@ -249,11 +249,11 @@ class Judge:
 
     def decide(self, check: EndpointChangeCheck) -> Decision:
         """The decision on a check."""
-        expected = EXPECTED[check.what]
+        expected = EXPECTED[check.subject.what]
         if self.result.obstacle:
             return Decision(Status.INCONCLUSIVE, expected, "nothing", self.result.obstacle)
-        if check.family is not None and check.family not in self.result.seen.vip:
-            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"the service has no {check.family} VIP")
+        if check.subject.family is not None and check.subject.family not in self.result.seen.vip:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"the service has no {check.subject.family} VIP")
         ours = self._trouble(check)
         if ours:
             return Decision(Status.ERROR, expected, "too little", ours)
@@ -263,7 +263,7 @@ class Judge:
         decided = self._decide(check)
         if decided.status is Status.PASS and self.result.cut_short:
             decided = replace(decided, status=Status.INCONCLUSIVE, reason=self.result.cut_short)
-        if unpromised := self.unpromised(check.what):
+        if unpromised := self.unpromised(check.subject.what):
             open_for = f"; {decided.reason}" if decided.status is Status.INCONCLUSIVE else ""
             return replace(decided, status=Status.RECORDED, reason=unpromised + open_for)
         if check.level is Level.RECORD and decided.status is Status.INCONCLUSIVE:
@@ -271,10 +271,10 @@ class Judge:
         return decided
 
     def _decide(self, check: EndpointChangeCheck) -> Decision:
-        family = check.family
-        if check.what in (What.VIEW_LOCAL, What.VIEW_CLUSTER):
-            return self._view(check.what)
-        if check.what is What.FREED:
+        family = check.subject.family
+        if check.subject.what in (What.VIEW_LOCAL, What.VIEW_CLUSTER):
+            return self._view(check.subject.what)
+        if check.subject.what is What.FREED:
             return self._freed()
         if family is None:
             by_what = {
@@ -284,7 +284,7 @@ class Judge:
                 What.PATH_PROMPT: self._path_prompt,
                 What.PLACE: self._place_at_ports,
             }
-            return by_what[check.what]() if check.what in by_what else self._source_at_ports()
+            return by_what[check.subject.what]() if check.subject.what in by_what else self._source_at_ports()
         at_vip: dict[What, Callable[[Family], Decision]] = {
             What.STEERS: self._steers,
             What.PLACE: self._place_at_vip,
@@ -295,14 +295,17 @@ class Judge:
             What.TIMES_UP: lambda of: self._times(of, True),
             What.TIMES_DOWN: lambda of: self._times(of, False),
         }
-        return at_vip[check.what](family)
+        return at_vip[check.subject.what](family)
 
     def _streams(self, check: EndpointChangeCheck) -> list[Stream]:
         """The streams on which a check depends."""
         seen = self.result.seen
-        streams = [seen.vip[check.family]] if check.family else [*seen.ports.values(), *seen.checks]
-        if check.family and check.what in (What.STEERS, What.BLACK_HOLE):  # they depend on the nodes' health checks
-            streams += seen.health[check.family].values()
+        streams = [seen.vip[check.subject.family]] if check.subject.family else [*seen.ports.values(), *seen.checks]
+        if check.subject.family and check.subject.what in (
+            What.STEERS,
+            What.BLACK_HOLE,
+        ):  # they depend on the nodes' health checks
+            streams += seen.health[check.subject.family].values()
         return streams
 
     def _coarse(self, check: EndpointChangeCheck) -> str:
@@ -322,15 +325,15 @@ class Judge:
 
     def _windows(self, check: EndpointChangeCheck) -> list[tuple[float, float]]:
         """The times in which a single probe may decide a check of a VIP: from each change until its effect."""
-        family = check.family
-        if family is None or check.what not in (*BLAMES, What.TIMES_UP, What.TIMES_DOWN):
+        family = check.subject.family
+        if family is None or check.subject.what not in (*BLAMES, What.TIMES_UP, What.TIMES_DOWN):
             return []
         found = []
         for line in self.lines:
             seen = line.traffic[family]
             moments = [line.change.cause, line.health[family], seen.at, seen.decision]
             over = max(at for at in moments if at is not None) + QUIET
-            whole = check.what is What.NO_LOSS or not line.steered(family)
+            whole = check.subject.what is What.NO_LOSS or not line.steered(family)
             found.append((line.change.cause, line.until if whole else min(line.until, over)))
         return found
 

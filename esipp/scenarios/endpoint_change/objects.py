@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Check
-from esipp.checks.endpoint_change import LAG, EndpointChangeCheck, What, service_name
+from esipp.checks.check import Check, is_about
+from esipp.checks.endpoint_change import LAG, EndpointChange, What, service_name
 from esipp.checks.model import OUTSIDE, Balancer, Role
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
@@ -71,7 +71,7 @@ def _service(name: str, run: str, balancer: Balancer, policy: str) -> Json:
 
 def balancers_of(checks: Iterable[Check]) -> list[Balancer]:
     """The balancers that these checks are about."""
-    asked = {check.balancer for check in checks if isinstance(check, EndpointChangeCheck)}
+    asked = {check.subject.balancer for check in checks if is_about(check, EndpointChange)}
     return [balancer for balancer in Balancer if balancer in asked]
 
 
@@ -79,7 +79,11 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     """The Services and pods of every probed load balancer."""
     asked = balancers_of(checks)
     of_cluster = (What.VIEW_CLUSTER, What.FREED)
-    viewed = {check.balancer for check in checks if isinstance(check, EndpointChangeCheck) and check.what in of_cluster}
+    viewed = {
+        check.subject.balancer
+        for check in checks
+        if is_about(check, EndpointChange) and check.subject.what in of_cluster
+    }
     services = [_service(service_name(each), ground.run, each, "Local") for each in asked]
     services += [_service(cluster_service_name(each), ground.run, each, "Cluster") for each in asked if each in viewed]
     pods = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from esipp.checks.check import Feature
-from esipp.checks.endpoint_change import EndpointChangeCheck
+from esipp.checks.endpoint_change import EndpointChange, EndpointChangeCheck
 from esipp.checks.model import Balancer
 from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES
@@ -31,19 +31,19 @@ def _judges(moved: Moved) -> Judges:
 def _judge(
     check: EndpointChangeCheck, judges: Judges, features: Mapping[str, Feature], facts: Mapping[str, str]
 ) -> Verdict:
-    return give_verdict(check, features, facts, lambda: judges(check.balancer).decide(check), check.differences)
+    return give_verdict(check, features, facts, lambda: judges(check.subject.balancer).decide(check), check.differences)
 
 
 def _lacks(check: EndpointChangeCheck, moved: Moved, then: RunThen) -> str:
-    known = then.asked(check) or check.balancer in moved.results
-    return "" if known else f"there were no endpoint changes behind {check.balancer}"
+    known = then.asked(check) or check.subject.balancer in moved.results
+    return "" if known else f"there were no endpoint changes behind {check.subject.balancer}"
 
 
 SCENARIO = Scenario(
     name="endpoint_change",
     suite="convergence",
     record="convergence",
-    checks=(EndpointChangeCheck,),
+    subjects=(EndpointChange,),
     evidence=Moved,
     analyse=_judges,
     judge=_judge,

@@ -7,14 +7,16 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from esipp.checks.check import Check, Feature, Status
+from esipp.checks.check import Check, Feature, Status, is_about
 from esipp.checks.health import (
     EACH_TARGET,
     NOT_TOLD,
     TWICE,
     About,
     Answer,
+    HealthAnswer,
     HealthAnswerCheck,
+    HealthScenario,
     HealthScenarioCheck,
     Place,
 )
@@ -34,9 +36,9 @@ REACHES_NOTHING = "{} does not reach that node at all: its control listener is s
 
 def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
     """The verdict on a check of this suite."""
-    if isinstance(check, HealthAnswerCheck):
+    if is_about(check, HealthAnswer):
         return give_verdict(check, features, facts, lambda: decide_question(check, seen), check.differences)
-    assert isinstance(check, HealthScenarioCheck)
+    assert is_about(check, HealthScenario)
     return give_verdict(check, features, facts, lambda: decide_trial(check, seen), check.differences)
 
 
@@ -82,7 +84,7 @@ def our_own(check: Check, answers: Iterable[Answer]) -> Decision | None:
 # ------------------------------------------------------------------------------------------------------- questions
 def decide_question(check: HealthAnswerCheck, seen: Seen) -> Decision:
     """A check about the answers to one question."""
-    question = check.question
+    question = check.subject.question
     if question.key in seen.obstacles:
         return undecided(check, seen.obstacles[question.key])
     answers = seen.answers.get(question.key, ())
@@ -92,7 +94,7 @@ def decide_question(check: HealthAnswerCheck, seen: Seen) -> Decision:
     if ours is not None:
         return ours
     at_all = tally(answers, _words)
-    if check.about is About.STATUS:
+    if check.subject.about is About.STATUS:
         silent = all(answer.outcome in SILENT for answer in answers)
         if silent and seen.unreached(question.client.name, question.place, question.family):
             return undecided(check, REACHES_NOTHING.format(question.client.name), say_observed(at_all))
@@ -100,7 +102,7 @@ def decide_question(check: HealthAnswerCheck, seen: Seen) -> Decision:
         return _beyond_the_way(check, decided, seen.way(question.client.name, question.family))
     if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
         return undecided(check, "there was no readable HTTP answer; see the status check", say_observed(at_all))
-    if check.about is About.TRUTH:
+    if check.subject.about is About.TRUTH:
         return _truth(check, seen, at_all)
     return _contract(check, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
 
@@ -137,7 +139,7 @@ def say_count(answer: Answer) -> str:
 
 def _contract(check: HealthAnswerCheck, seen: Seen, answers: list[Answer]) -> Decision:
     """The decision on an answer's headers and body."""
-    pods = check.question.local_pods
+    pods = check.subject.question.local_pods
 
     def weight(answer: Answer) -> str:
         told = answer.headers.get("x-load-balancing-endpoint-weight")
@@ -160,18 +162,18 @@ def _contract(check: HealthAnswerCheck, seen: Seen, answers: list[Answer]) -> De
         About.COUNT: (say_count, f"localEndpoints {pods}"),
         About.WEIGHT: (weight, f"weight {pods}"),
         About.PROXY: (healthy, "serviceProxyHealthy true"),
-        About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[check.question.situation])),
-    }[check.about]
+        About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[check.subject.question.situation])),
+    }[check.subject.about]
     decided = all_of(check, wanted, tally(answers, say))
-    backends = 2 * pods * check.question.targets
-    counted = {About.COUNT: f"localEndpoints {backends}", About.WEIGHT: f"weight {backends}"}.get(check.about)
-    seen_as = TWICE if check.question.targets == 1 else EACH_TARGET
+    backends = 2 * pods * check.subject.question.targets
+    counted = {About.COUNT: f"localEndpoints {backends}", About.WEIGHT: f"weight {backends}"}.get(check.subject.about)
+    seen_as = TWICE if check.subject.question.targets == 1 else EACH_TARGET
     return doubled(decided, counted, seen_as) if counted and pods else decided
 
 
 def _truth(check: HealthAnswerCheck, seen: Seen, answers: Counter[str]) -> Decision:
     """Whether the health check and the data path of the same node agree."""
-    question = check.question
+    question = check.subject.question
     dialled = seen.served.get(question.key, ())
     found: Counter[str] = Counter()
     for each in dialled:
@@ -228,31 +230,33 @@ def decide_trial(check: HealthScenarioCheck, seen: Seen) -> Decision:
     cut_short = seen.cut_short(check)
     if cut_short:
         return cut_short
-    if check.trial == "lifecycle" and check.claim == "prompt":
+    if check.subject.scenario == "lifecycle" and check.subject.claim == "prompt":
         return _ports_prompt(check, seen)
-    if check.trial == "lifecycle":
-        fact = seen.life.get(check.claim)
+    if check.subject.scenario == "lifecycle":
+        fact = seen.life.get(check.subject.claim)
         if fact is None:
             return undecided(check, "the scenario ended before this step")
         if fact.trouble:
             return undecided(check, fact.trouble, fact.words)
-        holds, observed = CLAIMS[check.claim](fact)
+        holds, observed = CLAIMS[check.subject.claim](fact)
         sees = "one Service of its kind, tried once" if holds else ""
         return Decision(Status.PASS if holds else Status.FAIL, check.expected, observed, "", observed, sees=sees)
-    assert check.family is not None
-    assert check.place is not None
-    node = (check.place, check.family)
-    if check.trial == "stable":
+    assert check.subject.family is not None
+    assert check.subject.place is not None
+    node = (check.subject.place, check.subject.family)
+    if check.subject.scenario == "stable":
         return _stable(check, seen, node)
-    if check.trial == "placement":
-        return _placement_prompt(check, seen, node) if check.claim == "prompt" else _placement(check, seen, node)
-    if check.trial == "cordoned":
+    if check.subject.scenario == "placement":
+        return (
+            _placement_prompt(check, seen, node) if check.subject.claim == "prompt" else _placement(check, seen, node)
+        )
+    if check.subject.scenario == "cordoned":
         answers = seen.cordoned.get(node, ())
-        wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
+        wanted = "200" if check.subject.place is Place.ENDPOINT_NODE else "503"
         if not answers:
             return undecided(check, "no node could be cordoned")
         return our_own(check, answers) or all_of(check, wanted, tally(answers, _words))
-    return _leaving(check, seen.leaving.get(check.family), check.family)
+    return _leaving(check, seen.leaving.get(check.subject.family), check.subject.family)
 
 
 def _stable(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
@@ -267,7 +271,7 @@ def _stable(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
         return undecided(check, "no pod of another Service was added or removed meanwhile", say_observed(found))
     if set(found) <= SILENT_WORDS and seen.unreached(WATCHER, *node):
         return undecided(check, REACHES_NOTHING.format(WATCHER), say_observed(found))
-    wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
+    wanted = "200" if check.subject.place is Place.ENDPOINT_NODE else "503"
     proof = f"{found.total()} answers in a row during {seen.changes} changes of another Service's pods"
     decided = all_of(check, wanted, found, proof)
     return _beyond_the_way(check, decided, seen.vantage(node[1]).counts([(-inf, inf)]))
@@ -319,7 +323,9 @@ def _placement_prompt(check: HealthScenarioCheck, seen: Seen, node: Node) -> Dec
 
 
 def _placement(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
-    rounds = [(each, (each.status if check.claim == "status" else each.count).get(node)) for each in seen.rounds]
+    rounds = [
+        (each, (each.status if check.subject.claim == "status" else each.count).get(node)) for each in seen.rounds
+    ]
     asked = [(each, followed) for each, followed in rounds if followed is not None]
     if not asked:
         return undecided(check, "no round took place")
@@ -336,7 +342,7 @@ def _placement(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
     if not took and said <= {"", *SILENT_WORDS} and seen.unreached(WATCHER, *node):
         return undecided(check, REACHES_NOTHING.format(WATCHER), observed)
     status = Status.FAIL if len(took) < len(asked) else Status.FLAKY
-    twice = check.claim == "count" and all(
+    twice = check.subject.claim == "count" and all(
         _right(followed) or _is_twice(followed, each.truth.get(node[0], 0)) for each, followed in asked
     )
     return Decision(status, check.expected, observed, "; ".join(late[:3]), TWICE if twice else "wrong")
@@ -367,15 +373,15 @@ def _leaving(check: HealthScenarioCheck, window: Leaving | None, family: Family)
     if window.trouble:
         return undecided(check, window.trouble)
     ours = our_own(check, window.answers)
-    if check.claim == "status":
+    if check.subject.claim == "status":
         return ours or all_of(check, "503", tally(window.answers, _words))
-    if check.claim == "count":
+    if check.subject.claim == "count":
         answered = [answer for answer in window.answers if answer.outcome is Outcome.ANSWERED]
         return ours or all_of(check, "localEndpoints 0", tally(answered, say_count))
     dialled = Counter(dict(window.dialled))
     if dialled[Outcome.ERROR.value]:
         return ours_failed(check, say_observed(dialled), "the prober failed")
-    if check.claim == "serves":
+    if check.subject.claim == "serves":
         return all_of(check, "served by the leaving pod", dialled)
     served = dialled["served by the leaving pod"]
     if not served:

@@ -4,8 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
-from esipp.checks.check import Check
-from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck, Place, Situation
+from esipp.checks.check import Check, is_about
+from esipp.checks.health import (
+    About,
+    HealthAnswer,
+    HealthScenario,
+    Place,
+    Situation,
+)
 from esipp.checks.model import OUTSIDE, Backends, Role
 from esipp.judging.topology import Node
 from esipp.judging.topology import marked as marked
@@ -120,12 +126,12 @@ def leaving(ground: Ground, name: str, role: Role) -> Json:
 def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
     run, image = ground.run, ground.image
-    questions = [check.question for check in checks if isinstance(check, HealthAnswerCheck)]
-    trials = {check.trial for check in checks if isinstance(check, HealthScenarioCheck)}
+    questions = [check.subject.question for check in checks if is_about(check, HealthAnswer)]
+    trials = {check.subject.scenario for check in checks if is_about(check, HealthScenario)}
     here, there = ground.roles[Role.ENDPOINT_NODE], ground.roles[Role.OTHER_NODE]
     pods: list[Json] = []
     wanted = {question.situation for question in questions}
-    controls = any(isinstance(check, HealthAnswerCheck) and check.about is About.TRUTH for check in checks)
+    controls = any(is_about(check, HealthAnswer) and check.subject.about is About.TRUTH for check in checks)
     if controls or trials & {"stable", "cordoned"}:
         wanted.add(Situation.ONE_POD)
     services = [service for situation, service in _situations(ground).items() if situation in wanted]

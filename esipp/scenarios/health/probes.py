@@ -164,9 +164,9 @@ class Asker:
     def settle(self, checks: Iterable[HealthAnswerCheck]) -> Convergence:
         """Wait until every binding health check says what it must; what never does is judged as it is."""
         waiting = {
-            check.question: check.expected
+            check.subject.question: check.expected
             for check in checks
-            if check.about is About.STATUS and check.level is not Level.RECORD
+            if check.subject.about is About.STATUS and check.level is not Level.RECORD
         }
 
         def look() -> Reading:
@@ -179,13 +179,13 @@ class Asker:
             state = f"{len(wrong)} of {len(waiting)} health checks are wrong, among them {first.key}"
             return Reading(False, f"{state}: {answers[first.key][0].words}")
 
-        return converge(look, SETTLED)
+        return converge(look, SETTLED, self.testbed.there)
 
     def window(self, checks: Iterable[HealthAnswerCheck], seen: Seen) -> None:
         """Ask every question of the checks, and dial the same nodes' nodePorts from the same client meanwhile."""
         checks = list(checks)
-        questions = {check.question: "" for check in checks}
-        truths = {check.question for check in checks if check.about is About.TRUTH}
+        questions = {check.subject.question: "" for check in checks}
+        truths = {check.subject.question for check in checks if check.subject.about is About.TRUTH}
         truths |= {question.control for question in truths}
         dialled = {question: self.node_port(question) for question in truths}
         for client in {question.client for question in questions}:
@@ -213,7 +213,7 @@ class Asker:
     def spoilt(self, checks: Iterable[HealthAnswerCheck], harm: Harm) -> dict[str, str]:
         """The questions that cannot be judged for what happened to a node or a pod of ours, by key, with the reason."""
         found = {}
-        for question in {check.question for check in checks}:
+        for question in {check.subject.question for check in checks}:
             node = self.places.get(question.place, "")
             agent = self.testbed.cast.pod_of(question.client)
             needed = harm.among((name for name in harm.pods if _serves(name, question) or name == agent), {node})

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck
+from esipp.checks.check import is_about
+from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthScenario, HealthScenarioCheck
 from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.health.evidence import Seen
@@ -13,38 +14,39 @@ from esipp.scenarios.health.sections import section
 def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen, then: RunThen) -> str:
     if then.asked(check):
         return ""
-    if isinstance(check, HealthAnswerCheck):
-        key = check.question.key
-        if key in seen.obstacles or (key in seen.answers and (check.about is not About.TRUTH or key in seen.served)):
+    if is_about(check, HealthAnswer):
+        key, of_truth = check.subject.question.key, check.subject.about is About.TRUTH
+        if key in seen.obstacles or (key in seen.answers and (not of_truth or key in seen.served)):
             return ""
         return f"the health check {key} was not probed"
     shown: Mapping[str, object] = {
         "lifecycle": seen.life, "terminating": seen.leaving, "placement": seen.rounds, "stable": seen.stable,
         "cordoned": seen.cordoned,
     }  # fmt: skip
-    tried = check.trial in seen.trouble or check.trial in seen.broken or shown.get(check.trial)
-    return "" if tried else f"the scenario {check.trial} did not run"
+    name = check.subject.scenario
+    tried = name in seen.trouble or name in seen.broken or shown.get(name)
+    return "" if tried else f"the scenario {name} did not run"
 
 
 SCENARIO = Scenario(
     name="health",
     suite="health_checks",
     record="health_checks",
-    checks=(HealthAnswerCheck, HealthScenarioCheck),
+    subjects=(HealthAnswer, HealthScenario),
     evidence=Seen,
     judge=judge,
     lacks=_lacks,
     section=section,
     phases=(
-        Typical("settle health checks", (HealthAnswerCheck,), base=1),
-        Typical("ask health checks", (HealthAnswerCheck,), base=2, check=0.006),
+        Typical("settle health checks", (HealthAnswer,), base=1),
+        Typical("ask health checks", (HealthAnswer,), base=2, check=0.006),
         Typical(
             "trials",
-            (HealthScenarioCheck,),
+            (HealthScenario,),
             parts={"lifecycle": 18, "terminating": 8, "placement": 82, "stable": 82},
             together=True,
         ),
-        Typical("cordon", (HealthScenarioCheck,), parts={"cordoned": 3}),
+        Typical("cordon", (HealthScenario,), parts={"cordoned": 3}),
     ),
     rights=(*GATES, *rights("get patch update", "services")),
 )

@@ -44,7 +44,7 @@ class Trial:
 
     def perform(self) -> Names:
         """Wait until the names are known, then ask in one window."""
-        wanted = [(check.claim, check.client, check.family) for check in self.checks]
+        wanted = [(check.subject.claim, check.subject.client, check.subject.family) for check in self.checks]
         asked = [(claim, client, family) for claim, client, family in wanted if client and family]
         clients = {client for _, client, _ in asked}
         domain = self._domain(next(iter(sorted(clients))))
@@ -55,7 +55,7 @@ class Trial:
             wrong = [key for key, made in told.items() if set(map(say, made)) != {seen.wanted[key[0], key[2]]}]
             return Reading(not wrong, f"{len(wrong)} of {len(told)} names do not resolve as required, {wrong[:1]}")
 
-        self.asker.stop.converge(look, RESOLVED)  # what never is right is judged as it is
+        self.asker.stop.converge(look, RESOLVED, self.asker.testbed.there)  # what never is right is judged as it is
         for key, made in self._resolve(seen, asked, COUNT).items():
             seen.told[key] = Counter()
             for each in made:

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from esipp.checks.check import Check, Feature, Level, Status
+from esipp.checks.check import Check, Feature, Level, Status, is_about
 from esipp.checks.health import TWICE, Answer, Place
-from esipp.checks.interoperability import NOT_REWRITTEN, InteroperabilityCheck, Kind
+from esipp.checks.interoperability import NOT_REWRITTEN, Interoperability, InteroperabilityCheck, Kind
 from esipp.checks.model import NO_ANSWER, AddressClass, Role
 from esipp.checks.observation import Outcome, Verdict
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
@@ -35,7 +35,7 @@ CHANGES = 5
 
 def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
     """The verdict on a check of this suite's scenarios."""
-    assert isinstance(check, InteroperabilityCheck)
+    assert is_about(check, Interoperability)
     return give_verdict(check, features, facts, lambda: decide(check, seen), check.differences)
 
 
@@ -44,21 +44,21 @@ def decide(check: InteroperabilityCheck, seen: Seen) -> Decision:
     cut = seen.cut_short(check)
     if cut is not None:
         return cut
-    if check.trial == "names":
+    if check.subject.scenario == "names":
         return decide_name(check, seen.names) if seen.names else _never(check)
-    if check.trial == "neighbours":
-        return NEIGHBOURS[check.claim](check, seen.neighbours) if seen.neighbours else _never(check)
-    return MANY[check.claim](check, seen.many) if seen.many else _never(check)
+    if check.subject.scenario == "neighbours":
+        return NEIGHBOURS[check.subject.claim](check, seen.neighbours) if seen.neighbours else _never(check)
+    return MANY[check.subject.claim](check, seen.many) if seen.many else _never(check)
 
 
 def _never(check: InteroperabilityCheck) -> Decision:
-    return ours_failed(check, "nothing", f"the scenario {check.trial} never ran")
+    return ours_failed(check, "nothing", f"the scenario {check.subject.scenario} never ran")
 
 
 def _node(check: InteroperabilityCheck) -> Node:
-    assert check.place is not None
-    assert check.family is not None
-    return check.place, check.family
+    assert check.subject.place is not None
+    assert check.subject.family is not None
+    return check.subject.place, check.subject.family
 
 
 # ------------------------------------------------------------------------------------------------------- neighbours
@@ -66,7 +66,7 @@ def _undisturbed(check: InteroperabilityCheck, seen: Neighbours) -> Decision | N
     """The decision if the evidence is insufficient; None if it is sufficient."""
     if len(seen.changes) < CHANGES:
         return undecided(check, f"only {len(seen.changes)} changes of the other Service reached the nodes")
-    if check.place is not None and not seen.ways.reached.get(_node(check), False):
+    if check.subject.place is not None and not seen.ways.reached.get(_node(check), False):
         return undecided(check, UNREACHED)
     return None
 
@@ -91,12 +91,12 @@ def _meanwhile(seen: Neighbours) -> str:
 
 
 def _status(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
-    wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
+    wanted = "200" if check.subject.place is Place.ENDPOINT_NODE else "503"
     return _steady(check, seen, lambda answer: answer.words, wanted)
 
 
 def _document(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
-    pods = 1 if check.place is Place.ENDPOINT_NODE else 0
+    pods = 1 if check.subject.place is Place.ENDPOINT_NODE else 0
 
     def say(answer: Answer) -> str:
         if answer.outcome is not Outcome.ANSWERED:
@@ -122,15 +122,15 @@ def _served(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
     doubt = _undisturbed(check, seen) or harness(check, readings)
     if doubt is not None:
         return doubt
-    home = check.place is Place.ENDPOINT_NODE
-    assert check.family is not None
+    home = check.subject.place is Place.ENDPOINT_NODE
+    assert check.subject.family is not None
     few = _few(check, sum(each.count for each in readings))
     if few is not None:
         return few
     if home and seen.ways.strange.get(_node(check)):
         return undecided(check, STRANGE.format(seen.ways.strange[_node(check)]))
     if not home:
-        control = seen.dialled.get((Place.ENDPOINT_NODE, check.family), [])
+        control = seen.dialled.get((Place.ENDPOINT_NODE, check.subject.family), [])
         right, wrong = held_against(control, ANSWERED)
         if not right or wrong:
             return undecided(
@@ -138,7 +138,7 @@ def _served(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
             )
     right, wrong = held_against(readings, CLIENT_ONLY if home else NO_ANSWER)
     decided = all_right(check, right, wrong, _meanwhile(seen))
-    return beyond_the_way(check, decided, readings, seen.ways.lost(check.family)) if home else decided
+    return beyond_the_way(check, decided, readings, seen.ways.lost(check.subject.family)) if home else decided
 
 
 def _kept(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
@@ -178,9 +178,9 @@ NEIGHBOURS: dict[str, Callable[[InteroperabilityCheck, Neighbours], Decision]] =
 # ------------------------------------------------------------------------------------------------------------- many
 def _dialled(check: InteroperabilityCheck, seen: Many, accept: frozenset[AddressClass]) -> Decision:
     """The decision on all Services of a kind, dialled at one node, counted by Service."""
-    assert check.kind is not None
-    assert check.place is not None
-    by_service = seen.dialled.get((check.kind, Role(check.place.value)), {})
+    assert check.subject.kind is not None
+    assert check.subject.place is not None
+    by_service = seen.dialled.get((check.subject.kind, Role(check.subject.place.value)), {})
     ours = harness(check, (each for readings in by_service.values() for each in readings))
     if ours is not None:
         return ours
@@ -207,7 +207,7 @@ def _dialled(check: InteroperabilityCheck, seen: Many, accept: frozenset[Address
 
 def _way(check: InteroperabilityCheck, seen: Many, *, as_itself: bool) -> str:
     """Why the client's results at these nodes prove nothing, in any family; or an empty string."""
-    nodes = [node for node in seen.ways.reached if node[0] is check.place]
+    nodes = [node for node in seen.ways.reached if node[0] is check.subject.place]
     if not nodes or not all(seen.ways.reached[node] for node in nodes):
         return UNREACHED
     strange = next((words for node in nodes if (words := seen.ways.strange.get(node))), "")
@@ -232,11 +232,11 @@ def _seconds(seen: Many) -> str:
 
 def _siblings_answer(check: InteroperabilityCheck, seen: Many) -> str:
     """Why silence proves nothing, by two controls: a Cluster Service here, and this kind on its pod's node."""
-    assert check.kind is not None
-    assert check.place is not None
+    assert check.subject.kind is not None
+    assert check.subject.place is not None
     for kind, role, words in (
-        (Kind.NODE_PORT_CLUSTER, Role(check.place.value), "that node does not answer for Cluster Services"),
-        (check.kind, Role.ENDPOINT_NODE, "the endpoint node does not answer for these Services"),
+        (Kind.NODE_PORT_CLUSTER, Role(check.subject.place.value), "that node does not answer for Cluster Services"),
+        (check.subject.kind, Role.ENDPOINT_NODE, "the endpoint node does not answer for these Services"),
     ):
         for readings in seen.dialled.get((kind, role), {"": []}).values():
             right, wrong = held_against(readings, ANSWERED)
@@ -273,7 +273,7 @@ def _health(
     if _way(check, seen, as_itself=False):
         return undecided(check, _way(check, seen, as_itself=False))
     for name, nodes in seen.answers.items():
-        answers = [each for (place, _), told in nodes.items() if place is check.place for each in told]
+        answers = [each for (place, _), told in nodes.items() if place is check.subject.place for each in told]
         ours = our_own(check, answers)
         if ours is not None:
             return ours
@@ -287,12 +287,12 @@ def _health(
 
 
 def _health_status(check: InteroperabilityCheck, seen: Many) -> Decision:
-    wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
+    wanted = "200" if check.subject.place is Place.ENDPOINT_NODE else "503"
     return _health(check, seen, lambda answer: answer.words, lambda _: wanted)
 
 
 def _health_document(check: InteroperabilityCheck, seen: Many) -> Decision:
-    pods = 1 if check.place is Place.ENDPOINT_NODE else 0
+    pods = 1 if check.subject.place is Place.ENDPOINT_NODE else 0
 
     def all_say(count: int) -> Callable[[str], str]:
         return lambda name: f"{seen.namespace}/{name}, localEndpoints {count}"
@@ -362,17 +362,17 @@ MANY: dict[str, Callable[[InteroperabilityCheck, Many], Decision]] = {
 # ------------------------------------------------------------------------------------------------------- names
 def decide_name(check: InteroperabilityCheck, seen: Names) -> Decision:
     """The decision on a name: each lookup gives the API server's addresses, and the address works."""
-    assert check.client is not None
-    assert check.family is not None
-    key = (check.claim, check.client.name, check.family)
+    assert check.subject.client is not None
+    assert check.subject.family is not None
+    key = (check.subject.claim, check.subject.client.name, check.subject.family)
     if key in seen.trouble:
         return ours_failed(check, "nothing", f"the prober failed: {seen.trouble[key]}")
-    told, wanted = seen.told.get(key, Counter()), seen.wanted.get((check.claim, check.family), "")
+    told, wanted = seen.told.get(key, Counter()), seen.wanted.get((check.subject.claim, check.subject.family), "")
     if not wanted:
-        return undecided(check, f"the API server has no {check.family} address for it")
-    if check.claim == "dialled":
+        return undecided(check, f"the API server has no {check.subject.family} address for it")
+    if check.subject.claim == "dialled":
         return _decide_dialled(check, seen, told, wanted)
-    if check.claim == "balancer" and check.family not in seen.vips:
+    if check.subject.claim == "balancer" and check.subject.family not in seen.vips:
         return undecided(check, "the load balancer has no VIP of that family to confuse the name with")
     return _split(check, told, wanted, f"the API server says {wanted}")
 
@@ -383,12 +383,12 @@ def _split(check: InteroperabilityCheck, told: Mapping[str, int], wanted: str, p
 
 
 def _decide_dialled(check: InteroperabilityCheck, seen: Names, told: Mapping[str, int], wanted: str) -> Decision:
-    assert check.client is not None
-    assert check.family is not None
+    assert check.subject.client is not None
+    assert check.subject.family is not None
     if set(told) != {wanted}:
         return undecided(check, f"its name did not resolve to {wanted}; see the check for that")
-    readings = seen.dialled.get((check.client.name, check.family), [])
-    direct = seen.direct.get((check.client.name, check.family), [])
+    readings = seen.dialled.get((check.subject.client.name, check.subject.family), [])
+    direct = seen.direct.get((check.subject.client.name, check.subject.family), [])
     ours = harness(check, [*readings, *direct])
     if ours is not None:
         return ours

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Check
-from esipp.checks.interoperability import InteroperabilityCheck
+from esipp.checks.check import Check, is_about
+from esipp.checks.interoperability import Interoperability
 from esipp.checks.model import OUTSIDE, Backends, Family, Role
 from esipp.scenarios.health.objects import local_service
 from esipp.scenarios.interoperability.scale_services import manifests_of
@@ -40,7 +40,7 @@ def service_b(run: str, **spec: Any) -> Json:
 
 def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
-    trials = {check.trial for check in checks if isinstance(check, InteroperabilityCheck)}
+    trials = {check.subject.scenario for check in checks if is_about(check, Interoperability)}
     pods: list[Json] = []
     services: list[Json] = []
     if "neighbours" in trials:
@@ -50,7 +50,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
             pod = manifests.echo_pod(neighbour_pod(role), ground.run, node, ground.image, raw=False, labels=labels)
             pods.append(manifests.gated(pod))
     announced = set()
-    asking = {check.client for check in checks if isinstance(check, InteroperabilityCheck) and check.client}
+    asking = {check.subject.client for check in checks if is_about(check, Interoperability) and check.subject.client}
     if "names" in trials:
         services += [*_named(ground.run)]
         here = ground.roles[Role.ENDPOINT_NODE]
@@ -59,7 +59,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
             for name in NAMED_PODS
         )
         pods += [ready, manifests.gated(unready)]
-        if any(isinstance(check, InteroperabilityCheck) and check.claim == "balancer" for check in checks):
+        if any(is_about(check, Interoperability) and check.subject.claim == "balancer" for check in checks):
             backend = {BACKEND_LABEL: Backends.POD.value}
             services.append(local_service(BALANCED, ground.run, backend, balancer=None))
             announced.add(BALANCED)

@@ -1,6 +1,6 @@
 """Registration of the interoperability scenarios."""
 
-from esipp.checks.interoperability import InteroperabilityCheck
+from esipp.checks.interoperability import Interoperability, InteroperabilityCheck
 from esipp.checks.rights import DISCOVERY, GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.interoperability.evidence import Seen
@@ -9,15 +9,16 @@ from esipp.scenarios.interoperability.sections import section
 
 
 def _lacks(check: InteroperabilityCheck, seen: Seen, then: RunThen) -> str:
-    tried = check.trial in seen.trouble or check.trial in seen.broken or getattr(seen, check.trial, None)
-    return "" if tried or then.asked(check) else f"the scenario {check.trial} did not run"
+    name = check.subject.scenario
+    tried = name in seen.trouble or name in seen.broken or getattr(seen, name, None)
+    return "" if tried or then.asked(check) else f"the scenario {name} did not run"
 
 
 SCENARIO = Scenario(
     name="interoperability",
     suite="interoperability",
     record="interoperability",
-    checks=(InteroperabilityCheck,),
+    subjects=(Interoperability,),
     evidence=Seen,
     judge=judge,
     lacks=_lacks,

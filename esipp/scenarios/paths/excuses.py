@@ -5,33 +5,20 @@ A difference covers the connections whose evidence it has, and no others (docs/e
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from esipp.checks.known_differences import Connections, Proof
-from esipp.checks.model import AddressClass, Family, Path
+from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
 from esipp.checks.path import PathCheck
 from esipp.judging.ingress import held, is_told, why_not_its_own
 from esipp.judging.reading import Reading
 from esipp.judging.topology import IPAddress, parse_address
-
-if TYPE_CHECKING:
-    from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence
 
 UNKNOWN_SOURCES = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
 """Classes of a proxy's own address: a VIP, or an unknown address."""
-
-
-@dataclass(frozen=True)
-class Steer:
-    """A change of a Service's routes by the reference load balancer, on our clock."""
-
-    service: str
-    family: Family
-    at: float
 
 
 @dataclass(frozen=True)
@@ -53,7 +40,10 @@ class Cover:
 
 def cover(path_check: PathCheck, excused: Connections, evidence: Evidence) -> Cover:
     """The observations of a check's own path that a known difference covers."""
-    readings, made = evidence.readings(path_check.path), evidence.observations.get(path_check.path.key, ())
+    readings, made = (
+        evidence.readings(path_check.subject.path),
+        evidence.observations.get(path_check.subject.path.key, ()),
+    )
     special = _Special(path_check, excused, evidence)
     fits = [special.fits(each, seen) for each, seen in zip(readings, made, strict=True)]
     alone = [not fit and special.explains(each, seen) for each, seen, fit in zip(readings, made, fits, strict=True)]
@@ -77,7 +67,7 @@ class _Special:
         if self.excused.proof is Proof.OWN_NODE:
             return seen.seen is not None and parse_address(seen.seen[0]) in self._own_node()
         if self.excused.proof is Proof.FACT:
-            name = f"{self.excused.names}.{self.path_check.path.family.value.lower()}"
+            name = f"{self.excused.names}.{self.path_check.subject.path.family.value.lower()}"
             named = self.evidence.facts.get(name)
             return bool(named) and seen.seen is not None and parse_address(seen.seen[0]) == parse_address(str(named))
         return True
@@ -95,14 +85,14 @@ class _Special:
 
     def _own_node(self) -> frozenset[IPAddress]:
         """The addresses of the client's own node."""
-        stand = self.evidence.topology.stands.get(self.path_check.path.client.name)
+        stand = self.evidence.topology.stands.get(self.path_check.subject.path.client.name)
         node = self.evidence.topology.nodes.get(stand.node) if stand and stand.node else None
         return node.addresses if node else frozenset()
 
     # ---------------------------------------------------------------------------------------------- a proxy's address
     def _own_addresses(self) -> frozenset[str]:
         """The addresses that can belong to the Service's load balancer, by all connections through its VIP."""
-        evidence, path = self.evidence, self.path_check.path
+        evidence, path = self.evidence, self.path_check.subject.path
         others = held(evidence.topology) | evidence.clients
         sources = {at: n for at, n in evidence.sources_at(path).items() if parse_address(at) not in others}
         if why_not_its_own(sources, others, told=is_told(evidence.facts)):
@@ -119,7 +109,7 @@ class _Special:
     # ------------------------------------------------------------------------------------------- single connections
     def _rerouted(self, seen: Observation) -> bool:
         """Whether the routes of this Service changed while each of the connections was open."""
-        path, ahead = self.path_check.path, self.evidence.clocks.get(self.path_check.path.client.name)
+        path, ahead = self.path_check.subject.path, self.evidence.clocks.get(self.path_check.subject.path.client.name)
         if ahead is None or not seen.spans or len(seen.spans) != seen.count:
             return False
         of = [each for each in self.evidence.steers if (each.service, each.family) == (path.object_name, path.family)]
@@ -133,30 +123,13 @@ class _Special:
         """Whether a connection through another Service had the address and port of a hung one, as packets show."""
         if seen.count > 1:
             return False
-        told = self.evidence.witnesses.get(self.path_check.path.key, ())
+        told = self.evidence.witnesses.get(self.path_check.subject.path.key, ())
         came = next((each.delivered for each in told if each.seq == seen.seq and not each.doubt), None)
-        words = self.evidence.ports.shared(self.path_check.path, came, seen) if came else ""
+        words = self.evidence.ports.shared(self.path_check.subject.path, came, seen) if came else ""
         self.said += [words] if words else []
         return bool(words)
 
     def _collided(self, seen: Observation) -> bool:
-        found = self.evidence.ports.collided(self.path_check.path, seen, self.evidence.topology)
+        found = self.evidence.ports.collided(self.path_check.subject.path, seen, self.evidence.topology)
         self.said += [found.words] if found.words else []
         return found.explained
-
-
-def stem(path: Path) -> str:
-    """The common start of the keys of all paths to one Service in one family, whatever the client and entry."""
-    assert path.service is not None
-    return f"{path.service.slug}.{path.protocol.value.lower()}.{path.family.value.lower()}."
-
-
-def sources_at(path: Path, observations: Mapping[str, Sequence[Observation]]) -> Counter[str]:
-    """The sources that pods saw in all connections through the VIP of a path's Service, in its family."""
-    found: Counter[str] = Counter()
-    for key, made in observations.items():
-        if key.startswith(stem(path)) and "-to-vip" in key:
-            for each in made:
-                if each.seen:
-                    found[each.seen[0]] += each.count
-    return found

@@ -7,12 +7,11 @@ Do the controls hold? What did the backend see?
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import comb
 from typing import Any
 
 from esipp.checks.check import (
-    Feature,
     Level,
     Status,
     is_instrument,
@@ -27,26 +26,10 @@ from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.checks.path import Control, PathCheck, Spread
 from esipp.checks.power import missed, most_unseen, say_share
 from esipp.judging.ingress import held, in_doubt
-from esipp.judging.reading import Reading, read, told_address
-from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
-from esipp.scenarios.paths.collisions import Ports
-from esipp.scenarios.paths.excuses import Cover, Steer, cover, sources_at
-
-REMAIN = 0.95
-"""The share of a path's connections that must remain after those in doubt are set aside.
-
-A connection is in doubt if our own harness spoilt it: its prober failed, its echo document contradicts itself, its
-packets contradict its echo, or it had the source port of another. One of 13 runs had such connections, one for each
-path. Without one in twenty, the power that the verdict states is nearly the same; with fewer, the harness itself is
-broken.
-"""
-
-MOST_CONTRADICTED = 1
-"""The most sampled connections of a path on which the echo server and the packets may contradict each other.
-
-One may be set aside if they agree on another one. Two are no accident: packets are matched by the nonce, so either the
-echo server or the captures are wrong, and the other connections cannot be trusted either.
-"""
+from esipp.judging.reading import Reading, told_address
+from esipp.judging.topology import Topology, family_of, parse_address
+from esipp.scenarios.paths.evidence import Evidence
+from esipp.scenarios.paths.excuses import Cover, cover
 
 MOSTLY_CONTROL = 0.95
 """The share of a control's connections that must be right; the others may be lost, but must not show a wrong address.
@@ -58,109 +41,6 @@ path, all connections must be right. The verdict lists the losses of controls.
 
 BY_CHANCE = 0.05
 """The chance below which a check loses more than its controls without a Service."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """All evidence for judging path checks.
-
-    Args:
-        observations: the judged window, by path key; a check uses its own path and those of its controls.
-        topology: the owners of addresses.
-        features: the features of the cluster and its environment, by name.
-        samples: the number of probes that every path must have.
-        facts: facts about the cluster, for known differences (``pod-to-node.ipv4`` and the like).
-        obstacles: why a path could not be dialled, by path key.
-        witnesses: the evidence of packets for the sampled connections, by path key.
-        blind: why there are no packets; empty if there are.
-        steers: when the reference load balancer changed the routes of our Services.
-        clocks: seconds that each client's clock is ahead of ours; times of other clients are no evidence.
-        doubts: what in the cluster's environment may explain a wrong result of a path, by path key.
-        windows: the number of windows with observations of a path, by path key, if there are several.
-    """
-
-    observations: Mapping[str, Sequence[Observation]]
-    topology: Topology
-    features: Mapping[str, Feature]
-    samples: int
-    facts: Mapping[str, str] = field(default_factory=dict)
-    obstacles: Mapping[str, str] = field(default_factory=dict)
-    witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
-    blind: str = "no packets were captured"
-    steers: Sequence[Steer] = ()
-    clocks: Mapping[str, float] = field(default_factory=dict)
-    doubts: Mapping[str, str] = field(default_factory=dict)
-    windows: Mapping[str, int] = field(default_factory=dict)
-    _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
-    _ports: list[Ports] = field(default_factory=list, compare=False)
-    _sound: "dict[str, _Sound]" = field(default_factory=dict, compare=False, init=False, repr=False)
-    _clients: list[frozenset[IPAddress]] = field(default_factory=list, compare=False)
-
-    def readings(self, path: Path) -> list[Reading]:
-        """The path's observations, each read once."""
-        if path.key not in self._read:
-            made = self.observations.get(path.key, ())
-            self._read[path.key] = [read(path, each, self.topology) for each in made]
-        return self._read[path.key]
-
-    @property
-    def ports(self) -> Ports:
-        """The source ports of all connections; read once, and only if a known difference needs them."""
-        if not self._ports:
-            self._ports.append(Ports(self.observations.values(), self.clocks))
-        return self._ports[0]
-
-    @property
-    def clients(self) -> frozenset[IPAddress]:
-        """The addresses of all client sockets."""
-        if not self._clients:
-            made = (each for observations in self.observations.values() for each in observations)
-            self._clients.append(frozenset(parse_address(each.source[0]) for each in made if each.source))
-        return self._clients[0]
-
-    def sources_at(self, path: Path) -> Mapping[str, int]:
-        """The sources that pods saw in connections through the VIP of a path's Service, in its family."""
-        return sources_at(path, self.observations)
-
-    def sound(self, path: Path) -> "_Sound":
-        """The sound observations of a path, and those set aside; computed once."""
-        if path.key not in self._sound:
-            self._sound[path.key] = _sound(path, self)
-        return self._sound[path.key]
-
-    def without_doubtful(self, paths: Sequence[Path]) -> "Evidence":
-        """The same evidence without the connections of these paths that are in doubt."""
-        changed = {path.key: self.sound(path) for path in paths if self.sound(path).aside}
-        if not changed:
-            return self
-        kept = {key: sound.observations for key, sound in changed.items()}
-        read = {key: list(sound.readings) for key, sound in changed.items()}
-        return replace(self, observations={**self.observations, **kept}, _read={**self._read, **read})
-
-    def backends(self, path: Path) -> set[str]:
-        """The pods that answered on a path, as they report themselves."""
-        return {each.backend for each in self.observations.get(path.key, ()) if each.backend}
-
-
-@dataclass(frozen=True)
-class _Sound:
-    """The sound observations of a path.
-
-    Args:
-        observations, readings: the sound ones, one reading for each.
-        aside: the number of connections in doubt, by reason.
-        broken: why the whole path is unusable, through no fault of the product; or an empty string.
-    """
-
-    observations: tuple[Observation, ...] = ()
-    readings: tuple[Reading, ...] = ()
-    aside: Mapping[str, int] = field(default_factory=dict)
-    broken: str = ""
-
-    def told(self, total: int) -> str:
-        """The connections that were set aside, as text; or an empty string."""
-        count = sum(self.aside.values())
-        return f"{count} of {total} set aside: {'; '.join(sorted(self.aside))}" if count else ""
 
 
 @dataclass(frozen=True)
@@ -194,31 +74,35 @@ def judge(path_check: PathCheck, evidence: Evidence) -> Verdict:
     if missing:
         ours = any(feature.ours for feature in missing.values())
         return verdict(Status.UNSUPPORTED, say_missing(path_check, missing), left_out=ours, missing=tuple(missing))
-    for path in path_check.paths:
+    for path in path_check.subject.paths:
         if path.key in evidence.obstacles:
             return verdict(Status.INCONCLUSIVE, evidence.obstacles[path.key])
 
-    readings = evidence.readings(path_check.path)
+    readings = evidence.readings(path_check.subject.path)
     if not readings:
         return verdict(Status.ERROR, "the check was selected, but its path was never probed")
     words = _words(path_check, evidence, words.expected)
-    for path in path_check.paths:
+    for path in path_check.subject.paths:
         broken = evidence.sound(path).broken
         if broken:
-            return verdict(Status.ERROR, broken if path == path_check.path else f"{broken} (on {path.key}, a control)")
-    aside = [(path, evidence.sound(path).told(evidence.samples)) for path in dict.fromkeys(path_check.paths)]
+            return verdict(
+                Status.ERROR, broken if path == path_check.subject.path else f"{broken} (on {path.key}, a control)"
+            )
+    aside = [(path, evidence.sound(path).text(evidence.samples)) for path in dict.fromkeys(path_check.subject.paths)]
     limits = "; ".join(
-        f"{told}{'' if path == path_check.path else f' (on {path.key}, a control)'}" for path, told in aside if told
+        f"{told}{'' if path == path_check.subject.path else f' (on {path.key}, a control)'}"
+        for path, told in aside
+        if told
     )
-    evidence = evidence.without_doubtful(path_check.paths)
-    for control in path_check.controls:
+    evidence = evidence.without_doubtful(path_check.subject.paths)
+    for control in path_check.subject.controls:
         doubt = _doubt(control, evidence)
         if doubt:
             return verdict(Status.INCONCLUSIVE, doubt)
     limits = "; ".join(filter(None, (limits, _say_lost(path_check, evidence))))
-    said = _decide(path_check, evidence, evidence.readings(path_check.path), verdict)
+    said = _decide(path_check, evidence, evidence.readings(path_check.subject.path), verdict)
     if said.status in (Status.FAIL, Status.FLAKY):
-        doubts = [evidence.doubts[path.key] for path in path_check.paths if path.key in evidence.doubts]
+        doubts = [evidence.doubts[path.key] for path in path_check.subject.paths if path.key in evidence.doubts]
         if doubts:
             return verdict(Status.INCONCLUSIVE, f"{doubts[0]} (observed: {said.reason or said.observed})")
         if why := _lost_without_a_service(path_check, evidence):
@@ -233,15 +117,21 @@ def _decide(
     if path_check.level is Level.RECORD:
         return verdict(Status.RECORDED)
     total = sum(reading.count for reading in readings)
-    mistold = [_mistold(path_check, each, evidence) for each in evidence.observations[path_check.path.key]]
-    fitting = (r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, path_check.accept))
+    mistold = [_mistold(path_check, each, evidence) for each in evidence.observations[path_check.subject.path.key]]
+    fitting = (
+        r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, path_check.subject.accept)
+    )
     good = sum(fitting)
     aside = _aside(path_check, evidence) or next(filter(None, mistold), "")
     if good == total and not aside:
-        band = f"preserved out of band, in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
+        band = (
+            f"preserved out of band, in {path_check.subject.told.value}"
+            if path_check.subject.told is not Claim.NOTHING
+            else ""
+        )
         one_flow = f"0 of {total} datagrams of one flow differ"
-        return verdict(Status.PASS, band, sees=one_flow if path_check.path.one_socket else say_bound(total))
-    facts = facts_at(path_check.own_service, evidence.facts)
+        return verdict(Status.PASS, band, sees=one_flow if path_check.subject.path.one_socket else say_bound(total))
+    facts = facts_at(path_check.subject.own_service, evidence.facts)
     unproven = unproven_at_vips(path_check, evidence.facts)
     mixture = ""
     for known in path_check.differences:
@@ -283,9 +173,11 @@ def _of_nobody(path_check: PathCheck, evidence: Evidence, readings: Sequence[Rea
     another client does not come from NAT.
     """
     others = held(evidence.topology) | evidence.clients
-    made = evidence.observations[path_check.path.key]
-    wrong = [(each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, path_check.accept)]
-    named = path_check.path.service is not None and bool(path_check.path.service.ranges)
+    made = evidence.observations[path_check.subject.path.key]
+    wrong = [
+        (each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, path_check.subject.accept)
+    ]
+    named = path_check.subject.path.service is not None and bool(path_check.subject.path.service.ranges)
     nobodys = frozenset({AddressClass.OTHER}) | (NO_ANSWER if named else frozenset())
     foreign = (seen.seen is None or parse_address(seen.seen[0]) not in others for _, seen in wrong)
     return all(each.classes <= nobodys and not each.product_fault for each, _ in wrong) and all(foreign)
@@ -293,12 +185,14 @@ def _of_nobody(path_check: PathCheck, evidence: Evidence, readings: Sequence[Rea
 
 def _aside(path_check: PathCheck, evidence: Evidence) -> str:
     """A violated requirement on all observations together, of backends or packets, as text; or an empty string."""
-    backends = evidence.backends(path_check.path)
-    if path_check.spread is Spread.ONE and len(backends) > 1:
+    backends = evidence.backends(path_check.subject.path)
+    if path_check.subject.spread is Spread.ONE and len(backends) > 1:
         return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}) instead of one"
-    if path_check.is_negative:
-        answered = {o.seq for o in evidence.observations.get(path_check.path.key, ()) if o.outcome is Outcome.ANSWERED}
-        for witness in evidence.witnesses.get(path_check.path.key, ()):
+    if path_check.subject.is_negative:
+        answered = {
+            o.seq for o in evidence.observations.get(path_check.subject.path.key, ()) if o.outcome is Outcome.ANSWERED
+        }
+        for witness in evidence.witnesses.get(path_check.subject.path.key, ()):
             if witness.delivered and witness.seq not in answered:
                 view = "; ".join(" ".join(line.split()) for line in witness.words.splitlines())
                 return f"no answer, but packets reached a backend: {view}"
@@ -307,32 +201,32 @@ def _aside(path_check: PathCheck, evidence: Evidence) -> str:
 
 def _mistold(path_check: PathCheck, observation: Observation, evidence: Evidence) -> str:
     """What is wrong with the client address that a backend got out of band, or an empty string."""
-    if path_check.told is Claim.NOTHING or not observation.echo:
+    if path_check.subject.told is Claim.NOTHING or not observation.echo:
         return ""
     if not observation.source:
         return "the client did not report its own address, so the address in the header cannot be checked"
-    told = told_address(observation, path_check.told)
-    own = str(evidence.topology.shown(path_check.path.client.name, observation.source[0]))
+    told = told_address(observation, path_check.subject.told)
+    own = str(evidence.topology.shown(path_check.subject.path.client.name, observation.source[0]))
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):
             return ""
         # A pod that its network add-on masquerades reaches the load balancer as its node, so that is the right address.
-        ways = (f"pod-to-{there}.{path_check.path.family.value.lower()}" for there in ("node", "outside"))
+        ways = (f"pod-to-{there}.{path_check.subject.path.family.value.lower()}" for there in ("node", "outside"))
         masqueraded = any(evidence.facts.get(way) == "masqueraded" for way in ways)
-        if told and masqueraded and path_check.path.client.vantage is Vantage.POD:
-            stand = evidence.topology.stands.get(path_check.path.client.name)
+        if told and masqueraded and path_check.subject.path.client.vantage is Vantage.POD:
+            stand = evidence.topology.stands.get(path_check.subject.path.client.name)
             node = evidence.topology.nodes.get(stand.node) if stand and stand.node else None
             if node and parse_address(told) in node.addresses:
                 return ""
-    return f"the backend got {told or 'no address'} in {path_check.told.value}, the client is {own}"
+    return f"the backend got {told or 'no address'} in {path_check.subject.told.value}, the client is {own}"
 
 
 def _words(path_check: PathCheck, evidence: Evidence, expected: str) -> _Words:
-    readings = evidence.readings(path_check.path)
+    readings = evidence.readings(path_check.subject.path)
     tally: Counter[str] = Counter()
     for reading in readings:
         tally[reading.words] += reading.count
-    witnesses = evidence.witnesses.get(path_check.path.key, ())
+    witnesses = evidence.witnesses.get(path_check.subject.path.key, ())
     return _Words(
         expected,
         say_observed(tally),
@@ -340,12 +234,12 @@ def _words(path_check: PathCheck, evidence: Evidence, expected: str) -> _Words:
         tuple(
             sorted(
                 {
-                    _foremost(reading, path_check.accept)
-                    for reading in evidence.sound(path_check.path).readings or readings
+                    _foremost(reading, path_check.subject.accept)
+                    for reading in evidence.sound(path_check.subject.path).readings or readings
                 }
             )
         ),
-        say_ports(evidence.observations.get(path_check.path.key, ())),
+        say_ports(evidence.observations.get(path_check.subject.path.key, ())),
         "; ".join(sorted({each.change for each in witnesses if each.change})),
         _say_witnesses(witnesses, evidence.blind, sum(tally.values())),
     )
@@ -364,68 +258,10 @@ def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
     return not reading.product_fault and not reading.harness_fault and bool(reading.classes & accept)
 
 
-def _sound(path: Path, evidence: Evidence) -> _Sound:
-    """Set aside the connections of a path that are in doubt, through no fault of the product.
-
-    If too many are in doubt, or too many of the sampled ones, the path is ``broken``.
-    """
-    readings, made = evidence.readings(path), evidence.observations.get(path.key, ())
-    total = sum(reading.count for reading in readings)
-    asked = evidence.samples * evidence.windows.get(path.key, 1)
-    if readings and total != asked:
-        return _Sound(broken=f"{total} probes were made instead of {asked}")
-    witnesses = evidence.witnesses.get(path.key, ())
-    contradicted = {each.seq: each.contradiction for each in witnesses if each.contradiction}
-    agreed = any(each.seen and not each.contradiction for each in witnesses)
-    if contradicted and (not agreed or len(contradicted) > MOST_CONTRADICTED):
-        return _Sound(broken=next(iter(contradicted.values())))
-    kept: list[tuple[Observation, Reading]] = []
-    aside: Counter[str] = Counter()
-    had: set[int] = set()
-    for reading, each in zip(readings, made, strict=True):
-        doubt = reading.harness_fault or ("" if each.ports else contradicted.get(each.seq, ""))
-        if doubt:
-            aside[doubt] += each.count
-            continue
-        own = each if path.one_socket else _without_ports(each, had)
-        if own.count < each.count:
-            aside[PORT_AGAIN] += each.count - own.count
-            reading = replace(reading, count=own.count)
-        if own.count:
-            kept.append((own, reading))
-    if sum(aside.values()) > (1 - REMAIN) * total:
-        return _Sound(broken=_say_broken(aside, total))
-    return _Sound(tuple(each for each, _ in kept), tuple(reading for _, reading in kept), aside)
-
-
-PORT_AGAIN = "reused the source port of an earlier connection"
-
-
-def _without_ports(observation: Observation, had: set[int]) -> Observation:
-    """An observation without the connections that reuse one of these source ports; adds its own ports to them."""
-    left = []
-    for pair in observation.port_pairs:
-        if pair[0] not in had:
-            left.append(pair)
-        if pair[0]:  # 0: this host never let it begin
-            had.add(pair[0])
-    again = len(observation.port_pairs) - len(left)
-    ports = tuple(left) if observation.ports else ()
-    return replace(observation, count=observation.count - again, ports=ports) if again else observation
-
-
-def _say_broken(aside: Mapping[str, int], total: int) -> str:
-    """Why a path is unusable: the reason alone if all connections share it."""
-    worst, count = max(aside.items(), key=lambda each: each[1])
-    if worst == PORT_AGAIN:
-        return f"{total} probes had only {total - count} source ports, so they were fewer connections"
-    return worst if count == total else f"{sum(aside.values())} of {total} connections are in doubt, most: {worst}"
-
-
 def _say_lost(path_check: PathCheck, evidence: Evidence) -> str:
     """The losses of controls that hold, as text; or an empty string."""
     told = []
-    for path in dict.fromkeys(control.path for control in path_check.controls):
+    for path in dict.fromkeys(control.path for control in path_check.subject.controls):
         readings = evidence.readings(path)
         if lost := sum(each.count for each in readings if _is_loss(each)):
             told.append(f"{lost} of {sum(each.count for each in readings)} lost (on {path.key}, a control)")
@@ -464,13 +300,15 @@ def _lost_without_a_service(path_check: PathCheck, evidence: Evidence) -> str:
     predict: the chance of at least as many of all losses on this path is ``BY_CHANCE`` or more.
     """
     if _aside(path_check, evidence) or any(
-        _mistold(path_check, each, evidence) for each in evidence.observations[path_check.path.key]
+        _mistold(path_check, each, evidence) for each in evidence.observations[path_check.subject.path.key]
     ):
         return ""
-    readings = evidence.readings(path_check.path)
-    wrong = [each for each in readings if not _fits(each, path_check.accept)]
+    readings = evidence.readings(path_check.subject.path)
+    wrong = [each for each in readings if not _fits(each, path_check.subject.accept)]
     plain = list(
-        {control.path.key: control.path for control in path_check.controls if control.path.service is None}.values()
+        {
+            control.path.key: control.path for control in path_check.subject.controls if control.path.service is None
+        }.values()
     )
     without = [each for path in plain for each in evidence.readings(path)]
     lost, lost_without = (sum(each.count for each in some if _is_loss(each)) for some in (wrong, without))
@@ -492,11 +330,17 @@ def say_expected(path_check: PathCheck, topology: Topology) -> str:
     """The expectation as a sentence, resolved to this cluster's addresses."""
     if path_check.level is Level.RECORD:
         return "nothing required: the result is recorded"
-    if path_check.is_negative:
+    if path_check.subject.is_negative:
         return "no answer (dropped or refused)"
-    said = " or ".join(_say_class(each, path_check.path, topology) for each in sorted(path_check.accept))
-    said += f", and the client's own address in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
-    return said + (", one backend for all connections" if path_check.spread is Spread.ONE else "")
+    said = " or ".join(
+        _say_class(each, path_check.subject.path, topology) for each in sorted(path_check.subject.accept)
+    )
+    said += (
+        f", and the client's own address in {path_check.subject.told.value}"
+        if path_check.subject.told is not Claim.NOTHING
+        else ""
+    )
+    return said + (", one backend for all connections" if path_check.subject.spread is Spread.ONE else "")
 
 
 def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:

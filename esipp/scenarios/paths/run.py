@@ -5,6 +5,7 @@ possible. The rest follows, and equal results are grouped.
 """
 
 import itertools
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from esipp.base.errors import HarnessError
 from esipp.base.waiting import Budget, Convergence, Reading, converge
 from esipp.checks.check import Level
-from esipp.checks.model import NO_ANSWER, Client, Path, Protocol
+from esipp.checks.model import NO_ANSWER, Client, EntryKind, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import PathCheck
 from esipp.probing.jobs import Job, job_on
@@ -64,7 +65,7 @@ def plan(
     targets: dict[Path, tuple[str, int]] = {}
     obstacles: dict[str, str] = {}
     for path in sorted(
-        {path for path_check in path_checks for path in path_check.paths} | set(also), key=lambda p: p.key
+        {path for path_check in path_checks for path in path_check.subject.paths} | set(also), key=lambda p: p.key
     ):
         target = address(path)
         if isinstance(target, str):
@@ -81,19 +82,19 @@ def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> s
     """
     path_checks = list(path_checks)
     wanted = {
-        path_check.path
+        path_check.subject.path
         for path_check in path_checks
-        if not path_check.is_negative and path_check.level is not Level.RECORD
+        if not path_check.subject.is_negative and path_check.level is not Level.RECORD
     }
     may_be_silent = {
-        path_check.path
+        path_check.subject.path
         for path_check in path_checks
         for known in path_check.differences
         if known.connections.accept & NO_ANSWER and known.holds(facts)
     }
     return (
         wanted - may_be_silent
-        | {control.path for path_check in path_checks for control in path_check.controls} - may_be_silent
+        | {control.path for path_check in path_checks for control in path_check.subject.controls} - may_be_silent
     )
 
 
@@ -118,6 +119,10 @@ class Settling:
     Set-up may converge; only the judged window has no retry. A path that never answers uses up the ``budget`` and is
     then judged as it is: its silence is a fault of the product. ``lost`` says why the prober of a client is gone; its
     paths are not waited for.
+
+    The ``budget`` of a slow load balancer takes minutes. It is the time until a VIP answers, so the paths to a VIP have
+    ``follows`` seconds once that answers a client outside, and the paths elsewhere from the beginning. None: it is
+    unknown how long the load balancer takes to use all nodes, and every path has the whole budget.
     """
 
     probers: Mapping[str, Prober]
@@ -125,11 +130,14 @@ class Settling:
     answering: set[Path] = field(default_factory=set)
     budget: Budget = DATA_PLANE
     lost: dict[Client, str] = field(default_factory=dict)
+    follows: float | None = None
+    _there: dict[tuple[str, int, Protocol], float] = field(default_factory=dict)
+    """When each VIP's port first answered a client outside."""
 
     def wait(self, expected: set[Path]) -> Convergence:
         """Wait for the paths that are expected to answer."""
         expecting = [path for path in self.todo.targets if path in expected]
-        looks = itertools.count()
+        looks, began = itertools.count(), time.monotonic()
 
         def look() -> Reading:
             timeout = SETTLING_TIMEOUT if next(looks) < QUICK_LOOKS else PATIENT_TIMEOUT
@@ -140,13 +148,24 @@ class Settling:
             self.answering |= answering
             if not silent:
                 return Reading(True, f"{len(waiting)} paths answer")
-            return Reading(False, f"{len(silent)} of {len(waiting)} paths do not answer, among them {silent[0].key}")
+            state = f"{len(silent)} of {len(waiting)} paths do not answer, among them {silent[0].key}"
+            for path in (path for path in answering if path.client.role is None):
+                self._there.setdefault(self._at(path), time.monotonic())
+            return Reading(False, state, hopeless=all(self._is_over(path, began) for path in silent))
 
         ended = converge(look, self.budget)
         others = [p for p in self.todo.targets if p not in self.answering and p.client not in self.lost]
         for path, made in fly(self.probers, self.todo, others, 1, lost=self.lost).items():
             self.answering |= {path for each in made if each.outcome is Outcome.ANSWERED}
         return ended
+
+    def _at(self, path: Path) -> tuple[str, int, Protocol]:
+        return *self.todo.targets[path], path.protocol
+
+    def _is_over(self, path: Path, began: float) -> bool:
+        """Whether a path had all the time that it may take."""
+        since = self._there.get(self._at(path)) if path.entry.kind is EntryKind.VIP else began
+        return self.follows is not None and since is not None and time.monotonic() - since > self.follows
 
 
 def fly(

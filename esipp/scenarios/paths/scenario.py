@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from esipp.checks.check import Feature
 from esipp.checks.observation import Verdict
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.topology import Topology
-from esipp.scenarios.paths.excuses import Steer
-from esipp.scenarios.paths.judge import Evidence, judge
+from esipp.scenarios.paths.evidence import Evidence, Steer
+from esipp.scenarios.paths.judge import judge
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,17 @@ def _lacks(check: PathCheck, evidence: Evidence, then: RunThen) -> str:
     if then.asked(check):
         recorded = then.checks[check.id]
         controls = {each["path"] for each in recorded.data["controls"]}
-        if recorded.path == check.path.key and controls == {each.path.key for each in check.controls}:
+        if recorded.path == check.subject.path.key and controls == {each.path.key for each in check.subject.controls}:
             return ""
     known = evidence.observations.keys() | evidence.obstacles.keys()
-    return next((f"{path.key} was not dialled" for path in check.paths if path.key not in known), "")
+    return next((f"{path.key} was not dialled" for path in check.subject.paths if path.key not in known), "")
 
 
 SCENARIO = Scenario(
     name="paths",
     suite="source_ip",
     record="paths",
-    checks=(PathCheck,),
+    subjects=(OnPath,),
     evidence=Window,
     judge=_judge,
     lacks=_lacks,

@@ -10,7 +10,7 @@ from esipp.checks.policy_change import At, Flipping
 from esipp.judging.controls import Vantage
 from esipp.judging.course import Course as Trials
 from esipp.judging.timeline.streams import Stream
-from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.policy_change.timeline import GONE, Course, Flip, Ground, Shown
 
 LEAST_FLIPS = 8

@@ -18,7 +18,7 @@ from esipp.checks.policy_change import IsolationHealthCheck
 from esipp.judging.topology import Node, Topology
 from esipp.preflight.facts import listener_facts
 from esipp.probing.jobs import Job, job_on
-from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.paths.run import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.objects import INSIDE, NEIGHBOURS
@@ -119,7 +119,9 @@ class Beside:
     ) -> tuple[dict[Path, Future[list[Observation]]], dict[tuple[Role, Family], Future[list[Json]]]]:
         """Everything, each at its own moment of the time between two connections, so that they do not come at once."""
         wanted = list(todo.targets.items())
-        questions = list(dict.fromkeys((check.place, check.family, check.path) for check in self.health))
+        questions = list(
+            dict.fromkeys((check.subject.place, check.subject.family, check.subject.path) for check in self.health)
+        )
         pause = threading.Event()
         between = SPACING / max(1, len(wanted) + len(questions))
         paths, asked = {}, {}

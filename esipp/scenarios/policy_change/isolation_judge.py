@@ -37,7 +37,7 @@ def judge_steady(
     if broken is not None or window is None:
         said = broken or undecided(check, "its path was never dialled")
         return give_verdict(check, features, facts, lambda: said)
-    verdict = judge_path(check.path_check, window.evidence)
+    verdict = judge_path(check.with_subject(check.subject.on_path), window.evidence)
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return verdict
     if why := surrounded(check, facts):
@@ -48,10 +48,10 @@ def judge_steady(
 
 def _when(check: IsolationCheck, window: Window) -> str:
     """When the first wrong answers came, relative to the policy changes, as text."""
-    path, evidence = check.path_check.path, window.evidence
+    path, evidence = check.subject.on_path.path, window.evidence
     clock = window.clocks.get(path.client.name)
     pairs = zip(evidence.observations[path.key], evidence.readings(path), strict=True)
-    wrong = [each for each, read in pairs if read.product_fault or not read.classes & check.path_check.accept]
+    wrong = [each for each, read in pairs if read.product_fault or not read.classes & check.subject.on_path.accept]
     if clock is None or not wrong:
         return ""
     said = [window.after(clock.ours(each.started)) for each in sorted(wrong, key=lambda each: each.started)[:3]]
@@ -61,7 +61,7 @@ def _when(check: IsolationCheck, window: Window) -> str:
 def decide_health(check: IsolationHealthCheck, seen: Seen) -> Decision:
     """The decision on all answers of one node's health check while other policies changed."""
     window = seen.window
-    found = Counter(window.health.get((check.place, check.family), {})) if window else Counter[str]()
+    found = Counter(window.health.get((check.subject.place, check.subject.family), {})) if window else Counter[str]()
     if window is None or not found:
         return undecided(check, "its health check was never probed")
     if found["error"]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from esipp.checks.check import Feature, Status, missing_features
+from esipp.checks.check import Feature, Status, is_about, missing_features
 from esipp.checks.model import Family, Role, TrafficPolicy
 from esipp.checks.observation import Verdict
 from esipp.checks.policy_change import (
@@ -12,8 +12,9 @@ from esipp.checks.policy_change import (
     At,
     FlipClaim,
     FlippedCheck,
-    IsolationCheck,
-    IsolationHealthCheck,
+    Isolated,
+    IsolatedHealth,
+    PolicyChange,
     PolicyChangeCheck,
 )
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
@@ -47,14 +48,14 @@ Facts = Mapping[str, str]
 
 def judge(check: PolicyChangeCheck, seen: Seen, features: Features, facts: Facts) -> Verdict:
     """The verdict on a check about traffic during policy changes."""
-    if isinstance(check, IsolationCheck) and not missing_features(check, features):
+    if is_about(check, Isolated) and not missing_features(check, features):
         return judge_steady(check, seen, features, facts)
-    differences = check.differences if isinstance(check, FlippedCheck) else ()
+    differences = check.differences if is_about(check, PolicyChange) else ()
 
     def look() -> Decision:
-        if isinstance(check, FlippedCheck):
-            return cut_short(check, check.service.value, seen) or _flipped(check, seen)
-        assert isinstance(check, IsolationHealthCheck)
+        if is_about(check, PolicyChange):
+            return cut_short(check, check.subject.service.value, seen) or _flipped(check, seen)
+        assert is_about(check, IsolatedHealth)
         return cut_short(check, BESIDE, seen) or decide_health(check, seen)
 
     return give_verdict(check, features, facts, look, differences)
@@ -63,9 +64,9 @@ def judge(check: PolicyChangeCheck, seen: Seen, features: Features, facts: Facts
 def _sees(check: FlippedCheck, course: Course) -> str:
     """What a check can and cannot detect."""
     flips = len(list(course.flips_made()))
-    if check.at is None or (check.at, check.family) not in course.data:
+    if check.subject.at is None or (check.subject.at, check.subject.family) not in course.data:
         return f"{flips} policy changes of one Service; faults of other Services, or rarer ones, are missed"
-    stream = course.data[check.at, check.family]
+    stream = course.data[check.subject.at, check.subject.family]
     apart = f"at most {stream.longest_gap():.2f} s apart"
     return (
         f"{len(stream.samples)} connections of one client over {flips} policy changes, {apart}; a shorter fault, or "
@@ -85,24 +86,27 @@ class _Case:
 
 
 def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
-    course, ground = seen.courses.get(check.service), seen.ground
+    course, ground = seen.courses.get(check.subject.service), seen.ground
     if course is None or ground is None:
         return undecided(check, "its policy was never changed")
-    if check.at is not None and (check.at, check.family) in course.obstacles:
-        return undecided(check, course.obstacles[check.at, check.family])
+    if check.subject.at is not None and (check.subject.at, check.subject.family) in course.obstacles:
+        return undecided(check, course.obstacles[check.subject.at, check.subject.family])
     refused = next((flip for flip in course.flips if flip.policy != flip.to.value), None)
     if refused is not None:
         return undecided(check, f"the API server did not accept policy change {refused.number} to {refused.to}")
     if len(course.flips) < 3:
         return undecided(check, "the policy was not changed in both directions")
-    doubt = seen.doubt(check.family)
+    doubt = seen.doubt(check.subject.family)
     if doubt:
         return undecided(check, doubt)
-    if check.at is not None and (check.at, check.family) in course.data:
-        trouble = sum(ground.shown(check.at, s)[0] is Shown.OURS for s in course.data[check.at, check.family].samples)
+    if check.subject.at is not None and (check.subject.at, check.subject.family) in course.data:
+        trouble = sum(
+            ground.shown(check.subject.at, s)[0] is Shown.OURS
+            for s in course.data[check.subject.at, check.subject.family].samples
+        )
         if trouble:
             return ours_failed(check, f"{trouble} probes failed", "the prober failed")
-    decided = _CLAIMS[check.claim](_Case(check, course, ground, seen))
+    decided = _CLAIMS[check.subject.claim](_Case(check, course, ground, seen))
     passed = decided.status is Status.PASS and not decided.sees
     return replace(decided, sees=_sees(check, course)) if passed else decided
 
@@ -111,9 +115,11 @@ def followed(
     course: Course, ground: Ground, check: FlippedCheck, *, strictly: bool
 ) -> list[tuple[Phase, SteadyRun | None]]:
     """Each policy change at one entry, with the last uninterrupted run of answers that fit the new policy."""
-    assert check.at is not None
-    made = course.phases(check.at, check.family)[1:]
-    return [(phase, phase.last_run(reads(ground, check.at, phase.flip.to, strictly=strictly))) for phase in made]
+    assert check.subject.at is not None
+    made = course.phases(check.subject.at, check.subject.family)[1:]
+    return [
+        (phase, phase.last_run(reads(ground, check.subject.at, phase.flip.to, strictly=strictly))) for phase in made
+    ]
 
 
 def _followed(phase: Phase, lasting: SteadyRun | None) -> str:
@@ -130,8 +136,8 @@ def _followed(phase: Phase, lasting: SteadyRun | None) -> str:
 
 def _settles(case: _Case) -> Decision:
     check, course, ground = case.check, case.course, case.ground
-    assert check.at is not None
-    strictly = check.claim is FlipClaim.REWRITES
+    assert check.subject.at is not None
+    strictly = check.subject.claim is FlipClaim.REWRITES
     made = followed(course, ground, check, strictly=strictly)
     made = [(phase, lasting) for phase, lasting in made if not strictly or phase.flip.to is CLUSTER]
     observed = say_times(made)
@@ -140,18 +146,18 @@ def _settles(case: _Case) -> Decision:
         proof = f"{len(made)} policy changes, each followed until the next one"
         return Decision(Status.PASS, check.expected, observed, proof)
     phase, first = wrong[0]
-    last = [shown_words(ground, check.at, sample) for sample in phase.samples[-10:]]
+    last = [shown_words(ground, check.subject.at, sample) for sample in phase.samples[-10:]]
     seen_last = Counter(last)
     reason = f"{first}; the last answers: {say_observed(seen_last)}"
-    seen = _foremost(ground, check.at, wrong)
+    seen = _foremost(ground, check.subject.at, wrong)
     return Decision(Status.FAIL, check.expected, observed, reason, seen, foreign=seen == ANOTHER_SOURCE)
 
 
 def _prompt(case: _Case) -> Decision:
     """Whether each flip was followed soon after the API server took it, as far as that was measured well enough."""
     check, course, ground = case.check, case.course, case.ground
-    assert check.at is not None
-    stream = course.data[check.at, check.family]
+    assert check.subject.at is not None
+    stream = course.data[check.subject.at, check.subject.family]
     made = followed(course, ground, check, strictly=False)
     return _soon(case, [(phase.flip, lasting, stream) for phase, lasting in made], say_times(made))
 
@@ -160,15 +166,17 @@ def _health_prompt(case: _Case) -> Decision:
     """The same of the health-check port on every node: closed under Cluster, open under Local."""
     check, course = case.check, case.course
     claims = (FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_AGAIN)
-    ports = [each for claim in claims for each in _ports(course, case.ground, check.family, claim) if each.samples]
+    ports = [
+        each for claim in claims for each in _ports(course, case.ground, check.subject.family, claim) if each.samples
+    ]
     made = [(each.flip, each.lasting, Stream(each.node, 0.0, each.samples)) for each in ports]
-    figures = (f"{c.value}: {say_port_times(course, case.ground, check.family, c) or 'never'}" for c in claims)
+    figures = (f"{c.value}: {say_port_times(course, case.ground, check.subject.family, c) or 'never'}" for c in claims)
     return _soon(case, made, "; ".join(figures))
 
 
 def _soon(case: _Case, made: Sequence[tuple[Flip, SteadyRun | None, Stream]], figures: str) -> Decision:
     """Compare with the bound how long after each accepted policy change a stream became right for good."""
-    check, vantage = case.check, case.seen.vantage(case.check.family)
+    check, vantage = case.check, case.seen.vantage(case.check.subject.family)
     observed, unknown, blurs = f"{figures}; bound {PROMPT:.0f} s", list[Blur](), list[Blur]()
     if not made:
         return undecided(check, "no probe was made there", observed)
@@ -219,27 +227,28 @@ def shown_words(ground: Ground, at: At, sample: Sample) -> str:
 
 def _otherwise(case: _Case) -> Decision:
     check, course, ground = case.check, case.course, case.ground
-    assert check.at is not None
+    assert check.subject.at is not None
     found: list[tuple[float, Phase, str]] = []
     kinds: set[str] = set()
     tally: Counter[str] = Counter()
     strange: Counter[str] = Counter()
-    for phase in course.phases(check.at, check.family):
-        since = phase.first_steady(reads(ground, check.at, phase.flip.to, strictly=True))
+    for phase in course.phases(check.subject.at, check.subject.family):
+        since = phase.first_steady(reads(ground, check.subject.at, phase.flip.to, strictly=True))
         for sample in (*phase.samples, *phase.under_way):
-            shown, words = ground.shown(check.at, sample)
+            shown, words = ground.shown(check.subject.at, sample)
             tally[words or shown.value] += 1
             if shown is Shown.OTHERWISE:
                 kinds.add(_kind(ground, sample))
                 strange[sample.source] += 1
-            elif shown is Shown.KEPT and check.at is At.BARE_NODE:
+            elif shown is Shown.KEPT and check.subject.at is At.BARE_NODE:
                 words = "answered through the node without local endpoints, with the client's own address"
                 stays = phase.flip.to is LOCAL and since is not None and sample.started > since
                 kinds.add("leaking" if stays else "unrewritten")
-            elif sample in phase.under_way or check.at is At.VIP or not phase.flip.number:
+            elif sample in phase.under_way or check.subject.at is At.VIP or not phase.flip.number:
                 continue  # a VIP's nodes need not follow together
-            elif since is not None and sample.started > since and _is_back(check.at, phase.flip.to, shown):
-                words = f"{_BACK[check.at, phase.flip.to]}, {sample.started - since:.2f} s after the new policy held"
+            elif since is not None and sample.started > since and _is_back(check.subject.at, phase.flip.to, shown):
+                back = _BACK[check.subject.at, phase.flip.to]
+                words = f"{back}, {sample.started - since:.2f} s after the new policy held"
                 kinds.add("back")
             else:
                 continue
@@ -273,7 +282,7 @@ _BACK = {
 
 def _times(case: _Case) -> Decision:
     check, course, ground = case.check, case.course, case.ground
-    assert check.at is not None
+    assert check.subject.at is not None
     return Decision(Status.PASS, check.expected, say_times(followed(course, ground, check, strictly=True)), "recorded")
 
 
@@ -299,13 +308,13 @@ def say_times(made: list[tuple[Phase, SteadyRun | None]]) -> str:
 
 def _no_loss(case: _Case) -> Decision:
     check, course, ground = case.check, case.course, case.ground
-    assert check.at is not None
-    made = course.phases(check.at, check.family)
+    assert check.subject.at is not None
+    made = course.phases(check.subject.at, check.subject.family)
     tally: Counter[str] = Counter()
     lost: list[tuple[Phase, Sample]] = []
     for phase in made:
         for sample in (*phase.samples, *phase.under_way):
-            none = ground.shown(check.at, sample)[0] is Shown.NONE
+            none = ground.shown(check.subject.at, sample)[0] is Shown.NONE
             tally["no answer" if none else "answered"] += 1
             lost += [(phase, sample)] if none else []
     observed = say_observed(tally)
@@ -313,7 +322,7 @@ def _no_loss(case: _Case) -> Decision:
         return undecided(check, "no request was ever answered there", observed)
     if not lost:
         return Decision(Status.PASS, check.expected, observed, say_bound(tally.total()), tally=tally)
-    vantage = case.seen.vantage(check.family)
+    vantage = case.seen.vantage(check.subject.family)
     ours = [(sample, vantage.ours(sample.started, sample.started)) for _, sample in lost]
     left = [each for each, (_, why) in zip(lost, ours, strict=True) if not why]
     if not left:
@@ -336,8 +345,8 @@ def _health(case: _Case) -> Decision:
     A port that was never open cannot be observed to close.
     """
     check, course = case.check, case.course
-    again = check.claim is FlipClaim.HEALTH_AGAIN
-    faults, seen = [], list(_ports(course, case.ground, check.family, check.claim))
+    again = check.subject.claim is FlipClaim.HEALTH_AGAIN
+    faults, seen = [], list(_ports(course, case.ground, check.subject.family, check.subject.claim))
     for flip in course.flips_made():
         if (flip.to is LOCAL) is again and bool(flip.health_port) is not again:
             has = "has no health-check node port" if again else f"keeps health-check node port {flip.health_port}"
@@ -356,7 +365,7 @@ def _health(case: _Case) -> Decision:
             faults.append(f"{each.node}, {each.fault}; the last answers: {told}")
     if not seen and not faults:
         return undecided(check, "its health-check node port was never probed")
-    figures = say_port_times(course, case.ground, check.family, check.claim) or "never"
+    figures = say_port_times(course, case.ground, check.subject.family, check.subject.claim) or "never"
     if faults:
         more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
         return Decision(Status.FAIL, check.expected, figures, faults[0] + more)
@@ -411,7 +420,12 @@ def say_port_times(course: Course, ground: Ground, family: Family, claim: FlipCl
 def _kept(case: _Case) -> Decision:
     """The decision on established connections: each is answered by the same pod for the same source until the end."""
     check, course = case.check, case.course
-    streams = [s for each in course.kept if (each.at, each.family) == (check.at, check.family) for s in each.streams]
+    streams = [
+        s
+        for each in course.kept
+        if (each.at, each.family) == (check.subject.at, check.subject.family)
+        for s in each.streams
+    ]
     made = [stream for stream in streams if stream.samples and stream.samples[0].answered]
     if not made:
         return undecided(check, f"none of {len(streams)} connections could be established")

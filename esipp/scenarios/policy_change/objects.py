@@ -3,9 +3,13 @@
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
-from esipp.checks.check import Check
+from esipp.checks.check import Check, is_about
 from esipp.checks.model import OUTSIDE, Backends, Balancer, Client, Role, ServiceType, Vantage
-from esipp.checks.policy_change import FlippedCheck, IsolationCheck, IsolationHealthCheck
+from esipp.checks.policy_change import (
+    Isolated,
+    IsolatedHealth,
+    PolicyChange,
+)
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.objects import Ground, Objects
@@ -41,9 +45,9 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     services: list[Json] = []
     announced: set[str] = set()
     outside = ground.features["vantage.outside"].present
-    if any(isinstance(check, IsolationCheck | IsolationHealthCheck) for check in checks):
+    if any(isinstance(check.subject, Isolated | IsolatedHealth) for check in checks):
         services += [_neighbour(name, kind, ground) for name, kind in NEIGHBOURS.items()]
-    for service in sorted({check.service for check in checks if isinstance(check, FlippedCheck)}):
+    for service in sorted({check.subject.service for check in checks if is_about(check, PolicyChange)}):
         kind = ServiceType.LOAD_BALANCER if service.balancer else ServiceType.NODE_PORT
         services.append(flipping(service.object_name, ground.run, kind, service.balancer))
         announced |= {service.object_name} if service.balancer else set()

@@ -1,6 +1,15 @@
 """Registration of the scenario of policy changes, and of the Services that they must leave alone."""
 
-from esipp.checks.policy_change import FlipClaim, FlippedCheck, IsolationCheck, IsolationHealthCheck, PolicyChangeCheck
+from esipp.checks.check import is_about
+from esipp.checks.policy_change import (
+    FlipClaim,
+    FlippedCheck,
+    Isolated,
+    IsolatedHealth,
+    PolicyChange,
+    PolicyChangeCheck,
+    WhilePoliciesChange,
+)
 from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.policy_change.evidence import Seen
@@ -12,35 +21,38 @@ from esipp.scenarios.policy_change.judge import judge
 def _lacks(check: PolicyChangeCheck, seen: Seen, then: RunThen) -> str:
     if then.asked(check):
         return ""
-    if isinstance(check, FlippedCheck):
+    if is_about(check, PolicyChange):
         return _flipped(check, seen)
     if BESIDE in seen.trouble or BESIDE in seen.broken:
         return ""
     window = seen.window
     if window is None:
         return "no Services were dialled while others changed their policy"
-    if isinstance(check, IsolationCheck):
+    if is_about(check, Isolated):
         known = window.evidence.observations.keys() | window.evidence.obstacles.keys()
-        return next((f"{path.key} was not dialled" for path in check.paths if path.key not in known), "")
-    assert isinstance(check, IsolationHealthCheck)
-    asked = (check.place, check.family) in window.health
-    return "" if asked else f"the health check of the {check.place} was not probed over {check.family}"
+        return next((f"{path.key} was not dialled" for path in check.subject.paths if path.key not in known), "")
+    assert is_about(check, IsolatedHealth)
+    asked = (check.subject.place, check.subject.family) in window.health
+    return "" if asked else f"the health check of the {check.subject.place} was not probed over {check.subject.family}"
 
 
 def _flipped(check: FlippedCheck, seen: Seen) -> str:
-    service = check.service.value
+    service = check.subject.service.value
     if service in seen.trouble or service in seen.broken:
         return ""
-    course = seen.courses.get(check.service)
+    course = seen.courses.get(check.subject.service)
     if course is None:
         return f"the policy of {service} was not changed"
-    if check.claim is FlipClaim.KEPT:
-        dialled = any((each.at, each.family) == (check.at, check.family) for each in course.kept)
-    elif check.at is None:
-        dialled = any(family is check.family for _, _, family in course.health)
+    if check.subject.claim is FlipClaim.KEPT:
+        dialled = any((each.at, each.family) == (check.subject.at, check.subject.family) for each in course.kept)
+    elif check.subject.at is None:
+        dialled = any(family is check.subject.family for _, _, family in course.health)
     else:
-        dialled = (check.at, check.family) in course.data or (check.at, check.family) in course.obstacles
-    return "" if dialled else f"{service} was not dialled there over {check.family}"
+        dialled = (check.subject.at, check.subject.family) in course.data or (
+            check.subject.at,
+            check.subject.family,
+        ) in course.obstacles
+    return "" if dialled else f"{service} was not dialled there over {check.subject.family}"
 
 
 SCENARIO = Scenario(
@@ -48,15 +60,15 @@ SCENARIO = Scenario(
     suite="compatibility",
     order=1,
     record="flips",
-    checks=(PolicyChangeCheck,),
+    subjects=(WhilePoliciesChange,),
     evidence=Seen,
     judge=judge,
     lacks=_lacks,
     section=section,
     phases=(
-        Typical("settle side by side", (IsolationCheck, IsolationHealthCheck), base=1),
-        Typical("side by side", (IsolationCheck, IsolationHealthCheck), base=12),
-        Typical("flips", (FlippedCheck,), base=21),
+        Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
+        Typical("side by side", (Isolated, IsolatedHealth), base=12),
+        Typical("flips", (PolicyChange,), base=21),
     ),
     rights=rights("get patch", "services"),
 )

@@ -4,8 +4,8 @@ The reference load balancer once had this bug: a new HAProxy took the check port
 setting. Under Cluster nothing answers there, so no node stays healthy.
 """
 
-from esipp.checks.check import Check
-from esipp.checks.continuity import ContinuityCheck, Phase, What
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import Continuity, Phase, What
 from esipp.checks.model import Balancer
 from tests.broken.balancing import OWN, PROFILE, fault
 from tests.broken.breakage import Break, Group, RunOptions
@@ -14,12 +14,12 @@ WAYS = tuple(f"continuity.{phase.value}.{Balancer.PROXY.value}." for phase in (P
 
 
 def notices(check: Check) -> bool:
-    return isinstance(check, ContinuityCheck) and check.phase is Phase.FLIPS and check.what is What.GAP
+    return is_about(check, Continuity) and check.subject.phase is Phase.FLIPS and check.subject.what is What.GAP
 
 
 def may_be_silent(check: Check) -> bool:
     """How soon the source is right after the return: nobody can tell it where nobody is answered by then."""
-    return isinstance(check, ContinuityCheck) and check.phase is Phase.FLIPS and check.what is What.PROMPT
+    return is_about(check, Continuity) and check.subject.phase is Phase.FLIPS and check.subject.what is What.PROMPT
 
 
 BREAK = Break(

@@ -9,7 +9,7 @@ from tests.broken.ways import by_a_proxy
 
 def proxied(path_check: PathCheck) -> bool:
     """Paths by the VIP of a proxy."""
-    return path_check.path.entry.kind is EntryKind.VIP and by_a_proxy(path_check.path)
+    return path_check.subject.path.entry.kind is EntryKind.VIP and by_a_proxy(path_check.subject.path)
 
 
 BREAK = Break(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from esipp.checks.check import Check
-from esipp.checks.endpoint_change import EndpointChangeCheck, What
+from esipp.checks.check import Check, is_about
+from esipp.checks.endpoint_change import EndpointChange, What
 from esipp.checks.model import Balancer
 from tests.broken.balancing import LATE, MOVING, fault, forwarder
 from tests.broken.breakage import Break, Group
@@ -26,9 +26,9 @@ def at_nodes(check: Check) -> bool:
     """What nodes' health checks and the balancers' views of them say."""
     ours = (Balancer.ECMP, Balancer.DEFAULT)
     return (
-        isinstance(check, EndpointChangeCheck)
-        and check.balancer in ours
-        and check.what not in (What.SOURCE, What.BLACK_HOLE)
+        is_about(check, EndpointChange)
+        and check.subject.balancer in ours
+        and check.subject.what not in (What.SOURCE, What.BLACK_HOLE)
     )
 
 

@@ -1,7 +1,7 @@
 """A load balancer that switches nodes although nothing changes."""
 
-from esipp.checks.check import Check
-from esipp.checks.continuity import ContinuityCheck, Phase, Way, What
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import Continuity, Phase, Way, What
 from esipp.checks.model import Balancer, TrafficPolicy
 from tests.broken.balancing import PROFILE, fault
 from tests.broken.breakage import Break, Group, RunOptions
@@ -12,12 +12,12 @@ FORWARDERS = (Balancer.DEFAULT.value, Balancer.ECMP.value)
 def notices(check: Check) -> bool:
     """Connections that last by the cluster's own load balancer, while nothing is done."""
     own = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
-    return isinstance(check, ContinuityCheck) and (check.way, check.what) == (own, What.LASTING)
+    return is_about(check, Continuity) and (check.subject.way, check.subject.what) == (own, What.LASTING)
 
 
 def may(check: Check) -> bool:
     """It wanders for all forwarded VIPs; a request that is under way is lost now and then."""
-    return isinstance(check, ContinuityCheck) and check.way.by in FORWARDERS
+    return is_about(check, Continuity) and check.subject.way.by in FORWARDERS
 
 
 BREAK = Break(

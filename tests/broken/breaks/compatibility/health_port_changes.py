@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Check
-from esipp.checks.health import HealthScenarioCheck
+from esipp.checks.check import Check, is_about
+from esipp.checks.health import HealthScenario
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import controller
 from tests.broken.health_proxies import claims
@@ -31,7 +31,7 @@ def moving_the_port(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 def about_edits(check: Check) -> bool:
     """What an edit itself shows depends on who comes first."""
-    return isinstance(check, HealthScenarioCheck) and check.claim.startswith("kept-on-")
+    return is_about(check, HealthScenario) and check.subject.claim.startswith("kept-on-")
 
 
 BREAK = Break(

@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Check
+from esipp.checks.check import Check, is_about
 from esipp.checks.model import OldForm
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
 from esipp.testbed.manifests import OLD_ANNOTATIONS
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import controller
@@ -27,8 +27,8 @@ def old_controller(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 def notices(check: Check) -> bool:
     """With Local in truth: the bare node falls silent, and the endpoint's node does not rewrite the source any more."""
-    if isinstance(check, PathCheck):
-        service = check.path.service
+    if is_about(check, OnPath):
+        service = check.subject.path.service
         annotated = service is not None and service.old_form is OldForm.ONLY_LOCAL
         return annotated and not check.id.endswith("to-endpoint-node.answers")
     return check.id.endswith(".not-heard")

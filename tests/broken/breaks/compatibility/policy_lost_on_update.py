@@ -1,7 +1,7 @@
 """The external traffic policy is lost with every update."""
 
-from esipp.checks.api import HEALTH_PORT, POLICY, ApiCheck
-from esipp.checks.check import Check
+from esipp.checks.api import HEALTH_PORT, POLICY, Requests
+from esipp.checks.check import Check, is_about
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import losing
 from tests.broken.edits import wants_after_an_update
@@ -16,7 +16,7 @@ COMES_TO_LOCAL = ("clusterip-to-", "round-trip", "to-local.")
 
 def notices(check: Check) -> bool:
     """Whether a Service that has Local must have it, or what follows from it, after an update."""
-    if isinstance(check, ApiCheck) and any(f"api.change.{part}" in check.id for part in COMES_TO_LOCAL):
+    if is_about(check, Requests) and any(f"api.change.{part}" in check.id for part in COMES_TO_LOCAL):
         return False
     return wants_after_an_update(check, POLICY, "Local") or wants_after_an_update(check, HEALTH_PORT)
 

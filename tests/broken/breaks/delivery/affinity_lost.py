@@ -41,7 +41,7 @@ BREAK = Break(
     "the endpoint node ignores sessionAffinity ClientIP: a client's connections alternate between both backends",
     RunOptions(("source_ip",)),
     forgetting,
-    path_checks(lambda path_check: path_check.spread is Spread.ONE),
+    path_checks(lambda path_check: path_check.subject.spread is Spread.ONE),
     names="affinity ClientIP does not hold",
     scoped=True,
 )

@@ -53,12 +53,12 @@ def dropped(nodes: Nodes, service: Json, own: dict[Family, str]) -> Iterator[Rul
 
 def notices(path_check: PathCheck) -> bool:
     """Whether a client on the node without local endpoint must get an answer through its own node."""
-    entry, service = path_check.path.entry, path_check.path.service
+    entry, service = path_check.subject.path.entry, path_check.subject.path.service
     if service is None or service.policy is not TrafficPolicy.LOCAL or path_check.level is Level.RECORD:
         return False
     own = entry.kind is EntryKind.NODE_PORT and entry.role is Role.BARE_NODE
     vip = entry.kind is EntryKind.VIP and service.balancer is Balancer.DEFAULT
-    return path_check.path.client.role is Role.BARE_NODE and (own or vip or entry.kind is EntryKind.EXTERNAL_IP)
+    return path_check.subject.path.client.role is Role.BARE_NODE and (own or vip or entry.kind is EntryKind.EXTERNAL_IP)
 
 
 BREAK = Break(

@@ -14,7 +14,9 @@ BREAK = Break(
     ),
     forwarding_bare_node(masquerade=True, not_pods=True),
     path_checks(
-        lambda path_check: refused_at_bare_node(path_check) and path_check.path.client.vantage is Vantage.OUTSIDE
+        lambda path_check: (
+            refused_at_bare_node(path_check) and path_check.subject.path.client.vantage is Vantage.OUTSIDE
+        )
     ),
     names=HANDS_ON,
     scoped=True,

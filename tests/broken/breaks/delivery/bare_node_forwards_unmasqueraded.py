@@ -11,7 +11,9 @@ BREAK = Break(
     RunOptions(("source_ip",)),
     forwarding_bare_node(masquerade=False),
     path_checks(
-        lambda path_check: refused_at_bare_node(path_check) and path_check.path.client.vantage is not Vantage.POD
+        lambda path_check: (
+            refused_at_bare_node(path_check) and path_check.subject.path.client.vantage is not Vantage.POD
+        )
     ),  # of pods: known
     names=HANDS_ON,
     scoped=True,

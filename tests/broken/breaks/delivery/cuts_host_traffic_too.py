@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 
-from esipp.checks.check import Check
-from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way, What
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.model import TrafficPolicy
 from esipp.judging.topology import family_of
 from tests.broken.breakage import Break, Group, RunOptions
@@ -45,7 +45,7 @@ def while_rolling(nodes: Nodes) -> Iterator[Placed]:
 
 def notices(check: Check) -> bool:
     at_the_node = Way(NODEPORT, TrafficPolicy.CLUSTER)
-    return isinstance(check, ContinuityCheck) and (check.phase, check.way, check.what) == (
+    return is_about(check, Continuity) and (check.subject.phase, check.subject.way, check.subject.what) == (
         Phase.ROLLING_UPDATE,
         at_the_node,
         What.NO_LOSS,
@@ -54,7 +54,7 @@ def notices(check: Check) -> bool:
 
 def meanwhile(check: Check) -> bool:
     """By VIPs, too, some requests meet that node, and connections that last."""
-    return isinstance(check, ContinuityCheck) and check.phase is Phase.ROLLING_UPDATE
+    return is_about(check, Continuity) and check.subject.phase is Phase.ROLLING_UPDATE
 
 
 BREAK = Break(

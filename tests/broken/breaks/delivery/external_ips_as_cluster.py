@@ -33,11 +33,11 @@ def as_cluster(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 def notices(path_check: PathCheck) -> bool:
     """Whoever must be refused at the bare node, or be seen as himself; a host process keeps an address of its node."""
-    path, service = path_check.path, path_check.path.service
+    path, service = path_check.subject.path, path_check.subject.path.service
     if service is None or service.policy is not TrafficPolicy.LOCAL or path.entry.kind is not EntryKind.EXTERNAL_IP:
         return False
-    refused = path_check.is_negative and path.entry.role is Role.BARE_NODE
-    return refused or (path_check.accept == CLIENT and path.client.vantage is not Vantage.NODE)
+    refused = path_check.subject.is_negative and path.entry.role is Role.BARE_NODE
+    return refused or (path_check.subject.accept == CLIENT and path.client.vantage is not Vantage.NODE)
 
 
 BREAK = Break(

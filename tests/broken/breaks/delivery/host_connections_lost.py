@@ -44,15 +44,15 @@ def losing(nodes: Nodes) -> AbstractContextManager[Placed]:
 def of_hosts(path_check: PathCheck) -> bool:
     """Paths of host processes over TCP into the pod network."""
     return (
-        path_check.path.client.vantage is Vantage.NODE
-        and path_check.path.protocol is Protocol.TCP
-        and into_pods(path_check.path)
+        path_check.subject.path.client.vantage is Vantage.NODE
+        and path_check.subject.path.protocol is Protocol.TCP
+        and into_pods(path_check.subject.path)
     )
 
 
 def notices(path_check: PathCheck) -> bool:
     """Where no Service is in the way. All others rest on these as their controls."""
-    return of_hosts(path_check) and path_check.path.service is None and path_check.level is not Level.RECORD
+    return of_hosts(path_check) and path_check.subject.path.service is None and path_check.level is not Level.RECORD
 
 
 BREAK = Break(

@@ -28,9 +28,9 @@ def leaking(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 
 def notices(path_check: PathCheck) -> bool:
-    service = path_check.path.service
+    service = path_check.subject.path.service
     local = service is not None and service.internal is TrafficPolicy.LOCAL
-    return path_check.is_negative and local and path_check.path.entry.kind is EntryKind.CLUSTER_IP
+    return path_check.subject.is_negative and local and path_check.subject.path.entry.kind is EntryKind.CLUSTER_IP
 
 
 BREAK = Break(

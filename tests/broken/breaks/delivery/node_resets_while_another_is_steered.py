@@ -58,14 +58,14 @@ def beginning(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 def of_service(path_check: PathCheck, balancer: Balancer) -> bool:
     """Paths by the VIP of a Local Service of this class."""
-    service = path_check.path.service
+    service = path_check.subject.path.service
     ours = service is not None and service.balancer is balancer and service.policy is TrafficPolicy.LOCAL
-    return ours and path_check.path.entry.kind is EntryKind.VIP
+    return ours and path_check.subject.path.entry.kind is EntryKind.VIP
 
 
 def notices(path_check: PathCheck) -> bool:
-    reset = of_service(path_check, Balancer.ECMP) and path_check.path.protocol is Protocol.TCP
-    return reset and path_check.path.client.vantage is Vantage.OUTSIDE
+    reset = of_service(path_check, Balancer.ECMP) and path_check.subject.path.protocol is Protocol.TCP
+    return reset and path_check.subject.path.client.vantage is Vantage.OUTSIDE
 
 
 BREAK = Break(

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Event
 
-from esipp.checks.check import Check
-from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way, What
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.scenarios.continuity.objects import DEPLOYMENT, ROLLED, service_name
 from tests.broken.breakage import Break, Group, RunOptions
@@ -62,7 +62,12 @@ def rolling(nodes: Nodes) -> str:
 
 
 def notices(check: Check) -> bool:
-    return isinstance(check, ContinuityCheck) and (check.phase, check.way, check.family, check.what) == (
+    return is_about(check, Continuity) and (
+        check.subject.phase,
+        check.subject.way,
+        check.subject.family,
+        check.subject.what,
+    ) == (
         Phase.ROLLING_UPDATE,
         WAY,
         Family.IPV4,
@@ -74,7 +79,9 @@ def rehashed(check: Check) -> bool:
     """What a forwarder's own changes of routes break is known, and chance."""
     by_routes = Balancer.ECMP.value
     return (
-        isinstance(check, ContinuityCheck) and check.way.by == by_routes and check.what in (What.NO_LOSS, What.LASTING)
+        is_about(check, Continuity)
+        and check.subject.way.by == by_routes
+        and check.subject.what in (What.NO_LOSS, What.LASTING)
     )
 
 

@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Check
+from esipp.checks.check import Check, is_about
 from esipp.checks.model import Family, Role
-from esipp.checks.policy_change import IsolationCheck
+from esipp.checks.policy_change import Isolated
 from tests.broken.breakage import Break, Group
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE, came_by
@@ -23,9 +23,7 @@ def masquerading_for_a_moment(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 
 def notices(check: Check) -> bool:
-    return (
-        isinstance(check, IsolationCheck) and check.path_check.accept == CLIENT and steady_at(check, Role.ENDPOINT_NODE)
-    )
+    return is_about(check, Isolated) and check.subject.on_path.accept == CLIENT and steady_at(check, Role.ENDPOINT_NODE)
 
 
 BREAK = Break(

@@ -4,8 +4,15 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from esipp.checks.check import Check
-from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, Flipping, IsolationCheck, IsolationHealthCheck
+from esipp.checks.check import Check, is_about
+from esipp.checks.policy_change import (
+    At,
+    FlipClaim,
+    Flipping,
+    IsolationCheck,
+    IsolationHealthCheck,
+    PolicyChange,
+)
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.nodes import GO_ON, LONGEST, SWITCH, Live, Nodes, Placed
 from tests.broken.policy_changes import is_change_check
@@ -41,9 +48,11 @@ def notices(check: Check) -> bool:
 
     The old health-check port is closed all the same: a process that stands still answers nobody.
     """
-    if not isinstance(check, FlippedCheck):
+    if not is_about(check, PolicyChange):
         return False
-    return (check.at is At.BARE_NODE and check.claim in LATE) or (check.at is None and check.claim in HEALTH)
+    return (check.subject.at is At.BARE_NODE and check.subject.claim in LATE) or (
+        check.subject.at is None and check.subject.claim in HEALTH
+    )
 
 
 def opens(check: Check) -> bool:
@@ -55,7 +64,7 @@ def opens(check: Check) -> bool:
 
 def may(check: Check) -> bool:
     """A VIP may lead to the node that stands still."""
-    return isinstance(check, FlippedCheck) and check.at is At.VIP
+    return is_about(check, PolicyChange) and check.subject.at is At.VIP
 
 
 BREAK = Break(

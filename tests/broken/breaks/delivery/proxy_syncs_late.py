@@ -2,8 +2,14 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Check
-from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, IsolationCheck, IsolationHealthCheck
+from esipp.checks.check import Check, is_about
+from esipp.checks.policy_change import (
+    At,
+    FlipClaim,
+    Isolated,
+    IsolatedHealth,
+    PolicyChange,
+)
 from tests.broken.breakage import Break, Group
 from tests.broken.nodes import Nodes, Placed
 from tests.broken.policy_changes import OF_POLICY_CHANGES
@@ -21,12 +27,12 @@ PROMPT = (FlipClaim.PROMPT, FlipClaim.HEALTH_PROMPT)
 
 def notices(check: Check) -> bool:
     """Promptness at that node: of its nodePorts, and of the health-check ports, which every node is asked for."""
-    return isinstance(check, FlippedCheck) and check.at in (None, At.BARE_NODE) and check.claim in PROMPT
+    return is_about(check, PolicyChange) and check.subject.at in (None, At.BARE_NODE) and check.subject.claim in PROMPT
 
 
 def may(check: Check) -> bool:
     """A VIP may lead to the node that is late. All other claims allow a minute, and hold."""
-    return isinstance(check, FlippedCheck) and check.at is At.VIP
+    return is_about(check, PolicyChange) and check.subject.at is At.VIP
 
 
 def unsure(check: Check) -> bool:
@@ -34,7 +40,7 @@ def unsure(check: Check) -> bool:
 
     Nobody can say then that the neighbours' changes disturbed nothing.
     """
-    return isinstance(check, IsolationCheck | IsolationHealthCheck)
+    return isinstance(check.subject, Isolated | IsolatedHealth)
 
 
 BREAK = Break(

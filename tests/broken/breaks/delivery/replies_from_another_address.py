@@ -74,7 +74,7 @@ BREAK = Break(
     "the endpoint node answers nodePort traffic from another of its addresses than the one dialled",
     RunOptions(("source_ip",)),
     replying,
-    path_checks(lambda path_check: spoiled(path_check.path)),
+    path_checks(lambda path_check: spoiled(path_check.subject.path)),
     names="from another address|another route",
     opens=rests_on(spoiled),
     scoped=True,

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from esipp.checks.check import Check
-from esipp.checks.health import HealthScenarioCheck
+from esipp.checks.check import Check, is_about
+from esipp.checks.health import HealthScenario
 from esipp.checks.model import Family, Role
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.matching import AT_THE_NODE, DROP, to_port
@@ -41,7 +41,7 @@ def dropping_once_it_leaves(nodes: Nodes) -> Iterator[Placed]:
 
 
 def claims(check: Check, *named: str) -> bool:
-    return isinstance(check, HealthScenarioCheck) and check.trial == "terminating" and check.claim in named
+    return is_about(check, HealthScenario) and check.subject.scenario == "terminating" and check.subject.claim in named
 
 
 BREAK = Break(

@@ -19,7 +19,7 @@ def nothing(_: Nodes) -> Iterator[Placed]:
 
 def knows(path_check: PathCheck) -> bool:
     """Paths to a Local Service by the cluster's own load balancer, where the client's address is wanted."""
-    path = path_check.path
+    path = path_check.subject.path
     own = path.service is not None and path.service.balancer is Balancer.DEFAULT and not path.service.ranges
     local = path.service is not None and path.service.policy is TrafficPolicy.LOCAL
     return own and local and path.entry.kind is EntryKind.VIP and path.protocol is Protocol.TCP

@@ -29,16 +29,16 @@ def masquerading_on_the_way_out(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 def knows(path_check: PathCheck) -> bool:
     """Pods whose packets go to another node's own address, dialled or a backend's, with their source to be kept."""
-    path = path_check.path
+    path = path_check.subject.path
     to_a_node = path.entry.kind in NODE_PORTS and path.entry.role is Role.ENDPOINT_NODE
     to_a_host = path.service is not None and path.service.backends is Backends.HOST_NETWORK
     a_pods = path.client.vantage is Vantage.POD and path.client.role is Role.OTHER_NODE
-    return a_pods and path_check.accept == CLIENT and (to_a_node or to_a_host)
+    return a_pods and path_check.subject.accept == CLIENT and (to_a_node or to_a_host)
 
 
 def no_pods_there_any_more(path_check: PathCheck) -> bool:
     """Pods that dial a bare node: else known to be handed on as pods (kubernetes/kubernetes#74383)."""
-    return refused_at_bare_node(path_check) and path_check.path.client.vantage is Vantage.POD
+    return refused_at_bare_node(path_check) and path_check.subject.path.client.vantage is Vantage.POD
 
 
 BREAK = Break(

@@ -34,10 +34,10 @@ def keeping(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 def knows(path_check: PathCheck) -> bool:
     """Clients outside at that node's nodePorts, where a rewritten source is expected. A policy not named is Cluster."""
-    path = path_check.path
+    path = path_check.subject.path
     local = path.service is not None and path.service.policy is TrafficPolicy.LOCAL
     there = path.entry.kind in NODE_PORTS and path.entry.role is Role.ENDPOINT_NODE
-    return there and not local and path.client.vantage is Vantage.OUTSIDE and path_check.accept == NODE
+    return there and not local and path.client.vantage is Vantage.OUTSIDE and path_check.subject.accept == NODE
 
 
 BREAK = Break(

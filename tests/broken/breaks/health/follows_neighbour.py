@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Check
-from esipp.checks.interoperability import InteroperabilityCheck
+from esipp.checks.check import Check, is_about
+from esipp.checks.interoperability import Interoperability
 from esipp.checks.model import Family
 from esipp.scenarios.interoperability.objects import A, B
 from tests.broken.breakage import Break, Group, RunOptions
@@ -26,9 +26,9 @@ def following(nodes: Nodes) -> AbstractContextManager[Placed]:
 def notices(check: Check) -> bool:
     """Checks about the answers of the health check of the service that is watched."""
     return (
-        isinstance(check, InteroperabilityCheck)
-        and check.trial == "neighbours"
-        and check.claim in ("status", "document")
+        is_about(check, Interoperability)
+        and check.subject.scenario == "neighbours"
+        and check.subject.claim in ("status", "document")
     )
 
 

@@ -3,8 +3,8 @@
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from esipp.checks.check import Check, Level
-from esipp.checks.health import About, HealthAnswerCheck, Situation
+from esipp.checks.check import Check, Level, is_about
+from esipp.checks.health import About, HealthAnswer, Situation
 from esipp.scenarios.health.objects import service_name
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import TOLD, at_rest, redirected
@@ -25,15 +25,15 @@ def answered_by_another(nodes: Nodes) -> AbstractContextManager[Placed]:
 def notices(check: Check) -> bool:
     """Where the first service has pods and the second has none, and wherever the answer says whose it is."""
     if (
-        not isinstance(check, HealthAnswerCheck)
-        or check.question.situation is not SECOND
+        not is_about(check, HealthAnswer)
+        or check.subject.question.situation is not SECOND
         or check.level is Level.RECORD
     ):
         return False
-    there = replace(check.question, situation=FIRST).local_pods
-    if check.about in (*TOLD, About.COUNT, About.WEIGHT):
+    there = replace(check.subject.question, situation=FIRST).local_pods
+    if check.subject.about in (*TOLD, About.COUNT, About.WEIGHT):
         return there > 0
-    return check.about is About.DOCUMENT
+    return check.subject.about is About.DOCUMENT
 
 
 BREAK = Break(

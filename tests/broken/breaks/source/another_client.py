@@ -51,7 +51,7 @@ Session affinity is among them, although its own path is spoiled, too: its contr
 
 def notices(path_check: PathCheck) -> bool:
     """Checks that want the client's own address on a spoiled path, and rest on no other such path."""
-    return path_check.accept == CLIENT and spoiled(path_check.path) and not undecided(path_check)
+    return path_check.subject.accept == CLIENT and spoiled(path_check.subject.path) and not undecided(path_check)
 
 
 BREAK = Break(

@@ -42,7 +42,7 @@ def masqueraded(path_check: PathCheck) -> bool:
 
     The rules name pods. A backend on the host network is none of them, and sees the proxy as before.
     """
-    path = path_check.path
+    path = path_check.subject.path
     if path.service is None or path.entry.kind is not EntryKind.VIP or path.service.balancer in FORWARDERS:
         return False
     local = path.service.policy is TrafficPolicy.LOCAL and path_check.level is not Level.RECORD
@@ -55,8 +55,8 @@ def as_its_own_node(path_check: PathCheck) -> bool:
     A host process is then seen as it must be. A pod is seen as where the network add-on masquerades what pods send to
     addresses outside the cluster, and that is allowed. Only clients elsewhere can tell.
     """
-    named = path_check.path.service is not None and path_check.path.service.balancer is Balancer.DEFAULT
-    return named and masqueraded(path_check) and path_check.path.client.role is Role.ENDPOINT_NODE
+    named = path_check.subject.path.service is not None and path_check.subject.path.service.balancer is Balancer.DEFAULT
+    return named and masqueraded(path_check) and path_check.subject.path.client.role is Role.ENDPOINT_NODE
 
 
 def notices(path_check: PathCheck) -> bool:

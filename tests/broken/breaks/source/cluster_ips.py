@@ -28,9 +28,9 @@ def stays_on_the_node(path: Path) -> bool:
 
 
 def notices(path_check: PathCheck) -> bool:
-    path = path_check.path
+    path = path_check.subject.path
     a_pods = path.client.vantage is Vantage.POD and path.entry.kind is EntryKind.CLUSTER_IP
-    return a_pods and path_check.accept == CLIENT and not stays_on_the_node(path)
+    return a_pods and path_check.subject.accept == CLIENT and not stays_on_the_node(path)
 
 
 BREAK = Break(

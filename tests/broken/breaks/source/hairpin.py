@@ -29,7 +29,7 @@ BREAK = Break(
     "the endpoint node does not masquerade hairpin traffic, from a pod to itself through its Service",
     RunOptions(("source_ip",)),
     leaving_hairpins,
-    path_checks(lambda path_check: path_check.accept == HAIRPIN),
+    path_checks(lambda path_check: path_check.subject.accept == HAIRPIN),
     names="cannot reach itself|did not masquerade",
     scoped=True,
     fixed=True,

@@ -10,7 +10,9 @@ BREAK = Break(
     "every node masquerades traffic that enters the pod network, over IPv6 only",
     RunOptions(("source_ip",)),
     into_own_pods(families=(Family.IPV6,)),
-    path_checks(lambda path_check: changed_into_pod_network(path_check) and path_check.path.family is Family.IPV6),
+    path_checks(
+        lambda path_check: changed_into_pod_network(path_check) and path_check.subject.path.family is Family.IPV6
+    ),
     names=NAMES_THE_NODE,
     scoped=True,
 )

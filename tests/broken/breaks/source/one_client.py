@@ -38,7 +38,9 @@ BREAK = Break(
     masquerading_one,
     path_checks(
         lambda path_check: (
-            changed_into_pod_network(path_check) and path_check.accept != PROXY and path_check.path.client == OUTSIDE_1
+            changed_into_pod_network(path_check)
+            and path_check.subject.accept != PROXY
+            and path_check.subject.path.client == OUTSIDE_1
         )
     ),
     names=NAMES_THE_NODE,

@@ -25,10 +25,10 @@ def masquerading_one(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 
 def notices(path_check: PathCheck) -> bool:
-    path = path_check.path
+    path = path_check.subject.path
     at_its_node_port = path.service == NODE_PORT_LOCAL and path.entry.kind in NODE_PORTS
     here = path.entry.role is Role.ENDPOINT_NODE and not from_the_node(path, Role.ENDPOINT_NODE)
-    return at_its_node_port and here and path_check.accept == CLIENT
+    return at_its_node_port and here and path_check.subject.accept == CLIENT
 
 
 BREAK = Break(

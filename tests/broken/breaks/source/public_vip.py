@@ -25,19 +25,21 @@ def masquerading_by_vip(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 def at_vips(path_check: PathCheck) -> bool:
     """Paths from outside by an IPv4 VIP whose balancer forwards, into the pod network."""
-    path = path_check.path
+    path = path_check.subject.path
     at_vip = path.entry.kind is EntryKind.VIP and not by_a_proxy(path) and path.family is Family.IPV4
     return at_vip and path.client.vantage is Vantage.OUTSIDE and into_pods(path)
 
 
 def notices(path_check: PathCheck) -> bool:
-    kept = path_check.path.service is not None and path_check.path.service.policy is TrafficPolicy.LOCAL
-    return at_vips(path_check) and kept and path_check.accept == CLIENT
+    kept = path_check.subject.path.service is not None and path_check.subject.path.service.policy is TrafficPolicy.LOCAL
+    return at_vips(path_check) and kept and path_check.subject.accept == CLIENT
 
 
 def inside(path_check: PathCheck) -> bool:
     """Processes of nodes that dial the VIP are masqueraded as well, if by an address of their own node's."""
-    return path_check.path.entry.kind is EntryKind.VIP and path_check.path.client.vantage is Vantage.NODE
+    return (
+        path_check.subject.path.entry.kind is EntryKind.VIP and path_check.subject.path.client.vantage is Vantage.NODE
+    )
 
 
 BREAK = Break(

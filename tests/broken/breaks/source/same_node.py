@@ -24,9 +24,9 @@ def masquerading_on_the_same_node(nodes: Nodes) -> AbstractContextManager[Placed
 
 def notices(path_check: PathCheck) -> bool:
     """A client or a proxy that enters at the endpoint's node; its own processes keep an address of theirs."""
-    here = sent_on_by(path_check.path) is Role.ENDPOINT_NODE and into_pods(path_check.path)
-    itself = path_check.accept == CLIENT and not from_the_node(path_check.path, Role.ENDPOINT_NODE)
-    return here and (itself or path_check.accept == PROXY)
+    here = sent_on_by(path_check.subject.path) is Role.ENDPOINT_NODE and into_pods(path_check.subject.path)
+    itself = path_check.subject.accept == CLIENT and not from_the_node(path_check.subject.path, Role.ENDPOINT_NODE)
+    return here and (itself or path_check.subject.accept == PROXY)
 
 
 BREAK = Break(

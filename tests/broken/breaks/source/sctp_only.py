@@ -10,7 +10,9 @@ BREAK = Break(
     "every node masquerades traffic that enters the pod network, over SCTP only",
     RunOptions(("source_ip",)),
     into_own_pods("--protocol", "sctp"),
-    path_checks(lambda path_check: changed_into_pod_network(path_check) and path_check.path.protocol is Protocol.SCTP),
+    path_checks(
+        lambda path_check: changed_into_pod_network(path_check) and path_check.subject.path.protocol is Protocol.SCTP
+    ),
     names=NAMES_THE_NODE,
     scoped=True,
     fixed=True,  # the captures join SCTP by a way of its own, which nothing else would miss

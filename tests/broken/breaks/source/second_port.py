@@ -33,7 +33,7 @@ BREAK = Break(
     "every node masquerades connections to a Service's second port, but not to its other ports",
     RunOptions(("source_ip",)),
     masquerading_second_ports,
-    path_checks(lambda path_check: path_check.path.port is SECOND),
+    path_checks(lambda path_check: path_check.subject.path.port is SECOND),
     names=NAMES_THE_NODE,
     scoped=True,
 )

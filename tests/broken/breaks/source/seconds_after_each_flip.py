@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Check
+from esipp.checks.check import Check, is_about
 from esipp.checks.model import Family, Role, TrafficPolicy
-from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, Flipping
+from esipp.checks.policy_change import At, FlipClaim, Flipping, PolicyChange
 from tests.broken.breakage import Break, Group
 from tests.broken.matching import MASQUERADE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -26,7 +26,7 @@ def rewriting_for_a_while(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 def at_the_node(check: Check) -> bool:
     """Any claim about that Service at the endpoint node."""
-    return isinstance(check, FlippedCheck) and (check.service, check.at) == (SERVICE, At.ENDPOINT_NODE)
+    return is_about(check, PolicyChange) and (check.subject.service, check.subject.at) == (SERVICE, At.ENDPOINT_NODE)
 
 
 BREAK = Break(

@@ -10,7 +10,9 @@ BREAK = Break(
     "every node masquerades traffic that enters the pod network, over UDP only",
     RunOptions(("source_ip",)),
     into_own_pods("--protocol", "udp"),
-    path_checks(lambda path_check: changed_into_pod_network(path_check) and path_check.path.protocol is Protocol.UDP),
+    path_checks(
+        lambda path_check: changed_into_pod_network(path_check) and path_check.subject.path.protocol is Protocol.UDP
+    ),
     names=NAMES_THE_NODE,
     scoped=True,
     fixed=True,
