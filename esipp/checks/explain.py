@@ -3,14 +3,13 @@
 import textwrap
 from collections.abc import Iterable
 
+from esipp.base.document import WIDTH
 from esipp.checks.check import KUBERNETES, Check, Level
 from esipp.checks.known_differences import KnownDifference, Proof
 from esipp.checks.model import POD_BACKEND, AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Role, Vantage
 from esipp.checks.path import Control, PathCheck, Spread
 from esipp.checks.picture import picture
 from esipp.checks.reference import Reference, titles
-
-WIDTH = 100
 
 MEANING = {
     AddressClass.CLIENT: "the backend sees the client's own address",

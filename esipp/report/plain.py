@@ -1,21 +1,14 @@
-"""Text about checks that are not path checks: explanations, the table of docs/cells.md, failures on the terminal."""
+"""Text about checks that are not path checks: explanations, and the table of docs/cells.md."""
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from esipp.base.plural import counted
+from esipp.base.document import WIDTH
 from esipp.checks.check import KUBERNETES, Check, Level, is_about
 from esipp.checks.explain import cite, explain, say_since
-from esipp.checks.observation import Verdict
 from esipp.checks.path import OnPath
 from esipp.checks.patterns import patterns
-from esipp.checks.reference import Reference, titles
-from esipp.ledger.recorded_checks import RecordedCheck
-from esipp.report.causes import causes_of_others
-from esipp.report.matrix import WIDTH
-
-MOST_OTHERS = 5
-"""How many more checks of a cause have a line each, after the first; the ledger has all."""
+from esipp.checks.reference import Reference
 
 
 def explain_check(check: Check) -> str:
@@ -32,9 +25,9 @@ def explain_check(check: Check) -> str:
         "needs": ", ".join(sorted(each for each in check.features if not each.startswith(KUBERNETES))),
     }
     lines = [check.id, "=" * len(check.id), *textwrap.wrap(check.requirement, WIDTH, break_on_hyphens=False), ""]
-    lines += fold("level", check.level.value, 12) + cite("because", check.references)
+    lines += fold("level", check.level.value) + cite("because", check.references)
     for label, text in details.items():
-        lines += fold(label, text, 12) if text else []
+        lines += fold(label, text) if text else []
     return "\n".join(lines)
 
 
@@ -54,43 +47,9 @@ def table(checks: Sequence[Check], references: Sequence[Reference]) -> list[str]
     return lines
 
 
-# --------------------------------------------------------------------------------------------------- the terminal
-def failures(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """Failed and undecided checks by cause: the first in full, the others in a line each."""
-    lines: list[str] = []
-    for group in causes_of_others(checks, verdicts):
-        lines += ["", *_describe_cause(group, verdicts, repeat)]
-    return lines
-
-
-def _describe_cause(group: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    first, *others = group
-    verdict = verdicts[first.id]
-    details = {
-        "required": first.requirement,
-        "expected": verdict.expected,
-        "observed": verdict.observed,
-        "precision": verdict.sees,
-        "reason": verdict.reason,
-        "likely": verdict.likely,
-        "see": titles(first.references),
-    }
-    lines = [f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"]
-    for label, text in details.items():
-        lines += fold(label, text) if text else []
-    lines.append(f"  {'repeat':<9} {repeat} {first.id}")
-    if others:
-        lines += fold("also", f"{counted(len(others), 'more check')} with this requirement:")
-    for check in others[:MOST_OTHERS]:
-        lines += fold("", f"({check.level.value}) {check.id}: {verdicts[check.id].observed}")
-    if len(others) > MOST_OTHERS:
-        lines += fold("", f"and {len(others) - MOST_OTHERS} more (see the ledger)")
-    return lines
-
-
-def fold(label: str, text: str, width: int = 9) -> list[str]:
+def fold(label: str, text: str) -> list[str]:
     """A label and its text, wrapped and indented."""
-    start = f"  {label:<9} " if width == 9 else f"{label:<12}"
+    start = f"{label:<12}"
     return textwrap.wrap(
         text,
         WIDTH,

@@ -15,7 +15,7 @@ from esipp.checks.policy_change import Flipping
 from esipp.judging.scenario import scenario_of
 from esipp.ledger.evidence import judged
 from esipp.ledger.run import Run, Settings
-from esipp.scenarios.endpoint_change.scenario import Moved
+from esipp.scenarios.endpoint_change.judge import Moved
 from esipp.scenarios.paths.evidence import Evidence
 from tests.unit import (
     continuity_world,

@@ -10,6 +10,7 @@ from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.sections import summary
 
 
 def _judge(check: ContinuityCheck, judge: Judge, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
@@ -32,6 +33,7 @@ SCENARIO = Scenario(
     judge=_judge,
     lacks=_lacks,
     section=section,
+    summary=summary,
     phases=(
         Typical(
             "continuity",

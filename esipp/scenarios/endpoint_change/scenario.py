@@ -1,7 +1,6 @@
 """Registration of the scenario of endpoint changes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 
 from esipp.checks.check import Feature
@@ -12,16 +11,10 @@ from esipp.checks.rights import GATES, SLICES
 from esipp.judging.frame import give_verdict
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.endpoint_change.figures import section
-from esipp.scenarios.endpoint_change.judge import Judge, Result
+from esipp.scenarios.endpoint_change.judge import Judge, Moved
+from esipp.scenarios.endpoint_change.sections import summary
 
 Judges = Callable[[Balancer], Judge]
-
-
-@dataclass(frozen=True)
-class Moved:
-    """The results of the endpoint changes behind each load balancer."""
-
-    results: Mapping[Balancer, Result] = field(default_factory=dict)
 
 
 def _judges(moved: Moved) -> Judges:
@@ -49,6 +42,7 @@ SCENARIO = Scenario(
     judge=_judge,
     lacks=_lacks,
     section=section,
+    summary=summary,
     phases=(Typical("moves", base=75, move=6.8),),
     rights=(*GATES, *SLICES),
 )

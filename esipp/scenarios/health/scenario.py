@@ -8,7 +8,7 @@ from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import judge
-from esipp.scenarios.health.sections import section
+from esipp.scenarios.health.sections import section, summary
 
 
 def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen, then: RunThen) -> str:
@@ -37,6 +37,7 @@ SCENARIO = Scenario(
     judge=judge,
     lacks=_lacks,
     section=section,
+    summary=summary,
     phases=(
         Typical("settle health checks", (HealthAnswer,), base=1),
         Typical("ask health checks", (HealthAnswer,), base=2, check=0.006),
