@@ -17,11 +17,10 @@ from typing import Any
 from ci import lane_file, records
 from ci.places import ROOT, cores
 from ci.step import SetupError
+from esipp.base.json import Json
 from esipp.checks.model import Family
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.profiles.words import bound
-
-Json = dict[str, Any]
 
 KEPT = records.FOLDER / "clouds.jsonl"
 PAGE = ROOT / "docs" / "clouds.md"

@@ -16,11 +16,11 @@ from typing import Any
 from ci.places import CONTEXT
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
+from esipp.base.json import Json
 
 POOL_SIZE = 100
 INTERFACE = "eth0"
 
-Json = dict[str, Any]
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ci import records
 from ci.peer_tests.report import BAD, Outcome, SpecResult
-
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 KEPT = records.FOLDER / "peer.jsonl"
 

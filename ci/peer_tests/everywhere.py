@@ -6,15 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from ci.peer_tests.running import E2E_NAMESPACES
+from esipp.base.json import Json
 from esipp.cluster.client import Cluster
 from esipp.judging.topology import family_of
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port, vips
 from tests.broken.nodes import Nodes, Rule, new_mark, script
-
-Json = dict[str, Any]
 
 PAUSE_SECONDS = 0.5
 

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from ci.peer_tests.specs import spec_of
-
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 WHERE = Path("ginkgo") / "report.json"
 """In the folder that --report-dir names."""

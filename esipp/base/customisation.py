@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, RUN_LABEL
 from esipp.base.object_syntax import OURS
 
-Json = dict[str, Any]
 Pairs = tuple[tuple[str, str], ...]
 
 PULL_SECRET = "esipp-pull"  # noqa: S105

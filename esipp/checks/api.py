@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.check import Check, Profile, Subject
-
-Json = dict[str, Any]
 
 POLICY, INTERNAL = "spec.externalTrafficPolicy", "spec.internalTrafficPolicy"
 HEALTH_PORT, NODE_PORT = "spec.healthCheckNodePort", "spec.ports.0.nodePort"

@@ -22,6 +22,7 @@ from kubernetes.config.config_exception import ConfigException
 
 from esipp.base.customisation import NOTHING, Customisation
 from esipp.base.errors import PreflightError
+from esipp.base.json import Json
 from esipp.base.redaction import learn_authorization, learn_environment, learn_kubeconfig
 from esipp.cluster.calls import ApiCalls
 from esipp.cluster.dialect import Dialect, dialect_of
@@ -32,8 +33,6 @@ from esipp.cluster.errors import refusal, too_old
 from esipp.cluster.paging import listed
 from esipp.cluster.proxy import account_at, proxy_for, proxy_hint
 from esipp.cluster.wire import lines_of, plain_reason
-
-Json = dict[str, Any]
 
 VERSION = "/version"
 CONNECT_TIMEOUT = 5.0

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.kubernetes_version import read_version
-
-Json = dict[str, Any]
 
 ALPHA, BETA = "service.alpha.kubernetes.io", "service.beta.kubernetes.io"
 VALUES = {"Local": "OnlyLocal", "Cluster": "Global"}

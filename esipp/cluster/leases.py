@@ -10,12 +10,10 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import labels_of
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
-
-Json = dict[str, Any]
 
 NAME = "esipp-run"
 """The name of the Lease, which is fixed so that RBAC can limit the rights to it."""

@@ -1,9 +1,8 @@
 """Node ports of Services. nodePorts and health check node ports come from the same range and allocator."""
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 BY_NUMBER = range(30_000, 30_086)
 """The static band of the default range. While other ports are free, API servers allocate from it only if a Service

@@ -5,11 +5,10 @@ of the first request. A server keeps that state only for some minutes. Servers b
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.cluster.errors import ApiError
 
-Json = dict[str, Any]
 Ask = Callable[[Mapping[str, str]], Json]
 
 PAGE = 500

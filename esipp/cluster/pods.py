@@ -1,11 +1,9 @@
 """The state of esipp's own pods, from their status."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from esipp.base.errors import HarnessError
-
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 NO_IMAGE = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 NO_START = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff"}

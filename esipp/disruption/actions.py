@@ -1,18 +1,16 @@
 """Disruptions through the API: cordon, exclude, drain."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.cluster.client import ApiError, Cluster
 from esipp.disruption import marks
 from esipp.disruption.marks import UNSCHEDULABLE_TAINT, Mark
 from esipp.disruption.rollback import Undo
-
-Json = dict[str, Any]
 
 UNTAINTED = Budget("removal of the cordon's taint", 60.0, need=1, spacing=0.2)
 EVICTED = Budget("eviction of the run's pods", 60.0, need=1, spacing=0.5)

@@ -7,13 +7,11 @@ has no such mark; esipp neither sets nor removes it.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.cluster.client import ApiError, Cluster
-
-Json = dict[str, Any]
 
 EXCLUDE_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"

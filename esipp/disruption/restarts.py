@@ -1,17 +1,14 @@
 """Restarts of DaemonSets' pods: kube-proxy, and a load balancer's speaker."""
 
-from typing import Any
-
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.marks import is_ready
 from esipp.disruption.rollback import Undo
-
-Json = dict[str, Any]
 
 GONE = Budget("termination of a pod", 30.0, need=1, spacing=0.1)
 AGAIN = Budget("the DaemonSet's next pod to be ready", 120.0, need=1, spacing=0.2)

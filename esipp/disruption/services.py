@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Mapping
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -13,7 +12,6 @@ from esipp.disruption import marks, shell
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
 from esipp.disruption.rollback import Undo
 
-Json = dict[str, Any]
 Way = tuple[str, ...]
 
 ASK_SECONDS = 2.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from esipp.judging.statistics import more_lost_p
 from esipp.judging.timeline.streams import Sample, Stream
 
 NEAR = 2.0
@@ -133,12 +134,7 @@ def _sum(counts: Iterable[Counts]) -> Counts:
 
 def by_chance(product: Counts, control: Counts) -> float:
     """The chance of at least that many losses if the product loses no more than the control (Fisher's exact test)."""
-    from scipy.stats import fisher_exact  # type: ignore[import-untyped]  # slow to load, and most runs lose nothing
-
-    if not product.lost:
-        return 1.0
-    kept = product.requests - product.lost, control.requests - control.lost
-    return float(fisher_exact([[product.lost, kept[0]], [control.lost, kept[1]]], alternative="greater").pvalue)
+    return more_lost_p(product.lost, product.requests, control.lost, control.requests)
 
 
 def excused(product: Counts, control: Counts) -> str:

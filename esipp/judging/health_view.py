@@ -9,9 +9,8 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from esipp.base.errors import EsippError
+from esipp.base.json import Json
 from esipp.judging.topology import IPAddress, Node, parse_address
-
-Json = dict[str, Any]
 
 
 class State(StrEnum):

@@ -1,9 +1,18 @@
-"""Statistics: distributions, proportions and exact tests. Pure."""
+"""Statistics: distributions, proportions and exact tests. Pure.
+
+The tests are scipy's. It takes seconds to load, so only the first test loads it.
+"""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+
+def _scipy() -> Any:
+    from scipy import stats  # type: ignore[import-untyped]  # scipy brings no types
+
+    return stats
 
 
 @dataclass(frozen=True)
@@ -31,65 +40,38 @@ class Distribution:
 
 
 def binomial_p(hits: int, trials: int, share: float) -> float:
-    """The exact two-sided p-value of a number of hits, if each trial hits with probability ``share``.
+    """The p-value of the exact two-sided binomial test: each trial hits with probability ``share``."""
+    return float(_scipy().binomtest(hits, trials, share).pvalue)
 
-    The sum of the probabilities of all outcomes that are no likelier than the observed one.
-    """
 
-    def log_probability(k: int) -> float:
-        choose = math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
-        return choose + k * math.log(share) + (trials - k) * math.log1p(-share)
-
-    seen = log_probability(hits)
-    likelihoods = (log_probability(k) for k in range(trials + 1))
-    return min(1.0, sum(math.exp(each) for each in likelihoods if each <= seen + 1e-9))
+def at_least_p(hits: int, trials: int, share: float) -> float:
+    """The probability of at least this many hits, if each trial hits with probability ``share``."""
+    return float(_scipy().binomtest(hits, trials, share, alternative="greater").pvalue)
 
 
 def power(trials: int, alpha: float, share: float) -> float:
     """The power of the exact two-sided test at ``alpha`` to tell a split of ``share`` from an equal one."""
-    tail, most = 0.0, -1
-    for hits, likely in enumerate(_binomial(trials, 0.5)):
-        tail += likely
-        if 2.0 * tail >= alpha:
-            break
-        most = hits
-    unequal = _binomial(trials, share)
-    return sum(unequal[: most + 1]) + sum(unequal[trials - most :]) if most >= 0 else 0.0
-
-
-def _binomial(trials: int, share: float) -> list[float]:
-    """The probability of each number of hits."""
-    return [_likely(hits, trials, share) for hits in range(trials + 1)]
-
-
-def _likely(hits: int, trials: int, share: float) -> float:
-    """The probability of this number of hits."""
-    choose = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
-    return math.exp(choose + hits * math.log(share) + (trials - hits) * math.log1p(-share))
+    binom = _scipy().binom
+    most = int(binom.ppf(alpha / 2, trials, 0.5)) - 1
+    return float(binom.cdf(most, trials, share) + binom.sf(trials - most - 1, trials, share)) if most >= 0 else 0.0
 
 
 def more_lost_p(lost: int, asked: int, control_lost: int, control_asked: int) -> float:
-    """The probability of at least this many losses if the control loses as often (Fisher, one-sided)."""
-    losses, total = lost + control_lost, asked + control_asked
-    if not losses:
+    """The probability of at least this many losses if the control loses as often (Fisher's exact test, one-sided)."""
+    if not lost:
         return 1.0
+    table = [[lost, asked - lost], [control_lost, control_asked - control_lost]]
+    return float(_scipy().fisher_exact(table, alternative="greater").pvalue)
 
-    def choose(of: int, some: int) -> float:
-        return math.lgamma(of + 1) - math.lgamma(some + 1) - math.lgamma(of - some + 1)
 
-    whole = choose(total, losses)
-    possible = range(max(lost, losses - control_asked), min(losses, asked) + 1)
-    return min(1.0, sum(math.exp(choose(asked, n) + choose(control_asked, losses - n) - whole) for n in possible))
+def same_p(old: Sequence[float], new: Sequence[float]) -> float:
+    """The p-value of two samples of one distribution, whichever it is (Mann-Whitney U test, two-sided)."""
+    return float(_scipy().mannwhitneyu(old, new, alternative="two-sided").pvalue)
 
 
 def least_share(hits: int, trials: int, likely: float) -> float:
     """The smallest share at which at least this many hits of these trials have at least the probability ``likely``."""
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        share = (low + high) / 2.0
-        fewer = sum(_likely(n, trials, share) for n in range(hits)) if 0.0 < share < 1.0 else 0.0
-        low, high = (low, share) if 1.0 - fewer >= likely else (share, high)
-    return high
+    return float(_scipy().beta.ppf(likely, hits, trials - hits + 1))
 
 
 def family_wise(tests: int, alpha: float) -> float:

@@ -1,16 +1,17 @@
-"""Measured numbers from a ledger's evidence: convergence, continuity, policy changes. Pure."""
+"""Measured numbers from a ledger's evidence: convergence, continuity. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from esipp.base.json import Json
+
 if TYPE_CHECKING:  # the reader asks here whether evidence can be read
     from esipp.ledger.reading import RecordedRun
 
-Json = dict[str, Any]
 Made = TypeVar("Made", Json, list[Json])
 
-CONVERGENCE, CONTINUITY, COMPATIBILITY = "convergence", "continuity", "compatibility"
+CONVERGENCE, CONTINUITY = "convergence", "continuity"
 
 LOSSES = ("timed_out", "refused", "reset", "wrong", "stray")
 
@@ -149,19 +150,4 @@ def windows(run: "RecordedRun") -> list[Json]:
             **pick(told, "words", "trouble", "unsettled"),
         }
         for told in run.of(CONTINUITY, "window")
-    ]
-
-
-# --------------------------------------------------------------------------------------------------------------- flips
-@_part("flips", lambda: [])
-def flips(run: "RecordedRun") -> list[Json]:
-    """Every change of a policy under traffic: which service, to what, how long the API server took in seconds."""
-    return [
-        {
-            "kind": "neighbour" if kind == "neighbour-flip" else "own",
-            **pick(told, "service", "number", "to", "policy", "health_port"),
-            "seconds": round(told["answered"] - told["cause"], 4),
-        }
-        for kind in ("neighbour-flip", "flip")
-        for told in run.of(COMPATIBILITY, kind)
     ]

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp.base.fact import Fact
+from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.profile import LoadBalancer, Marks
 from esipp.loadbalancers.profiles.words import bound
-
-Json = dict[str, Any]
 
 PLATFORM, PROFILE, BOUND = "platform", "load-balancer.profile", "load-balancer.bound"
 """The names of the facts."""

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.model import Family
 from esipp.checks.profile import Figure, LoadBalancer
 from esipp.loadbalancers.profiles.words import takes
-
-Json = dict[str, Any]
 
 ASSIGNED, ANSWERING, REMOVED = 60.0, 30.0, 90.0
 """Seconds where nothing is known of it: until a VIP is there, until it answers, until it is gone with our namespace."""

@@ -1,7 +1,7 @@
 """Capture files: pcap data as sightings of packets that open, refuse or identify a connection.
 
-scapy divides the file into records; of these, only the few header fields that are needed are taken here. Measured for
-10,000 packets: 0.2 s, against 2.7 s where scapy dissects every layer.
+scapy divides the file into records; of these, only the few header fields that are needed are taken here, which is 18
+to 30 times faster than scapy's layers (docs/dependencies.md).
 """
 
 import ipaddress

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from esipp.base.fact import Fact
-from esipp.cluster.client import ApiError, Cluster, Json, UnreachableError
+from esipp.base.json import Json
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.paging import listed
 from esipp.loadbalancers.reference import Reference
 

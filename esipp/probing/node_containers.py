@@ -9,12 +9,10 @@ import json
 import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 from urllib.parse import urlsplit
 
 from esipp.base.errors import HarnessError
-
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 CLUSTER_LABEL, ROLE_LABEL = "io.x-k8s.kind.cluster", "io.x-k8s.kind.role"
 API_PORT = "6443/tcp"

@@ -6,10 +6,10 @@ sorted and measurements are left out: two runs with the same outcome differ only
 """
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.check import Level, Profile, Status
 from esipp.checks.known_differences import Nature
@@ -27,8 +27,6 @@ MEASURED = ("load-balancer.steered", "pod-to-node.ipv4", "pod-to-node.ipv6")
 """Facts observed in the judged window: they belong to the run, not to the cluster."""
 
 FAILED = (Status.FAIL, Status.FLAKY)
-
-Json = dict[str, Any]
 
 
 class _Dumper(yaml.SafeDumper):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.check import Level, Profile, Status
 from esipp.checks.health import parts_of
 from esipp.checks.known_differences import Nature
@@ -15,7 +16,9 @@ from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
-from esipp.scenarios.health.evidence import Seen, follow_times
+from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import follow_times
+from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
 
 FORMAT = "esipp-report/3"
 """Format version. An incompatible change raises it, and changes the ``$id`` of the schema."""
@@ -27,8 +30,6 @@ ASKED = (
     "require", "moves", "seed", "allow_disruptive",
     "redact_cloud_ids", "implementation", "provider", "bound",
 )  # fmt: skip
-
-Json = dict[str, Any]
 
 
 def render(run: RecordedRun) -> str:
@@ -126,8 +127,8 @@ def document(run: RecordedRun) -> Json:
             "windows": numbers.windows(run),
             "ways": numbers.ways(run),
         },
-        "flips": numbers.flips(run),
-        "health": _health(run.evidence_of(Seen) or Seen()),
+        "flips": _policy_changes(run.evidence_of(PolicyChanges) or PolicyChanges()),
+        "health": _health(run.evidence_of(Health) or Health()),
         "phases": [
             {"name": each.name, "seconds": each.seconds, "ended": moment(each.at, precise=True)} for each in run.phases
         ],
@@ -143,7 +144,24 @@ def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
     return numbers.pick(records[-1], *names) if records else None
 
 
-def _health(seen: Seen) -> Json:
+def _policy_changes(seen: PolicyChanges) -> list[Json]:
+    """Every policy change: the Service, what it changed to, and how long the API server took, in seconds."""
+    others = seen.window.neighbours if seen.window else {}
+    made = [("neighbour", name, flip) for name, each in others.items() for flip in each.flips]
+    made += [("own", service.value, flip) for service, course in seen.courses.items() for flip in course.flips]
+    return [
+        {"kind": kind, "service": service, "number": flip.number, "to": flip.to.value, "policy": flip.policy}
+        | {"health_port": flip.health_port, "seconds": _between(flip.cause, flip.answered)}
+        for kind, service, flip in made
+    ]
+
+
+def _between(since: float, until: float) -> float:
+    """Seconds between two moments, both to 0.1 ms."""
+    return round(round(until, 4) - round(since, 4), 4)
+
+
+def _health(seen: Health) -> Json:
     """Each question to a health check with its answers, and how fast the nodes followed pods placed at random."""
     questions = []
     for key, answers in seen.answers.items():

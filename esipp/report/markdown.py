@@ -6,6 +6,7 @@ Text from outside is escaped (escaping.py). The number of lines is limited, so t
 from collections.abc import Sequence
 
 from esipp.base.customisation import INTERNAL
+from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.check import KUBERNETES, Level, Profile, Status
 from esipp.checks.known_differences import Nature
@@ -229,7 +230,7 @@ def _convergence(run: RecordedRun) -> list[str]:
     return lines + ([f"| and {more} more | in report.json | | | | |"] if more > 0 else [])
 
 
-def _worst(balancer: numbers.Json, direction: str) -> str:
+def _worst(balancer: Json, direction: str) -> str:
     """The numbers of the slower family."""
     sides = [each for each in numbers.response(balancer) if each["direction"] == direction and each["n"]]
     if not sides:

@@ -6,9 +6,9 @@ subjects are the tested components by image digest; the suite's own instruments 
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from esipp.base.errors import ExitCode
+from esipp.base.json import Json
 from esipp.checks.check import Status
 from esipp.ledger.conclusion import BOTH, KNOWN_DEFECTS, PARTIAL
 from esipp.ledger.reading import LEDGER, Component, RecordedRun
@@ -19,8 +19,6 @@ PREDICATE_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 
 OUR_KINDS, OUR_NAMES = ("echo", "echo-image"), ("reference load balancer",)
 """Kinds and names of the suite's own components: they belong to the configuration, not to the subjects."""
-
-Json = dict[str, Any]
 
 
 def render(run: RecordedRun) -> str:

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.testbed.manifests import POD_LABEL, agent_pod
-
-Json = dict[str, Any]
 
 NAME = "agent"
 """The name of the DaemonSet, and of every agent in ``esipp.dev/pod``; Kubernetes generates the pods' own names."""

@@ -1,13 +1,11 @@
 """The load balancer in a Service's status: addresses or hostnames, address families, and ipMode."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from esipp.base.dns import addresses_of
+from esipp.base.json import Json
 from esipp.checks.model import Family
 from esipp.judging.topology import by_family
-
-Json = dict[str, Any]
 
 
 def families_of(service: Json) -> list[Family]:

@@ -7,15 +7,13 @@ The other scenarios need their Services later, one scenario after the other.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import Balancer, Path, ServiceType
 from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.scenario import scenario_of
-
-Json = dict[str, Any]
 
 LIMITED = re.compile(r"limited: (?:[^,]*,)*?(?:count/)?services\.loadbalancers=(\d+)")
 """The limit in the refusal of a ResourceQuota."""

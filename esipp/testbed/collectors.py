@@ -6,8 +6,9 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from esipp.base.framing import script
+from esipp.base.json import Json
 from esipp.base.redaction import KNOWN
-from esipp.cluster.client import Cluster, Json
+from esipp.cluster.client import Cluster
 from esipp.testbed.artefacts import MOST_BYTES, SECONDS, Collector
 
 MOST_NODES = 10

@@ -6,13 +6,11 @@ or node cannot be judged.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.checks.model import Client, EntryKind, Path, Role, Vantage, backends_of
 from esipp.cluster.pods import HARMED, changed, harm
-
-Json = dict[str, Any]
 
 NodeState = tuple[str, str, str]
 """The condition Ready of a node: status, time of the last transition, message."""

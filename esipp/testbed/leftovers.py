@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import OWNER, RUN_LABEL
 from esipp.cluster import leases
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import is_alive, of_runs
-
-Json = dict[str, Any]
 
 PREFIX = "esipp-"
 FORBIDDEN, NOT_FOUND = 403, 404

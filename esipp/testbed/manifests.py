@@ -3,13 +3,11 @@
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from esipp.base.echo_token import TOKEN, VARIABLE
+from esipp.base.json import Json
 from esipp.base.labels import OWNER, RUN_LABEL, labels_of
 from esipp.checks.model import Backends, Balancer, Path, Port, Protocol, Service, TrafficPolicy
-
-Json = dict[str, Any]
 
 CPU, MEMORY, MOST_MEMORY = "10m", "32Mi", "256Mi"
 """Requests and memory limit of every pod; there is no CPU limit."""

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.check import Check, Feature
 from esipp.checks.model import Client, Role
 from esipp.judging.topology import Node
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

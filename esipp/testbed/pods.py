@@ -1,8 +1,8 @@
 """The pods of a run, each pinned to the node of its role: backends, clients, and pods of scenarios."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.model import (
     CONTROL_BACKEND,
     HOST_BACKEND,
@@ -19,8 +19,6 @@ from esipp.checks.model import (
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL, PAIR_LABEL
 from esipp.testbed.objects import Objects
-
-Json = dict[str, Any]
 
 
 def speakers_of_sctp(paths: Iterable[Path]) -> frozenset[str]:

@@ -7,17 +7,15 @@ Image from a Private Registry"; the file has the format of docker's config.json.
 import base64
 import json
 from pathlib import Path
-from typing import Any
 
 from esipp.base.customisation import FILE, PULL_SECRET
 from esipp.base.errors import PreflightError
+from esipp.base.json import Json
 from esipp.base.labels import labels_of
 from esipp.base.redaction import KNOWN
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.rights import lacking, of_pull_secret
 from esipp.testbed.images import registry_of
-
-Json = dict[str, Any]
 
 KINDS = {
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",

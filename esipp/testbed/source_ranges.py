@@ -7,13 +7,11 @@ that ranges were set. A load balancer's health checks have its own source addres
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from esipp.base.errors import PreflightError
+from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.model import Family
-
-Json = dict[str, Any]
 
 AUTO, OFF, CLIENTS = "auto", "off", "clients"
 FACT = "load-balancer.source-ranges"

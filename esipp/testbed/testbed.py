@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL
 from esipp.base.waiting import Budget, Reading, converge, waiting
 from esipp.checks.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, backends_of
@@ -34,8 +35,6 @@ from esipp.testbed.refusals import concerns_one_object, hint_for, hint_of_one
 from esipp.testbed.sampling import sample
 from esipp.testbed.sidecars import injected
 from esipp.testbed.source_ranges import SourceRanges, is_open, limit
-
-Json = dict[str, Any]
 
 PODS_READY = Budget("the run's pods to be ready", 120.0)
 VIP_ASSIGNED = "load balancers to get their VIPs"

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from threading import Event
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, UNSERVED_CLASS
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.cluster.client import ApiError, UnreachableError
 from tests.broken.nodes import OURS, Nodes, Placed
 from tests.broken.policy_changes import in_background
 
-Json = dict[str, Any]
 Act = Callable[[str, Json], bool]
 """An action on a Service, given its path and current object; returns whether it changed anything."""
 

@@ -3,16 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.model import Family, Role
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
 from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import NODE_PORTS
-
-Json = dict[str, Any]
 
 HANDS_ON = "forwards the traffic"
 

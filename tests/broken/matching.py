@@ -1,8 +1,6 @@
 """Parts of iptables rules: matches and targets."""
 
-from typing import Any
-
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 MASQUERADE = ("--jump", "MASQUERADE")
 DROP = ("--jump", "DROP")

@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ci import loadbalancer
 from ci.places import places
 from ci.surroundings import Surroundings
 from esipp.base.dns import RESOLVER
+from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL, UNSERVED_CLASS
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.catalog import HOUSE
@@ -29,8 +29,6 @@ from esipp.judging.topology import cast_roles, family_of, read_node
 from esipp.ledger.file import read_ledger
 from esipp.ledger.run import DEFAULT_MOVES
 from tests.broken.shells import shell
-
-Json = dict[str, Any]
 
 PROGRAMS = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
 TABLES = ("nat", "mangle", "filter")

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
+from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import EntryKind, Role, ServiceType, TrafficPolicy
 from esipp.checks.policy_change import At, FlipClaim, Flipping, Isolated, PolicyChange
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.policy_change.objects import NEIGHBOURS
 from tests.broken.breakage import RunOptions
-from tests.broken.nodes import LONGEST, Json, Live, Nodes, Placed, Rule, new_mark, script
+from tests.broken.nodes import LONGEST, Live, Nodes, Placed, Rule, new_mark, script
 
 OF_POLICY_CHANGES = RunOptions(("compatibility",))
 """All checks of the suite, including policy changes of one Service and isolation of others."""

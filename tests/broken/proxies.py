@@ -5,15 +5,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any
 
 import yaml
 
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.cluster.client import ApiError
 from tests.broken.nodes import OURS, Nodes, Placed
-
-Json = dict[str, Any]
 
 PODS = "/api/v1/namespaces/kube-system/pods"
 CONFIG = "/api/v1/namespaces/kube-system/configmaps/kube-proxy"

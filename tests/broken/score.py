@@ -5,12 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.catalog import all_checks
 from tests.broken.breakage import Break, Group, Score, Unnoticed
-
-Json = dict[str, Any]
 
 TITLES = {
     Group.SOURCE: "Source rewritten",

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 BY_ITSELF = {
     "resourceVersion": "every write changes it, also those of what is the same",

@@ -7,8 +7,7 @@ import pytest
 
 from ci import clouds
 from ci.step import SetupError
-
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 
 def report(lane: str = "as-gke", **changes: Any) -> Json:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.catalog import HOUSE
@@ -18,8 +18,6 @@ from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import of_runs
 from esipp.ledger.file import read_ledger
 from esipp.probing import outside
-
-Json = dict[str, Any]
 
 CHECKS = ("nodeport.local.tcp.ipv4", "nodeport.cluster.tcp.ipv4.outside-1", "clusterip.tcp.ipv4.pod-on-other-node")
 """Enough checks for every kind of client, and few enough to be quick."""

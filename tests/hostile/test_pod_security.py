@@ -6,17 +6,16 @@ It refuses only the pods that are named, and for the reason that is named.
 import re
 import secrets
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
 from esipp.testbed.pod_security import LEVEL
 from tests.unit import objects_world as world
 from tests.unit.test_objects import on_the_host_network
 
-Json = dict[str, Any]
 HOST, ROOT_USER, CAPABILITIES = "hostNetwork", "runAsNonRoot", "unrestricted capabilities"
 OTHERS = r"seccomp|allowPrivilegeEscalation|volume types|hostPID|hostPath|privileged \("
 """What nothing of ours may be refused for; a port on the host network is a hostPort to it."""

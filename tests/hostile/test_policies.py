@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster
 from tests.hostile.running import Place
 from tests.hostile.tried import Tried
-
-Json = dict[str, Any]
 
 pytestmark = pytest.mark.timeout(2400)
 

@@ -5,16 +5,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from esipp.app.in_cluster.command import JOB, NAMESPACE
 from esipp.app.in_cluster.state import RUNNER
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL
 from esipp.checks.catalog import HOUSE
-
-Json = dict[str, Any]
 
 SECONDS = 300
 PLUGIN = "sonobuoy-stand-in"

@@ -8,12 +8,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+from esipp.base.json import Json
 from tests.large import nodes
 from tests.large.control_plane import ADDRESS, ControlPlane
-
-Json = dict[str, Any]
 
 
 def measured(kubeconfig: Path, count: int, health: nodes.HealthPorts) -> Json:

@@ -4,12 +4,10 @@ import asyncio
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.testbed.manifests import POD_LABEL
-
-Json = dict[str, Any]
 
 HEALTH_PORT = 31999
 SINCE = "2026-01-01T00:00:00Z"

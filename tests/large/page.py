@@ -1,11 +1,9 @@
 """The table of docs/large-clusters.md, from what was measured."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ci import records
-
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 MEASURED = records.FOLDER / "large-clusters.jsonl"
 

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +15,10 @@ from ci import records
 from ci.hermetic import golang
 from ci.hermetic.store import Store
 from ci.places import ROOT, places, versions
+from esipp.base.json import Json
 from esipp.ledger.run import DEFAULT_NODES
 from tests.large.conftest import WANTED
 from tests.large.page import MEASURED, table
-
-Json = dict[str, Any]
 
 SIZES = (10, 50, 100, 200, 300)
 SECONDS = 600

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from esipp.base.json import Json
 from images.loadbalancer.balancer.balancer import Balancer
 from images.loadbalancer.balancer.decisions import Decisions
 from images.loadbalancer.balancer.faults import Faults
 from images.loadbalancer.balancer.objects import Port
 from images.loadbalancer.balancer.settings import Settings
 
-Json = dict[str, Any]
 POOLS = ("192.0.2.10-192.0.2.13", "2001:db8::10-2001:db8::13")
 OWN = {"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"}
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from esipp.base.json import Json
 from images.loadbalancer.balancer import api
 from images.loadbalancer.balancer.api import Api, Follower, StatusWriter
-from tests.loadbalancer.objects import Json, service_object
+from tests.loadbalancer.objects import service_object
 
 PATIENCE = 10.0
 PATH = "/api/v1/services"

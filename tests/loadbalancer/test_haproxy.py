@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from esipp.base.json import Json
 from images.loadbalancer.balancer.checks import Target
 from images.loadbalancer.balancer.decisions import Decisions
 from images.loadbalancer.balancer.faults import FAULTS
 from images.loadbalancer.balancer.haproxy import HAProxy, with_new_servers
 from images.loadbalancer.balancer.haproxy_config import Proxied, log_socket, proxied, render
 from images.loadbalancer.balancer.objects import Mode, Node, Service, node_of, service_of
-from tests.loadbalancer.objects import OWN, Json, node_object, service_object, settings
+from tests.loadbalancer.objects import OWN, node_object, service_object, settings
 from tests.tools import needs_tool
 
 PORTS = [

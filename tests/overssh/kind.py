@@ -8,15 +8,13 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Family
 from esipp.ledger.reading import RecordedRun, read_run
 from tests.hosts.bridged import Host, Hosts
-
-Json = dict[str, Any]
 
 RUN_SECONDS = 600
 SECONDS = 120

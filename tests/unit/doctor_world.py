@@ -8,6 +8,7 @@ import pytest
 from esipp.app.doctor import examination
 from esipp.app.doctor.examination import examine_all
 from esipp.app.doctor.model import DoctorCheck, Grade, Report
+from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check
@@ -16,8 +17,6 @@ from esipp.cluster.client import ApiError, UnreachableError
 from esipp.cluster.rights import all_rights
 from esipp.ledger.run import Settings
 from tests.unit.rights_world import Guarded, node
-
-Json = dict[str, Any]
 
 CHECKS = all_checks()
 IMAGE = "example.com/echo:1"

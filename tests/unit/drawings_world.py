@@ -13,13 +13,15 @@ from esipp.checks.health import Answer as HealthAnswer
 from esipp.checks.health import Place
 from esipp.checks.model import Family
 from esipp.checks.observation import Outcome, Verdict
+from esipp.checks.policy_change import At, Flipping
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.rendering.html import blocks
 from esipp.scenarios.api.judge import Seen as ApiSeen
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
 from esipp.scenarios.health.evidence import Seen as Health
-from tests.unit import interoperability_world
+from tests.unit import interoperability_world, policy_change_world
+from tests.unit.test_policy_change_isolation import window
 
 Evidence = dict[Any, Any]
 FAMILIES = ("IPv4", "IPv6")
@@ -173,35 +175,11 @@ def _stream(name: str, moves: int, good: str, family: str) -> dict[str, Any]:
     return {"stream": name, "answered_by": [["", "", ""], ["p", "node-b", CLIENT[family]]], "stretches": runs}
 
 
-def flips() -> Evidence:
-    made = [
-        {"number": number, "to": to, "cause": 50.0 + 4 * number, "answered": 50.1 + 4 * number, "policy": to}
-        | {"health_port": 30000 if to == "Local" else 0}
-        for number, to in enumerate(("Local", "Cluster", "Local"))
-    ]
-    client, node = CLIENT["IPv4"], "10.0.0.1"
-    through = [
-        [50.0, 54.5, 50, "answered", "backend", client],
-        [54.75, 58.9, 50, "answered", "backend", node],
-        [59.0, 59.2, 3, "timeout", "", ""],
-        [59.25, 62.0, 40, "answered", "backend", client],
-    ]
-    stretch = {"stream": "s", "service": "loadbalancer", "at": "endpoint-node", "family": "IPv4", "end": 62.0}
-    port = {"stream": "h", "service": "loadbalancer", "flip": 0, "node": "node-a", "family": "IPv4"}
-    kept = {"stream": "k", "service": "loadbalancer", "at": "endpoint-node", "family": "IPv4", "flip": 0}
-    return {
-        ("compatibility", "flip"): [{"service": "loadbalancer"} | each for each in made],
-        ("compatibility", "stretch"): [stretch | {"stretches": through}],
-        ("compatibility", "health"): [
-            port | {"stretches": [[50.0, 54.2, 40, "200", "", ""], [54.4, 58.0, 9, "refused", "", ""]]}
-        ],
-        ("compatibility", "kept"): [kept | {"stretches": [[50.2, 62.0, 76, "answered", "backend", client]]}],
-        ("compatibility", "obstacle"): [{"service": "nodeport", "at": "vip", "family": "IPv4", "why": "there is none"}],
-        ("compatibility", "beside"): [
-            {"path": "a.path", "shown": [["answered", client, "b", 24, [1.0]], ["timeout", "", "", 2, [2.0]]]}
-        ],
-        ("compatibility", "neighbour-flip"): [{"service": "neighbour"} | each for each in made],
-    }
+def flips(**lies: Any) -> Evidence:
+    seen = policy_change_world.World(Flipping.ECMP, **lies).seen()
+    seen.courses[Flipping.ECMP].obstacles[At.VIP, Family.IPV4] = "there is none"
+    seen.window = window()
+    return {"flips": seen}
 
 
 def api() -> Evidence:

@@ -1,15 +1,13 @@
 """An API server that gives Services their health-check node ports, and nodes that listen there; it lies on request."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import Family
 from esipp.checks.observation import Outcome
 from esipp.cluster.client import ApiError
 from tests.unit.health_world import NAMESPACE, say
-
-Json = dict[str, Any]
 
 LOW, HIGH = 30000, 30099
 FIELD = "spec.healthCheckNodePort: Invalid value"

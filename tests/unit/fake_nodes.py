@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from esipp.base.json import Json
 from esipp.cluster.client import Cluster
 
-Json = dict[str, Any]
 Answer = tuple[int, Json]
 
 KUBECONFIG = """\

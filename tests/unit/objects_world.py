@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.checks.api import Chain, Ref, Requests, Verb
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Feature, is_about, missing_features
@@ -26,7 +27,6 @@ from esipp.testbed.source_ranges import SourceRanges
 from esipp.testbed.testbed import Testbed
 from tests.unit.world import ROLES, topology
 
-Json = dict[str, Any]
 RUN, IMAGE = "0101-000000-abcd", "registry.example/echoserver:1"
 NODES = topology().nodes
 ALL_ROLES = {**ROLES, Role.CONTROL_PLANE: ROLES[Role.OTHER_NODE]}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 RECORDED = Path(__file__).parent / "recorded"
 LOW, HIGH = 30000, 30099

@@ -10,14 +10,19 @@ import jsonschema
 
 from esipp.checks.check import Level, Status
 from esipp.checks.health import Answer, Place
-from esipp.checks.model import Family
+from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import PathCheck
+from esipp.checks.policy_change import Flipping
 from esipp.ledger.evidence import judged
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.health.evidence import Followed, Round
 from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.policy_change.evidence import Neighbour, Window
+from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
+from esipp.scenarios.policy_change.timeline import Course, Flip
 from tests.unit.world import CHECKS, topology
 
 DIGEST = "sha256:" + "1" * 64
@@ -157,9 +162,10 @@ def measured(run: Run) -> None:
     run.evidence("continuity", "window", phase="drain", **window)
     numbers = {"requests": 9, "lost": 1, "late": 0, "gap": 0.2, "wrong_count": 0, "wrong": [], "broken": 0}
     run.evidence("continuity", "way", phase="drain", way="default.local", family="IPv4", **numbers)
-    flip = {"number": 0, "to": "Local", "cause": 1.0, "answered": 1.5, "policy": "Local", "health_port": 30001}
-    run.evidence("compatibility", "flip", service="nodeport", **flip)
-    run.evidence("compatibility", "neighbour-flip", service="neighbour", **flip)
+    flip = Flip(0, TrafficPolicy.LOCAL, 1.0, 1.5, "Local", 30001)
+    others = Window(Evidence({}, topology(), {}, 1), neighbours={"neighbour": Neighbour([flip])})
+    changes = PolicyChanges(window=others, courses={Flipping.NODE_PORT: Course([flip])})
+    run.record("judged", **judged("flips", changes))
     answer = Answer(Outcome.ANSWERED, 200, {"X-Load-Balancing-Endpoint-Weight": "1"}, "{}", 3)
     key = "one-pod.ipv4.outside-1-to-endpoint-node.post-root"
     node, other = (Place.ENDPOINT_NODE, Family.IPV4), (Place.BARE_NODE, Family.IPV4)

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from esipp.base.json import Json
 from esipp.checks.catalog import HOUSE
 from esipp.checks.rights import Right
 from esipp.cluster.client import ApiError
 from esipp.cluster.dialect import dialect_of
 
-Json = dict[str, Any]
 VERSION = "v1.36.0"
 PAGE = HOUSE / "docs" / "rbac.yaml"
 LESS = HOUSE / "docs" / "rbac-unprivileged.yaml"

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import yaml
 
-Json = dict[str, Any]
+from esipp.base.json import Json
 
 
 def _web_token(who: str) -> str:

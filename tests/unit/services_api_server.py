@@ -10,9 +10,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.cluster.client import ApiError
 
-Json = dict[str, Any]
 Said = list[str]
 
 LOW, HIGH = 30000, 32767

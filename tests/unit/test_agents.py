@@ -1,15 +1,15 @@
 """The agents' DaemonSet: on the sampled nodes and no others, waited for by node, refused at once where it would be."""
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
+from esipp.base.json import Json
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.dialect import dialect_of
 from esipp.testbed import agents
 from esipp.testbed.manifests import agent_pod, echo_pod
 
-Json = dict[str, Any]
 RUN, IMAGE, NODES = "r1", "image", ("a", "b.example.internal")
 
 

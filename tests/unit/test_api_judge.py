@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.json import Json
 from esipp.base.labels import labels_of
-from esipp.checks.api import ANNOTATION, Answer, ApiCheck, Chain, Json, Quiet, Refused, Requests, Warned
+from esipp.checks.api import ANNOTATION, Answer, ApiCheck, Chain, Quiet, Refused, Requests, Warned
 from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.api.judge import Seen, judge

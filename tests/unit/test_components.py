@@ -1,10 +1,11 @@
 """What was tested, read from pod lists in the shapes that clusters have: kind from loaded images, GKE, AKS, EKS."""
 
 import json
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
+from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.paging import PAGE
 from esipp.loadbalancers.reference import Reference
@@ -23,7 +24,6 @@ from esipp.preflight.components import (
     version_of,
 )
 
-Json = dict[str, Any]
 A, B = "sha256:" + "0a" * 32, "sha256:" + "1b" * 32
 
 

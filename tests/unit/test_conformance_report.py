@@ -11,14 +11,13 @@ import yaml
 from esipp.app.cli import main
 from esipp.base.errors import PreflightError
 from esipp.base.implementation import as_json, read_implementation
+from esipp.base.json import Json
 from esipp.checks.check import Level, Profile, Status
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.conformance import SCHEMA, render, report
 from tests.unit.report_world import HOSTILE, failing, made, some_checks, validate, verdict, write
-
-Json = dict[str, Any]
 
 
 def told(run: RecordedRun) -> Json:

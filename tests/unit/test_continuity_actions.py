@@ -47,14 +47,14 @@ def saying(status: str) -> Stream:
     return live("health", 0.1, lambda n, at: Sample(n, at, at, status))
 
 
-class FakeAsking:
+class FakeStreams:
     def __init__(self, status: str = "200") -> None:
         self.streams = {key("nodeport.local"): live("nodeport.local", 0.1, answered())}
         self.health = {FAMILY: {"a": saying(status), "c": saying("200")}}
         self.left: list[str] = []
         self.moved: list[tuple[int, int]] = []
 
-    def move_health(self, port: int, new: int) -> None:
+    def redirect_health(self, port: int, new: int) -> None:
         self.moved.append((port, new))
 
     def latest(self, asked: Any) -> Sample:
@@ -102,11 +102,11 @@ def pods(**nodes: str) -> Any:
     return SimpleNamespace(pods=items, nodes=dict(nodes), check=lambda: None)
 
 
-def made(asking: FakeAsking | None = None, watching: Any = None, disruptor: FakeDisruptor | None = None) -> Acts:
+def made(traffic: FakeStreams | None = None, watching: Any = None, disruptor: FakeDisruptor | None = None) -> Acts:
     services = {service_name(way): {"spec": {"healthCheckNodePort": 30000 + n}} for n, way in enumerate(WAYS)}
     testbed = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
     return Acts(
-        testbed, SimpleNamespace(trouble=""), asking or FakeAsking(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
+        testbed, SimpleNamespace(trouble=""), traffic or FakeStreams(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
         Places("a", "c", "b"), list(WAYS), 0.1, frozenset({parse_address(CLIENT)}),
         frozenset({parse_address(PROXY)}), Stop(), disruptor,  # type: ignore[arg-type]
     )  # fmt: skip
@@ -140,16 +140,16 @@ def test_only_pods_of_the_deployment_are_evicted_and_all_of_them_must_go() -> No
 
 def test_a_stopped_kubelet_has_shown_its_effect_when_the_health_check_says_503() -> None:
     disruptor = FakeDisruptor()
-    made(FakeAsking("503"), disruptor=disruptor).perform(Phase.KUBELET, Notes())
+    made(FakeStreams("503"), disruptor=disruptor).perform(Phase.KUBELET, Notes())
     assert disruptor.asked == [(Disruption.KUBELET, "a", "", True)]
     with pytest.raises(HarnessError, match="a IPv4: 200"):
-        made(FakeAsking("200"), disruptor=FakeDisruptor()).perform(Phase.KUBELET, Notes())
+        made(FakeStreams("200"), disruptor=FakeDisruptor()).perform(Phase.KUBELET, Notes())
 
 
 def test_the_speaker_that_counts_is_the_one_that_announces() -> None:
-    asking, disruptor = FakeAsking(), FakeDisruptor()
-    asking.streams[key("default.local")] = live("default.local", 0.1, answered(node="c"))
-    made(asking, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
+    traffic, disruptor = FakeStreams(), FakeDisruptor()
+    traffic.streams[key("default.local")] = live("default.local", 0.1, answered(node="c"))
+    made(traffic, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
     assert disruptor.asked[0][1] == "c"
 
 
@@ -158,8 +158,8 @@ def test_it_goes_on_when_the_speaker_has_taken_its_vips_back(
     later: str, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BACK", Budget("back", 5.0, need=1, spacing=0.01))
-    asking, disruptor, looked = FakeAsking(), FakeDisruptor(), list[str]()
-    asking.streams = {key("default.local"): live("default.local", 0.1, answered())}
+    traffic, disruptor, looked = FakeStreams(), FakeDisruptor(), list[str]()
+    traffic.streams = {key("default.local"): live("default.local", 0.1, answered())}
 
     def latest(_: Any) -> Sample:
         if not disruptor.done:
@@ -167,8 +167,8 @@ def test_it_goes_on_when_the_speaker_has_taken_its_vips_back(
         looked.append(later[len(looked)])
         return answered(node=looked[-1])(0, 0.0)
 
-    monkeypatch.setattr(asking, "latest", latest)
-    made(asking, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
+    monkeypatch.setattr(traffic, "latest", latest)
+    made(traffic, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
     assert len(looked) == looks
 
 
@@ -200,7 +200,7 @@ def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monk
     lost = acts.testbed.services[first]["spec"]["healthCheckNodePort"]
     acts.testbed.cluster.taken = {lost}  # type: ignore[attr-defined]
     acts.perform(Phase.FLIPS, notes)
-    assert acts.asking.moved == [(lost, 31999)]  # type: ignore[attr-defined]
+    assert acts.streams.moved == [(lost, 31999)]  # type: ignore[attr-defined]
     patched = dict(acts.testbed.cluster.patched)  # type: ignore[attr-defined]
     assert patched[first] == {"externalTrafficPolicy": "Local"}
     assert notes.returned is not None
@@ -231,9 +231,9 @@ def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sou
 def test_sources_that_do_not_become_stable_get_the_fields_limit_and_no_more(
     slug: str, source: str, node: str, stable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking = FakeAsking()
-    asking.streams[key(slug)] = live(slug, 0.1, answered(source, node))
-    acts, notes = made(asking), Notes()
+    traffic = FakeStreams()
+    traffic.streams[key(slug)] = live(slug, 0.1, answered(source, node))
+    acts, notes = made(traffic), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
     acts.perform(Phase.FLIPS, notes)
     ((_, until),) = notes.either
@@ -324,9 +324,9 @@ def test_where_pods_do_not_come_back_nothing_more_is_done() -> None:
 
 @pytest.mark.usefixtures("_quick")
 def test_ways_that_do_not_answer_again_are_told() -> None:
-    asking = FakeAsking()
-    asking.left = ["nodeport.local IPv4"]
-    acts = made(asking, disruptor=FakeDisruptor())
+    traffic = FakeStreams()
+    traffic.left = ["nodeport.local IPv4"]
+    acts = made(traffic, disruptor=FakeDisruptor())
     session = gathering(acts, Phase.CORDON)
     session._go_through(acts, None)  # type: ignore[arg-type]
     assert session._windows[0].unsettled == "nodeport.local IPv4"
@@ -336,9 +336,9 @@ def test_ways_that_do_not_answer_again_are_told() -> None:
 def test_a_way_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("esipp.scenarios.continuity.run.SETTLED", Budget("ways", 1.0, need=1, spacing=0.05))
     monkeypatch.setattr("esipp.scenarios.continuity.run.LEAST", 0.1)
-    asking = FakeAsking()
-    asking.left = ["nodeport.local IPv4"]
-    acts = made(asking, disruptor=FakeDisruptor())
+    traffic = FakeStreams()
+    traffic.left = ["nodeport.local IPv4"]
+    acts = made(traffic, disruptor=FakeDisruptor())
     session = gathering(acts, Phase.CORDON, Phase.EXCLUDE, Phase.SPEAKER)
     session._go_through(acts, None)  # type: ignore[arg-type]
     assert [window.unsettled for window in session._windows] == ["nodeport.local IPv4"] * 3
@@ -350,11 +350,11 @@ def test_a_way_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("_quick")
 def test_another_way_has_its_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("esipp.scenarios.continuity.run.LEAST", 0.05)
-    asking = FakeAsking()
-    acts = made(asking, disruptor=FakeDisruptor())
+    traffic = FakeStreams()
+    acts = made(traffic, disruptor=FakeDisruptor())
     session = gathering(acts)
     session._unsettled = {"nodeport.local IPv4"}
-    asking.left = ["nodeport.local IPv4", "nodeport.cluster IPv4"]
+    traffic.left = ["nodeport.local IPv4", "nodeport.cluster IPv4"]
     began = time.monotonic()
-    assert session._settle(acts, list(asking.streams)) == asking.left
+    assert session._settle(acts, list(traffic.streams)) == traffic.left
     assert time.monotonic() - began > 0.1

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from esipp.base.customisation import NOTHING, PULL_SECRET, Annotation, Customisation, On, Toleration
+from esipp.base.json import Json
 from esipp.base.labels import labels_of
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Role
@@ -16,8 +17,6 @@ from esipp.judging.topology import cast_roles, marked, read_node
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.testbed.sampling import sample
 from tests.unit import objects_world as world
-
-Json = dict[str, Any]
 
 TAINT = Toleration("dedicated", "qualification", "NoSchedule")
 ANY_GPU = Toleration("nvidia.com/gpu")

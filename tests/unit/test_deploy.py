@@ -15,10 +15,10 @@ from esipp.app.cli import _parser, check_run
 from esipp.app.in_cluster import credentials, job, keep, sonobuoy
 from esipp.app.in_cluster.command import JOB, NAMESPACE
 from esipp.app.in_cluster.state import KEEPER, RUNNER
+from esipp.base.json import Json
 from esipp.checks.catalog import HOUSE
 from tests.incluster.test_inside import FEW, ONE
 
-Json = dict[str, Any]
 DEPLOY, WORKFLOW = HOUSE / "deploy", HOUSE / ".github" / "workflows" / "conformance.yaml"
 IN_CLUSTER = ["--context", "c"]  # what the pod's own account stands for is not there in a test
 

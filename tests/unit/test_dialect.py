@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.kubernetes_version import read_version
 from esipp.base.waiting import Budget
 from esipp.checks.catalog import versions_of
@@ -26,8 +27,6 @@ from esipp.scenarios.health.port_lifecycle import LifeCycle
 from esipp.testbed import manifests
 from tests.unit.health_world import NAMESPACE, TRIALS, differing, say
 from tests.unit.old_api_server import HIGH, LOW, NAMES, OldServer, record, serving
-
-Json = dict[str, Any]
 
 SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
 OLD = [name for name in NAMES if name != "1.30"]

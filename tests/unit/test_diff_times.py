@@ -13,12 +13,14 @@ from esipp.base.errors import ExitCode
 from esipp.checks.check import Status
 from esipp.checks.health import Place
 from esipp.checks.model import Family
+from esipp.checks.policy_change import At
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.diff import compare
 from esipp.report.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
 from esipp.report.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
 from esipp.scenarios.health.evidence import Followed, Round
 from esipp.scenarios.health.evidence import Seen as Health
+from tests.unit import policy_change_world
 from tests.unit.comparing_world import path_check, probe, run_of, said
 
 SAMPLES = st.lists(st.floats(0.001, 10), min_size=LEAST, max_size=20)
@@ -159,27 +161,13 @@ def test_every_suite_that_measures_is_read() -> None:
     }
 
 
-def test_a_flip_lasts_until_the_last_path_shows_it_for_good() -> None:
+def test_a_policy_change_lasts_until_the_last_path_shows_it_for_good() -> None:
     run = run_of()
-    run.topology["clients"] = {"outside-1": {"addresses": ["10.0.0.9"]}}
-    flips = [
-        {"service": "nodeport", "number": 0, "to": "Local", "cause": 0.0},
-        {"service": "nodeport", "number": 1, "to": "Cluster", "cause": 10.0},
-        {"service": "nodeport", "number": 2, "to": "Local", "cause": 20.0},
-    ]
-
-    def stream(*shown: tuple[float, str, str]) -> dict[str, object]:
-        return {"service": "nodeport", "stretches": [[at, at, 1, how, "", source] for at, how, source in shown]}
-
-    kept, rewritten = ("answered", "10.0.0.9"), ("answered", "10.0.0.1")
-    run.evidence = {
-        ("compatibility", "flip"): flips,
-        ("compatibility", "stretch"): [
-            stream((1.0, *kept), (10.5, *rewritten), (20.25, *kept)),
-            stream((1.0, *kept), (11.0, "timeout", ""), (12.0, *rewritten), (13.0, "answered", "10.0.0.2")),
-        ],
+    run.judged["flips"] = policy_change_world.World(silent={At.ENDPOINT_NODE: 1.0}).seen()
+    assert {name: seconds[0] for name, seconds in samples(run).items()} == {
+        (FLIPS, "to Cluster"): pytest.approx(1.03),
+        (FLIPS, "to Local"): pytest.approx(1.03),
     }
-    assert samples(run) == {(FLIPS, "to Cluster"): [2.0], (FLIPS, "to Local"): [0.25]}
 
 
 def test_evidence_of_another_shape_is_left_out_and_hinders_nothing() -> None:

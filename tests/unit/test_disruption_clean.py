@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from esipp.base.errors import PreflightError
+from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.checks.disruption import Disruption
 from esipp.cluster import leases
@@ -31,8 +31,6 @@ from esipp.testbed import leftovers
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
 DEAD = "elsewhere/1"
-
-Json = dict[str, Any]
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from esipp.base.json import Json
 from tests.broken.snapshot import differences, normalised
-
-Json = dict[str, Any]
 
 
 def node() -> Json:

@@ -11,6 +11,7 @@ from esipp.app.doctor import machine as here
 from esipp.app.doctor.model import DoctorCheck, Grade
 from esipp.app.plan.plan import Made
 from esipp.base.customisation import Customisation, Toleration
+from esipp.base.json import Json
 from esipp.checks.model import Role
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.rights import WELCOME
@@ -18,8 +19,6 @@ from esipp.judging.topology import cast_roles, read_node
 from esipp.testbed.manifests import agent_pod
 from tests.unit.doctor_world import CHECKS, IMAGE, Asked, cordoned, named, refusal
 from tests.unit.rights_world import node
-
-Json = dict[str, Any]
 
 SPACES = "/api/v1/namespaces"
 MADE = Made(

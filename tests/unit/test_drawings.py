@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 from xml.etree import ElementTree
@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from esipp.base.document import Section
+from esipp.checks.policy_change import At
 from esipp.judging.scenario import scenarios
 from esipp.report.sections import sections
 from tests.unit.drawings_world import (
@@ -174,17 +175,16 @@ def test_vantages_that_disagree_are_seen() -> None:
     assert "pod-on-other-node ipv4" in said
 
 
-def test_flips_are_timed_as_the_judge_does() -> None:
-    said = desc(flips())
-    assert "endpoint-node IPv4: to Cluster p50 0.75, max 0.75, n 1, never 0" in said
-    # the three that were lost neither begin nor break what is right
-    assert "to Local p50 1.25, max 1.25, n 1, never 0" in said
+def test_policy_changes_are_timed_as_the_judge_does() -> None:
+    said = desc(flips(silent={At.ENDPOINT_NODE: 1.0}))
+    assert "bare-node IPv4: to Cluster p50 0.33, max 0.33, n 3, never 0; to Local p50 0.33, max 0.33" in said
+    # those that were lost neither begin nor break what is right
+    assert "endpoint-node IPv4: to Cluster p50 1.03, max 1.03, n 3, never 0" in said
 
 
-def test_a_flip_that_was_not_followed_is_never() -> None:
-    evidence = flips()
-    evidence["compatibility", "stretch"][0]["stretches"][-1][3:] = ["answered", "backend", "10.0.0.2"]
-    assert re.search(r"to Local p50 \S+, max \S+, n 0, never 1", desc(evidence))
+def test_a_policy_change_that_was_not_followed_is_never() -> None:
+    said = desc(flips(never_follows={At.ENDPOINT_NODE: 2}))
+    assert "to Local p50 \u2013, max \u2013, n 0, never 3" in said
 
 
 def test_continuity_in_words_and_against_the_budget() -> None:
@@ -223,7 +223,7 @@ def poisoned(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(map(poisoned, value))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{name: poisoned(each) for name, each in vars(value).items()})
+        return replace(value, **{of.name: poisoned(getattr(value, of.name)) for of in fields(value) if of.init})
     if isinstance(value, Enum):
         return value
     return f"{value}{HOSTILE}" if isinstance(value, str) else value

@@ -12,7 +12,6 @@ from esipp.report.rendering.html import joined, tag
 from esipp.report.sections import sections
 from esipp.scenarios.continuity.windows import key
 from esipp.scenarios.health.sections import said
-from esipp.scenarios.policy_change.figures import Shown, steady
 from tests.unit.drawings_world import (
     api,
     continuity,
@@ -75,25 +74,6 @@ def test_counts_are_summed_and_the_most_frequent_comes_first() -> None:
 
 def test_letters_of_phases_do_not_end() -> None:
     assert [key(at) for at in (0, 25, 26, 27)] == ["A", "Z", "AA", "AB"]
-
-
-@pytest.mark.parametrize(
-    ("shown", "began"),
-    [
-        ([Shown(0, 1, 5, "client"), Shown(1.5, 4, 9, "node")], 1.5),
-        (
-            [Shown(0, 1, 5, "client"), Shown(1.5, 2, 9, "node"), Shown(2.1, 2.5, 3, "none"), Shown(2.6, 4, 9, "node")],
-            1.5,
-        ),
-        ([Shown(0, 1, 5, "node"), Shown(1.5, 3, 9, "none"), Shown(3.1, 4, 9, "node")], 3.1),
-        ([Shown(0, 1, 5, "node"), Shown(1.5, 4, 9, "client")], None),
-        ([Shown(0, 1, 5, "node"), Shown(3, 4, 9, "node")], 3),
-        ([Shown(0, 3.8, 5, "node"), Shown(3.9, 4, 1, "other")], None),
-        ([], None),
-    ],
-)
-def test_what_is_steadily_right(shown: list[Shown], began: float | None) -> None:
-    assert steady(shown, ("node",), 0, 4) == began
 
 
 def test_answers_in_words() -> None:

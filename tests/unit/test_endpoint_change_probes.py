@@ -6,7 +6,7 @@ from typing import Any
 
 from esipp.checks.model import Family
 from esipp.probing.jobs import Job
-from esipp.scenarios.endpoint_change.probes import CONTROL_SPACING, PORT_SPACING, Observing, Targets
+from esipp.scenarios.endpoint_change.probes import PORT_PACE, SECOND_FAMILY, Observing, Targets
 
 NODES = {node: {Family.IPV4: f"192.0.2.{n}", Family.IPV6: f"2001:db8::{n}"} for n, node in enumerate("ab", 1)}
 VIPS = {Family.IPV4: "192.0.2.100", Family.IPV6: "2001:db8::100"}
@@ -41,8 +41,8 @@ def test_node_ports_are_asked_in_both_families() -> None:
     made, fake = observing()
     made.start()
     asked = {(job.host, job.spacing) for job in fake.jobs if job.port == 30080}
-    first = {(NODES[node][Family.IPV4], PORT_SPACING) for node in NODES}
-    assert asked == first | {(NODES[node][Family.IPV6], CONTROL_SPACING) for node in NODES}
+    first = {(NODES[node][Family.IPV4], PORT_PACE.every) for node in NODES}
+    assert asked == first | {(NODES[node][Family.IPV6], SECOND_FAMILY.every) for node in NODES}
     assert set(made.ports) == set(made.beside) == set(NODES)
     single, _ = observing(IPv4="192.0.2.100")
     single.start()

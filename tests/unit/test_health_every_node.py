@@ -13,7 +13,6 @@ from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_o
 from esipp.scenarios.health import every_node as everywhere
 from esipp.scenarios.health.every_node import Everywhere, Stretch, joined, slices
 
-Json = dict[str, Any]
 NODES = {f"n{number}": f"192.0.2.{number + 1}" for number in range(7)}
 
 

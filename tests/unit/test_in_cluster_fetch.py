@@ -15,10 +15,10 @@ from esipp.app.in_cluster.job import ARCHIVE, DESCRIPTION
 from esipp.app.in_cluster.keep import FETCHED
 from esipp.app.in_cluster.state import JobState, state_of
 from esipp.base.errors import EsippError, ExitCode, HarnessError, PreflightError
+from esipp.base.json import Json
 from esipp.cluster.client import ApiError, UnreachableError
 from tests.unit.report_world import failing, made, some_checks
 
-Json = dict[str, Any]
 JOB: Json = {"metadata": {"name": "esipp"}, "spec": {}, "status": {}}
 
 

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.checks.model import Client, Path, Role, Vantage
 from esipp.cluster.pods import identity
 from esipp.testbed.integrity import Cast, Harm, NodeState, compare, node_states
-from tests.unit.test_pods import EVICTED, Json, pod
+from tests.unit.test_pods import EVICTED, pod
 from tests.unit.world import CHECKS, NODES, ROLES, by_id
 
 READY: NodeState = ("True", "t0", "")

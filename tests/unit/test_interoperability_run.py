@@ -14,6 +14,7 @@ import pytest
 from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.json import Json
 from esipp.base.waiting import Budget
 from esipp.checks.health import Answer, Place
 from esipp.checks.interoperability import Kind
@@ -33,7 +34,6 @@ from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from tests.unit.health_world import no_answer
 from tests.unit.world import ROLES, topology
 
-Json = dict[str, Any]
 T = TypeVar("T")
 BRIEF = Budget("a moment", 0.05, need=1, spacing=0.01)
 PORT_A, PORT_B, LISTENER = 31001, 31002, 40000

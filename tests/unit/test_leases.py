@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
+from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, RUN_LABEL
 from esipp.cluster import leases
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
@@ -16,7 +17,6 @@ from esipp.testbed.testbed import Testbed
 from tests.unit.test_testbed import ROLES
 from tests.unit.world import topology
 
-Json = dict[str, Any]
 RUN = "0101-000000-aaaa"
 SPACE = f"esipp-{RUN}"
 SOON = 10.0

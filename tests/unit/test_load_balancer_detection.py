@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from ci import lane_file
+from esipp.base.json import Json
 from esipp.checks.model import AddressClass, Family
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.profile import ABOUT
@@ -42,7 +43,6 @@ from tests.unit.report_world import made
 from tests.unit.test_testbed import announced
 from tests.unit.world import ADDRESS_OF, CLIENT_ADDRESSES, by_id, topology
 
-Json = dict[str, Any]
 KNOWN = all_profiles()
 
 

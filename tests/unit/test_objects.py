@@ -1,20 +1,18 @@
 """What a run puts into a cluster is harmless: pods are as Pod Security's `restricted` wants them, but for a few."""
 
 import re
-from typing import Any
 
 import pytest
 import yaml
 
 from ci.cluster import echo_reference
 from ci.places import ROOT, versions
+from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.model import HOST_BACKEND, Backends
 from esipp.probing import outside
 from tests.unit import objects_world as world
 from tests.unit.world import CHECKS
-
-Json = dict[str, Any]
 
 HOST_NETWORK = {
     "agent-": "the node's own vantage: its addresses, its reference listener, its packets",

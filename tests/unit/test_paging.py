@@ -10,11 +10,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from esipp.base.json import Json
 from esipp.cluster.client import Cluster
 from esipp.cluster.errors import ApiError
 from esipp.cluster.paging import PAGE, listed
-
-Json = dict[str, Any]
 
 TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "

@@ -191,7 +191,7 @@ def test_only_what_is_expected_is_waited_for_and_the_others_are_dialled_once() -
     assert settling.answering == {paths[0], paths[2]}, "what answers though nobody waits for it is known to answer"
 
 
-AT_VIP = [by_id(f"loadbalancer.local.tcp.ipv4.{client}-to-vip").path for client in ("outside-1", "outside-2")]
+AT_VIP = [by_id(f"loadbalancer.local.tcp.ipv4.{client}-to-vip").subject.path for client in ("outside-1", "outside-2")]
 
 
 def took(monkeypatch: pytest.MonkeyPatch, *paths: Path, begins: float, follows: float | None) -> tuple[bool, float]:
@@ -222,7 +222,7 @@ def test_a_path_that_follows_just_in_time_is_waited_for(monkeypatch: pytest.Monk
 
 
 def test_a_vip_that_answers_nobody_has_the_whole_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    other, vip = OUTSIDE[0].path, AT_VIP[0]
+    other, vip = OUTSIDE[0].subject.path, AT_VIP[0]
     assert took(monkeypatch, other, vip, begins=300.0, follows=60.0)[0]
 
 

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.cluster.pods import changed, harm, identity, is_ready
-
-Json = dict[str, Any]
 
 
 def pod(*, uid: str = "1", restarts: int = 0, ready: bool = True, since: str = "t0", **status: Any) -> Json:

@@ -38,11 +38,11 @@ class World:
         self.changes.append((self.now, TrafficPolicy(policy)))
         return {"spec": {"externalTrafficPolicy": policy}}
 
-    def connect(self, name: str, host: str, port: int, **_: float) -> Any:
+    def connect(self, name: str, *_: object) -> Any:
         at = At.BARE_NODE if At.BARE_NODE in name else At.ENDPOINT_NODE
         return SimpleNamespace(name=name, view=lambda since, until, now: self._view(at, since, until))
 
-    def end(self, *streams: object) -> None:
+    def stop(self, streams: object) -> None:
         """Nothing runs."""
 
     def converge(self, look: Callable[[], Reading], budget: Budget, since: float | None = None) -> Convergence:
@@ -77,8 +77,8 @@ def drive(monkeypatch: pytest.MonkeyPatch, lag: Lag) -> tuple[int, float]:
     monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
-    asking: Any = world
-    driver = Driver(testbed, GROUND, Flipping.NODE_PORT, asking, stop)
+    traffic: Any = world
+    driver = Driver(testbed, GROUND, Flipping.NODE_PORT, traffic, stop)
     driver.perform()
     return len(list(driver.course.flips_made())), world.now - 1000.0
 

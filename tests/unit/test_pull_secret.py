@@ -13,6 +13,7 @@ import yaml
 from esipp.base import redaction
 from esipp.base.customisation import PULL_SECRET, Customisation
 from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.json import Json
 from esipp.base.labels import labels_of
 from esipp.base.redaction import Redactor
 from esipp.checks.catalog import HOUSE
@@ -28,7 +29,6 @@ from tests.unit.rights_world import Guarded, granted
 from tests.unit.test_source_ranges import arranged
 from tests.unit.world import CHECKS
 
-Json = dict[str, Any]
 IMAGE = "registry.example/esipp/echoserver:1"
 AUTH, OTHER = "dXNlcjpwYXNzd29yZC1vZi1vdXJz", "c29tZWJvZHk6ZWxzZXMtcGFzc3dvcmQ="
 KEY = ".dockerconfigjson"

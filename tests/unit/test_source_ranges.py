@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from esipp.base.errors import PreflightError
+from esipp.base.json import Json
 from esipp.checks.model import Family
 from esipp.judging.topology import Node, Pod
 from esipp.ledger.run import Settings
@@ -15,7 +16,6 @@ from esipp.testbed.source_ranges import NOBODY_THERE, SourceRanges, decide, is_o
 from tests.unit import objects_world as world
 
 BOTH = (Family.IPV4, Family.IPV6)
-Json = dict[str, Any]
 
 
 @pytest.mark.parametrize(

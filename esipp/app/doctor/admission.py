@@ -7,14 +7,13 @@ from typing import Any
 
 from esipp.app.doctor.model import DoctorCheck, ok, warn
 from esipp.app.plan.plan import Made
+from esipp.base.json import Json
 from esipp.checks.check import Feature
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.namespaces import of_runs
 from esipp.testbed.manifests import agent_pod
 from esipp.testbed.pod_security import ASSUMED
 from esipp.testbed.refusals import EACH
-
-Json = dict[str, Any]
 
 DRY, POD = "dry-run", "esipp-dry-run"
 SYSTEM = ("kube-", "openshift-", "gke-", "gmp-")

@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator
 
 from esipp.app.doctor.model import Grade, LeftOver, Report
-from esipp.app.plan.document import Json, Pair, left, levels_of, things, times, waits, work_as_json
+from esipp.app.plan.document import Pair, left, levels_of, things, times, waits, work_as_json
 from esipp.app.plan.plan import Work
 from esipp.base.document import Cell, Code, Document, Pairs, Strong, Table, rewritten
+from esipp.base.json import Json
 from esipp.base.plural import counted as many
 from esipp.base.redaction import KNOWN, redact
 

@@ -8,8 +8,9 @@ from functools import partial
 
 from esipp.app.doctor import admission, environment, leftovers, machine, nodes
 from esipp.app.doctor.model import DoctorCheck, Grade, Report, no, ok, warn
-from esipp.app.plan.plan import RUN, Json, Work, work_of
+from esipp.app.plan.plan import RUN, Work, work_of
 from esipp.base.errors import EsippError
+from esipp.base.json import Json
 from esipp.checks.check import Check, Level, missing_features
 from esipp.checks.model import Role
 from esipp.cluster.client import Cluster

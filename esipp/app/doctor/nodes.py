@@ -2,17 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from esipp.app.doctor.model import DoctorCheck, ok, warn
 from esipp.base.customisation import Customisation
+from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.model import Role
 from esipp.judging.topology import Node, read_node
 from esipp.testbed.images import at_registry, registry_of
 from esipp.testbed.sampling import NO_SAMPLE, Sample
-
-Json = dict[str, Any]
 
 MOST_IMAGES = 50
 """Number of images that a kubelet reports, the largest ones (``nodeStatusMaxImages`` in KubeletConfiguration)."""

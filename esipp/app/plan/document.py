@@ -1,10 +1,10 @@
 """The plan as a document and as one JSON object."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from esipp.app.plan.plan import RUN, Made, Plan, Work
 from esipp.base.document import Code, Document, Pairs, Words
+from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.check import Check, Level
 from esipp.checks.profile import LoadBalancer
@@ -12,7 +12,6 @@ from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
 
 CLEAN = "esipp clean --context NAME"
-Json = dict[str, Any]
 Pair = tuple[str, Words]
 """A label and its text; an empty label continues the one above it."""
 

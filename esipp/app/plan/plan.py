@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 from esipp.app.plan import limits
 from esipp.app.plan.assumed_cluster import Asked, imagine
+from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.plural import counted
 from esipp.checks.check import HOST_NETWORK, Check, Feature, missing_features, say_missing
@@ -25,8 +26,6 @@ from esipp.testbed.testbed import Testbed
 
 RUN = "RUN"
 """Placeholder for a run's id."""
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from esipp.judging.health_view import Asked, Json, Member, State, Unavailable, Why
+from esipp.base.json import Json
+from esipp.judging.health_view import Asked, Member, State, Unavailable, Why
 from esipp.loadbalancers.views.cli import Tool, as_list, as_object
 from esipp.loadbalancers.views.cloud import CloudView
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from esipp.judging.health_view import Asked, Json, Member, State, Unavailable, Why, as_address
+from esipp.base.json import Json
+from esipp.judging.health_view import Asked, Member, State, Unavailable, Why, as_address
 from esipp.loadbalancers.views.cli import Tool, as_list, as_object
 from esipp.loadbalancers.views.cloud import CloudView
 

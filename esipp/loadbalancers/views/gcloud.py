@@ -8,7 +8,8 @@ From the VIP to the forwarding rule, from there to the backend service (subsetti
 import re
 from typing import Any, NamedTuple
 
-from esipp.judging.health_view import Asked, Json, Member, State, Unavailable, Why, as_address
+from esipp.base.json import Json
+from esipp.judging.health_view import Asked, Member, State, Unavailable, Why, as_address
 from esipp.loadbalancers.views.cli import Tool, as_list
 from esipp.loadbalancers.views.cloud import CloudView
 

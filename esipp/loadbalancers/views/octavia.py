@@ -8,7 +8,8 @@ those of python-octaviaclient and the Octavia API v2 (``/v2/lbaas/loadbalancers/
 
 from typing import Any, NamedTuple
 
-from esipp.judging.health_view import Asked, Json, Member, State
+from esipp.base.json import Json
+from esipp.judging.health_view import Asked, Member, State
 from esipp.loadbalancers.views.cli import Tool, as_list, as_object
 from esipp.loadbalancers.views.cloud import CloudView
 

@@ -3,13 +3,15 @@
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from esipp.checks.observation import Outcome
 from esipp.judging.statistics import Distribution
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.statistics import Compared, compare_samples, correct
 from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
+from esipp.scenarios.policy_change.judge import followed
+from esipp.scenarios.policy_change.timeline import Flip
 
 Name = tuple[str, str]
 """The kind of measure, and the measure."""
@@ -110,33 +112,15 @@ def _gaps(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
 
 
 def _flips(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
-    clients = {address for each in run.topology.get("clients", {}).values() for address in each["addresses"]}
-    flips: dict[str, list[dict[str, Any]]] = {}
-    for record in run.of("compatibility", "flip"):
-        flips.setdefault(record["service"], []).append(record)
-    streams: dict[str, list[list[list[Any]]]] = {}
-    for record in run.of("compatibility", "stretch"):
-        streams.setdefault(record["service"], []).append(record["stretches"])
-    for service, own in flips.items():
-        for flip, after in zip(own, [*own[1:], None], strict=True):
-            if not flip["number"]:
-                continue  # the creation of the Service
-            until = after["cause"] if after else float("inf")
-            last = [_last_change(stream, flip["cause"], until, clients) for stream in streams.get(service, ())]
-            turned = [each for each in last if each is not None]
-            if turned:
-                yield (FLIPS, f"to {flip['to']}"), [max(turned) - flip["cause"]]
-
-
-def _last_change(stretches: list[list[Any]], since: float, until: float, clients: set[str]) -> float | None:
-    """The last change of a stream between ``since`` and ``until``; None if it did not change."""
-    shown = None
-    turned = None
-    for began, _, _, outcome, _, source in stretches:
-        now = (outcome, source in clients)
-        if began >= until:
-            break
-        if began > since and shown is not None and now != shown:
-            turned = began
-        shown = now
-    return turned
+    seen = run.evidence_of(PolicyChanges)
+    ground = seen.ground if seen else None
+    if seen is None or ground is None:
+        return
+    for course in seen.courses.values():
+        took: dict[Flip, float] = {}
+        for at, family in course.data:
+            for phase, lasting in followed(course, ground, at, family, strictly=True):
+                if lasting is not None:
+                    took[phase.flip] = max(took.get(phase.flip, 0.0), lasting.since - phase.flip.cause)
+        for flip, seconds in took.items():
+            yield (FLIPS, f"to {flip.to.value}"), [seconds]

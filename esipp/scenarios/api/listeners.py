@@ -1,7 +1,7 @@
 """Probes every node at a port where none may listen, and at a control port where all must."""
 
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
-from esipp.checks.api import Json
 from esipp.checks.health import Answer
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker

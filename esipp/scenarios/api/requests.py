@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.labels import labels_of
-from esipp.checks.api import ANNOTATION, Answer, Chain, Json, Ref, Step, Verb, at, is_absent
+from esipp.checks.api import ANNOTATION, Answer, Chain, Ref, Step, Verb, at, is_absent
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.node_ports import taken
 from esipp.testbed.manifests import TCP

@@ -4,10 +4,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.continuity import PROXIES, Phase, Way
@@ -20,11 +20,9 @@ from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.evidence import Asked, Places
 from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.traffic import CALM, Asking
+from esipp.scenarios.continuity.traffic import CALM, Streams
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 LOOKS = 0.1
 WHOLE = Budget("all pods of the Deployment to be ready again", 120.0, need=1, spacing=LOOKS)
@@ -71,7 +69,7 @@ class Acts:
     Args:
         stage: whose namespace and cluster it is.
         gates: makes pods ready and unready.
-        asking: the traffic, which shows the effect of some actions.
+        streams: the traffic, which shows the effect of some actions.
         watching: our watch of the pods.
         places: the nodes by role.
         ways: the probed ways.
@@ -83,7 +81,7 @@ class Acts:
 
     testbed: Testbed
     gates: Gates
-    asking: Asking
+    streams: Streams
     watching: Watching
     places: Places
     ways: list[Way]
@@ -229,7 +227,7 @@ class Acts:
     def _answering(self) -> dict[Asked, str]:
         """The nodes through which the cluster's own load balancer now reaches pods of a Local Service, by family."""
         local = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
-        last = {key: self.asking.latest(key) for key in self.asking.streams if key[0] == local}
+        last = {key: self.streams.latest(key) for key in self.streams.streams if key[0] == local}
         return {key: sample.node for key, sample in last.items() if sample}
 
     def _back(self, before: Mapping[Asked, str]) -> Reading:
@@ -278,7 +276,7 @@ class Acts:
         """Whether the last answers of the nodes' health checks are right; they are if none is probed."""
         now = time.monotonic()
         said: dict[tuple[str, Family], str] = {}
-        for family, nodes in self.asking.health.items():
+        for family, nodes in self.streams.health.items():
             for node, stream in nodes.items():
                 if only in ("", node):
                     recent = stream.view(now - CALM, now)
@@ -291,7 +289,7 @@ class Acts:
         the nodePort its own node's pods.
         """
         now = time.monotonic()
-        for (way, _), stream in self.asking.streams.items():
+        for (way, _), stream in self.streams.streams.items():
             right = self.of_balancer if way.by in PROXIES else self.own
             if way.local and right:
                 for sample in stream.view(now - CALM, now):
@@ -319,7 +317,7 @@ class Acts:
         made = self._patch(name, local)
         new = made["spec"].get("healthCheckNodePort")
         if port and new:
-            self.asking.move_health(port, new)
+            self.streams.redirect_health(port, new)
 
     def _patch(self, name: str, spec: Json) -> Json:
         return self.testbed.cluster.patch(

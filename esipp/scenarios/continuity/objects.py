@@ -1,8 +1,8 @@
 """Testbed objects of continuity: a Service for each way, and a Deployment with the pods behind all of them."""
 
 from collections.abc import Iterable
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Way
@@ -10,8 +10,6 @@ from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.scenarios.endpoint_change.objects import MORE_GRACE, MOVES_LABEL
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
-
-Json = dict[str, Any]
 
 DEPLOYMENT = "continuity"
 SELECTOR = f"{MOVES_LABEL}={DEPLOYMENT}"

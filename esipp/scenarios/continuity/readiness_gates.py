@@ -2,13 +2,11 @@
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.manifests import GATE, gate
-
-Json = dict[str, Any]
 
 LOOKS = 0.1
 

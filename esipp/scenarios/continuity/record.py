@@ -11,7 +11,7 @@ from esipp.judging.topology import parse_address
 from esipp.ledger.run import Run
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.judge import Judge
-from esipp.scenarios.continuity.traffic import LASTING, LASTING_SPACING, SPACING, TIMEOUT
+from esipp.scenarios.continuity.traffic import LASTING, LASTING_PACE, PACE
 
 SUITE = "continuity"
 
@@ -26,9 +26,9 @@ def keep(run: Run, judge: Judge, uncertainty: float) -> None:
     run.evidence(
         SUITE,
         "settings",
-        spacing=SPACING,
-        timeout=TIMEOUT,
-        lasting={"connections": LASTING, "spacing": LASTING_SPACING},
+        spacing=PACE.every,
+        timeout=PACE.timeout,
+        lasting={"connections": LASTING, "spacing": LASTING_PACE.every},
         serves=seen.serves,
         checking=checking,
         bound={"seconds": seen.bound.seconds, "source": seen.bound.source} if seen.bound else None,

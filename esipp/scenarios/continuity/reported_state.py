@@ -3,13 +3,11 @@
 import contextlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.judging.promise import Checking
 from esipp.judging.timeline.events import Steer
 from esipp.loadbalancers.reference import Reference
-
-Json = dict[str, Any]
 
 
 @dataclass

@@ -17,12 +17,13 @@ from esipp.judging.promise import Bound
 from esipp.judging.topology import IPAddress, Topology, parse_address
 from esipp.probing import transports
 from esipp.probing.prober import Prober
+from esipp.probing.traffic import Target
 from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.actions import MOST_HELD, WHOLE, Acts, Notes
 from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
-from esipp.scenarios.continuity.traffic import Asking, Targets
+from esipp.scenarios.continuity.traffic import Streams, Targets
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.clients import Clients
@@ -95,27 +96,27 @@ class Gathering:
             )
             stack.callback(watching.stop)
             stack.enter_context(self.told.listening())
-            asking = stack.enter_context(self._asking(keys, places))
+            streams = stack.enter_context(self._streams(keys, places))
             gates = Gates(testbed.cluster, testbed.namespace, watching)
             stack.callback(gates.stop)
             gates.start()
             acts = Acts(
-                testbed, gates, asking, watching, places, list(self.ways), self._longest(checking.bound),
+                testbed, gates, streams, watching, places, list(self.ways), self._longest(checking.bound),
                 self._own(), self._of_balancer(), self.stop,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
                 self._go_through(acts, stack)
-            asking.stop()
+            streams.stop()
         addresses = self._addresses()
         return Seen(
-            places, asking.streams, asking.lasting, asking.control, asking.health, tuple(self._windows),
+            places, streams.streams, streams.lasting, streams.control, streams.health, tuple(self._windows),
             tuple(watching.marks[service]), dict(watching.nodes),
             {way: tuple(self.told.steers.get(scene.service_name(way), ())) for way in self.ways},
             checking, serves, self._own(),
             frozenset(each for of in addresses.values() for each in of),
             self._of_balancer(),
-            obstacles, trouble, self._since, asking.details, asking.others, self.bound, addresses,
+            obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
         )  # fmt: skip
 
     def _longest(self, told: float | None) -> float:
@@ -131,9 +132,9 @@ class Gathering:
         held = self.stop.converge(acts.whole, WHOLE)
         if not held.held:
             raise HarnessError(f"The pods of the Deployment are not ready: {held}.", "kubectl get events -A")
-        acts.asking.start()
+        acts.streams.start()
         settled = self._settle(acts, keys)
-        if settled and all(stream.name in settled for stream in acts.asking.streams.values()):
+        if settled and all(stream.name in settled for stream in acts.streams.streams.values()):
             return "no way answered any request at the start"
         return ""
 
@@ -164,7 +165,7 @@ class Gathering:
         except (ApiError, UnreachableError) as broken:
             trouble = str(broken)
         held = self.stop.converge(acts.whole, WHOLE)
-        left = self._settle(acts, list(acts.asking.streams)) if held.held else [held.state]
+        left = self._settle(acts, list(acts.streams.streams)) if held.held else [held.state]
         window = Window(
             phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
             notes.words, trouble, ", ".join(left), notes.returned,
@@ -181,7 +182,7 @@ class Gathering:
         nodes, soon = (acts.places.endpoint, acts.places.other), time.monotonic() + LEAST
 
         def look() -> Reading:
-            left = acts.asking.unsettled(time.monotonic(), keys)
+            left = acts.streams.unsettled(time.monotonic(), keys)
             for way, family in keys:
                 lacking = self.told.lacks(scene.service_name(way), family.value, nodes)
                 left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
@@ -206,40 +207,41 @@ class Gathering:
         return found
 
     @contextlib.contextmanager
-    def _asking(self, keys: Sequence[Asked], places: Places) -> Iterator[Asking]:
+    def _streams(self, keys: Sequence[Asked], places: Places) -> Iterator[Streams]:
         """A separate prober in the place of the client outside."""
         prober = self.clients.another(OUTSIDE.name, "continuity")
         try:
             prober.hello()
             clock = prober.clock()
             self.uncertainty = clock.uncertainty
-            yield Asking(prober, self._targets(keys, places), clock)
+            yield Streams(prober, self._targets(keys, places), clock)
         finally:
             prober.close()
 
     def _targets(self, keys: Sequence[Asked], places: Places) -> Targets:
         services, nodes = self.testbed.services, self.testbed.nodes
-        ways: dict[Asked, tuple[str, int]] = {}
+        ways: dict[Asked, Target] = {}
         for way, family in keys:
             name = scene.service_name(way)
             if way.balancer is not None:
-                ways[way, family] = (self.testbed.vips[name][family], scene.PORT)
+                ways[way, family] = Target(self.testbed.vips[name][family], scene.PORT)
             else:
                 node = places.endpoint if way.local else places.bare
-                ways[way, family] = (nodes[node].internal[family], services[name]["spec"]["ports"][0]["nodePort"])
+                port = services[name]["spec"]["ports"][0]["nodePort"]
+                ways[way, family] = Target(nodes[node].internal[family], port)
         # those of one Local service; when a pod has left another one's endpoints our watch knows
         local = sorted((way for way, _ in keys if way.local and way.balancer), key=lambda way: way.by not in CHECKED)
-        health: dict[Family, dict[str, tuple[str, int]]] = {}
+        health: dict[Family, dict[str, Target]] = {}
         if local:
             port = services[scene.service_name(local[0])]["spec"]["healthCheckNodePort"]
             for family in self.families:
                 health[family] = {
-                    node: (nodes[node].internal[family], port) for node in (places.endpoint, places.other)
+                    node: Target(nodes[node].internal[family], port) for node in (places.endpoint, places.other)
                 }
         listener = self.testbed.listeners.get(places.endpoint, {}).get(Protocol.TCP)
-        control = {f: (nodes[places.endpoint].internal[f], listener) for f in self.families} if listener else {}
+        control = {f: Target(nodes[places.endpoint].internal[f], listener) for f in self.families} if listener else {}
         others = {
-            (node, family): (nodes[node].internal[family], port)
+            (node, family): Target(nodes[node].internal[family], port)
             for node in (places.other, places.bare)
             if node != places.endpoint and (port := self.testbed.listeners.get(node, {}).get(Protocol.TCP))
             for family in self.families

@@ -2,16 +2,14 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.endpoint_change import LAG, EndpointChange, What, service_name
 from esipp.checks.model import OUTSIDE, Balancer, Role
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
-
-Json = dict[str, Any]
 
 __all__ = ["service_name"]
 

@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from esipp.base.errors import EsippError
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
@@ -24,8 +24,6 @@ from esipp.scenarios.endpoint_change.judge import Health, Judge
 from esipp.scenarios.endpoint_change.polls import Poll, lines, shares, shown
 from esipp.scenarios.endpoint_change.reference_state import EXCLUDED
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
-
-Json = dict[str, Any]
 
 MOST_SLOWER = 8.0
 """The most by which polls slow down if the provider throttles them."""

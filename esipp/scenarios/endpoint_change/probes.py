@@ -2,34 +2,35 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Family
-from esipp.judging.timeline.streams import Stream, read_health, read_request
+from esipp.judging.timeline.streams import Stream
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Line
-from esipp.probing.orders import Stream as Running
 from esipp.probing.prober import Prober
+from esipp.probing.traffic import Pace, Target, Traffic
 from esipp.scenarios.endpoint_change.objects import PORT
-
-SPACING = 0.02
-"""Seconds between two requests through the VIP, and between two health checks: no coarser than this."""
-
-PORT_SPACING = 0.04
-"""Seconds between two requests at a nodePort; they do not measure the load balancer."""
-
-CONTROL_SPACING = 0.1
-"""Seconds between two requests at a nodePort in the second family: they show which family's rules a node still has."""
-
-WEIGHT = "x-load-balancing-endpoint-weight"
 
 TIMEOUT = 0.9
 """Seconds until a request counts as lost: less than until the second SYN, which another backend may answer."""
 
-ENDLESS = 1_000_000
-END_SECONDS = 10.0
+PACE = Pace(0.02, TIMEOUT)
+"""Requests through the VIP, and health checks: times of the load balancer are known no finer than this."""
+
+PORT_PACE = Pace(0.04, TIMEOUT)
+"""Requests at a nodePort; they do not measure the load balancer."""
+
+SECOND_FAMILY = Pace(0.1, TIMEOUT)
+"""Requests at a nodePort in the second family: they show which family's rules a node still has."""
+
+WEIGHT = "x-load-balancing-endpoint-weight"
+
+ANSWER_SECONDS = 10.0
+"""Seconds until a single health check is answered, or given up."""
+
 CONNECT_SECONDS = 60.0
 
 
@@ -43,56 +44,44 @@ class Targets:
     health_port: int
 
 
-@dataclass
 class Observing:
-    """Probes that fly from ``start`` to ``stop``; results come into the streams as they arrive."""
+    """The streams of one Service from ``start`` to ``stop``; results come in as they arrive."""
 
-    name: str
-    prober: Prober
-    targets: Targets
-    clock: Clock
-    vip: dict[Family, Stream] = field(default_factory=dict)
-    ports: dict[str, Stream] = field(default_factory=dict)
-    beside: dict[str, Stream] = field(default_factory=dict)
-    health: dict[Family, dict[str, Stream]] = field(default_factory=dict)
-    _running: list[Running] = field(default_factory=list)
+    def __init__(self, name: str, prober: Prober, targets: Targets, clock: Clock) -> None:
+        self.name = name
+        self.prober = prober
+        self.targets = targets
+        self.clock = clock
+        self.vip: dict[Family, Stream] = {}
+        self.ports: dict[str, Stream] = {}
+        self.beside: dict[str, Stream] = {}
+        self.health: dict[Family, dict[str, Stream]] = {}
+        self._traffic = Traffic(prober, clock)
 
     def start(self) -> None:
-        """Begin to ask."""
-        told = self.targets
-        for family, vip in told.vips.items():
-            self.vip[family] = self._stream(f"VIP {vip}", "tcp", vip, PORT)
-        for node, addresses in told.nodes.items():
-            for family in told.vips:
-                name = f"health check of {node} {family.value}"
-                stream = self._stream(name, "get", addresses[family], told.health_port)
+        """Start all streams."""
+        traffic, targets = self._traffic, self.targets
+        for family, vip in targets.vips.items():
+            self.vip[family] = traffic.connect(f"{self.name}: VIP {vip}", Target(vip, PORT), PACE)
+        for node, addresses in targets.nodes.items():
+            for family in targets.vips:
+                name = f"{self.name}: health check of {node} {family.value}"
+                stream = traffic.check_health(name, Target(addresses[family], targets.health_port), PACE)
                 self.health.setdefault(family, {})[node] = stream
-            first, *others = told.vips
-            self.ports[node] = self._stream(
-                f"nodePort of {node}", "tcp", addresses[first], told.node_port, PORT_SPACING
-            )
+            first, *others = targets.vips
+            name = f"{self.name}: nodePort of {node}"
+            self.ports[node] = traffic.connect(name, Target(addresses[first], targets.node_port), PORT_PACE)
             for family in others:
-                name = f"nodePort of {node} {family.value}"
-                self.beside[node] = self._stream(name, "tcp", addresses[family], told.node_port, CONTROL_SPACING)
+                target = Target(addresses[family], targets.node_port)
+                self.beside[node] = traffic.connect(f"{name} {family.value}", target, SECOND_FAMILY)
 
     def stop(self) -> None:
-        """End all probes, and put what came in order.
+        """Stop all streams, and put what came in order.
 
         Raises:
             HarnessError: the prober is gone.
         """
-        for running in self._running:
-            running.cancel()
-        for running in self._running:
-            running.wait(END_SECONDS)
-        for stream in self.streams:
-            stream.freeze()
-
-    @property
-    def streams(self) -> Sequence[Stream]:
-        """All of them."""
-        checks = [stream for nodes in self.health.values() for stream in nodes.values()]
-        return [*self.vip.values(), *checks, *self.ports.values(), *self.beside.values()]
+        self._traffic.stop_all()
 
     def connect(
         self, family: Family, count: int, spacing: float, control: Sequence[str] = ()
@@ -126,7 +115,7 @@ class Observing:
                 url="/healthz",
             )  # fmt: skip
             try:
-                lines = self.prober.ask(job).result(timeout=END_SECONDS)
+                lines = self.prober.ask(job).result(timeout=ANSWER_SECONDS)
             except FutureTimeoutError:
                 continue
             headers = [dict((line.get("response") or {}).get("headers") or {}) for line in lines]
@@ -134,10 +123,3 @@ class Observing:
             if lower.get(WEIGHT, "").isdigit():
                 found[node] = int(lower[WEIGHT])
         return found
-
-    def _stream(self, name: str, protocol: str, host: str, port: int, spacing: float = SPACING) -> Stream:
-        stream = Stream(f"{self.name}: {name}", spacing)
-        ours, read = self.clock.ours, read_health if protocol == "get" else read_request
-        job = Job(stream.name, protocol, host, port, ENDLESS, TIMEOUT, spacing=spacing, url="/healthz")
-        self._running.append(self.prober.stream(job, lambda line: stream.add(read(line, ours))))
-        return stream

@@ -3,7 +3,7 @@
 from esipp.ledger.run import Run
 from esipp.scenarios.endpoint_change.judge import Judge, distributions
 from esipp.scenarios.endpoint_change.polls import shown
-from esipp.scenarios.endpoint_change.probes import SPACING, TIMEOUT
+from esipp.scenarios.endpoint_change.probes import PACE
 from esipp.scenarios.endpoint_change.run import Gathering
 from esipp.scenarios.endpoint_change.timeline import Timeline, black_hole, phases
 
@@ -18,8 +18,8 @@ def keep(run: Run, gathering: Gathering) -> None:
         seed=gathering.seed,
         moves=gathering.moves,
         balancers=[each.value for each in gathering.balancers],
-        spacing=SPACING,
-        timeout=TIMEOUT,
+        spacing=PACE.every,
+        timeout=PACE.timeout,
         clock_uncertainty=gathering.uncertainty,
         packets=gathering.heard or "captured on every node",
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
@@ -20,8 +21,6 @@ from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.judge import Health, Judge
 from esipp.scenarios.endpoint_change.polls import shares
 from esipp.scenarios.endpoint_change.reported_state import Word
-
-Json = dict[str, Any]
 
 LET_GO = Budget("the load balancer to release a deleted Service's VIPs", 30.0, need=1, spacing=0.2)
 

@@ -4,15 +4,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.pods import HARMED, harm
 from esipp.judging.timeline.events import UNREADY_BESIDE, Mark
 from esipp.scenarios.endpoint_change.objects import MOVES_LABEL
-
-Json = dict[str, Any]
 
 AGAIN_SECONDS = 0.5
 SERVICE_LABEL = "kubernetes.io/service-name"

@@ -17,8 +17,6 @@ from esipp.probing.jobs import Job
 from esipp.probing.orders import Line
 from esipp.probing.orders import Stream as Running
 
-Json = dict[str, Any]
-
 SPACING = 1.0
 """The least seconds between two probes of a node: its answer should never change."""
 

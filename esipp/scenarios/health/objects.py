@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.health import (
@@ -18,8 +19,6 @@ from esipp.judging.topology import marked as marked
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.objects import Ground, Objects
-
-Json = dict[str, Any]
 
 HEALTH_LABEL = "esipp.dev/health"
 SLOTS = 2

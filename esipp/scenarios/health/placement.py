@@ -6,10 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import StoppedError
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.health import Answer, Place, Situation
 from esipp.checks.model import OUTSIDE
@@ -22,8 +22,6 @@ from esipp.scenarios.health.objects import HEALTH_LABEL, SLOTS, placed, service_
 from esipp.scenarios.health.probes import Asker, read_all
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
-
-Json = dict[str, Any]
 
 ROUNDS = 20
 FOLLOWS = Budget("every node's health check to follow a change", FIELD_LIMIT, need=3, spacing=0.05)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.health import Answer
 from esipp.checks.model import Backends
@@ -19,8 +20,6 @@ from esipp.scenarios.health.judge import document
 from esipp.scenarios.health.objects import local_service
 from esipp.scenarios.health.probes import Asker, said_at
 from esipp.testbed.manifests import BACKEND_LABEL, TCP
-
-Json = dict[str, Any]
 
 FOLLOWED = Budget("every node to follow a change of a health-check node port", FIELD_LIMIT, need=3, spacing=0.1)
 """What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds. kube-proxy needs a sync to open or

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Convergence, Reading, converge
 from esipp.checks.check import Level
 from esipp.checks.health import About, Answer, HealthAnswerCheck, Place, Question, Situation
@@ -20,8 +21,6 @@ from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.testbed.clients import Clients
 from esipp.testbed.integrity import Harm
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 SAMPLES = 20
 SPACING = 0.05

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.health import Answer, Place
@@ -13,8 +12,6 @@ from esipp.probing.jobs import Job
 from esipp.scenarios.health.evidence import Leaving
 from esipp.scenarios.health.objects import GRACE
 from esipp.scenarios.health.probes import Asker
-
-Json = dict[str, Any]
 
 SERVING = Budget("the node to serve before its pod terminates", 20.0, need=3, spacing=0.1)
 LEFT = Budget("the node to answer 503 after its pod began to terminate", 15.0, need=3, spacing=0.1)

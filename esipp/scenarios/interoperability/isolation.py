@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import OUTSIDE, Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
@@ -21,7 +22,7 @@ from esipp.cluster.node_ports import BY_NUMBER, health_port, taken
 from esipp.judging.reading import read
 from esipp.judging.topology import Topology
 from esipp.probing.jobs import Job, read_result
-from esipp.probing.orders import Stream
+from esipp.probing.traffic import Pace, Target, Traffic, steady
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.controls import ROLES, listen
@@ -29,8 +30,6 @@ from esipp.scenarios.interoperability.evidence import Neighbours
 from esipp.scenarios.interoperability.objects import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
 from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.testbed import manifests
-
-Json = dict[str, Any]
 
 SPACING = 0.05
 SILENT = 1.0
@@ -57,8 +56,6 @@ AFTER = Budget("the last answers", 2 * PATIENT, need=1, spacing=0.1)
 
 FIRST = 0
 """The number that a prober gives to the first question of a job."""
-
-WAY_OUT = 10.0
 
 WATCHED = Service(ServiceType.LOAD_BALANCER, TrafficPolicy.LOCAL)
 """Service A, with what is needed to read its answers."""
@@ -219,7 +216,7 @@ class Trial:
         """
         spec = self.asker.testbed.services[A]["spec"]
         prober = self.asker.clients.probers[OUTSIDE.name]
-        streams: list[Stream] = []
+        traffic = Traffic(prober, prober.clock())
         everything: list[Came] = []
 
         def start(job: Job, take: Callable[[Json], object]) -> None:
@@ -230,7 +227,7 @@ class Trial:
                 take(line)
                 came[int(line["seq"])] = float(line["started"])
 
-            streams.append(prober.stream(job, note))
+            traffic.follow(job, note)
 
         try:
             for node in self._everywhere(""):
@@ -238,10 +235,11 @@ class Trial:
                 host = self.asker.address(place, family)
                 assert host
                 answers, dialled = seen.answers.setdefault(node, []), seen.dialled.setdefault(node, [])
-                ask = Job(f"A {host}", "get", host, spec["healthCheckNodePort"], MOST, PATIENT, SPACING, url="/healthz")
+                health = Target(host, spec["healthCheckNodePort"])
+                ask = steady(f"A {host}", "get", health, Pace(SPACING, PATIENT), MOST)
                 start(ask, lambda line, to=answers: to.append(Answer.read(line)))  # type: ignore[misc]
-                timeout = PATIENT if place is Place.ENDPOINT_NODE else SILENT
-                dial = Job(f"A {host}", "tcp", host, spec["ports"][0]["nodePort"], MOST, timeout, SPACING)
+                pace = Pace(SPACING, PATIENT if place is Place.ENDPOINT_NODE else SILENT)
+                dial = steady(f"A {host}", "tcp", Target(host, spec["ports"][0]["nodePort"]), pace, MOST)
                 path = Path(OUTSIDE, Entry(EntryKind.NODE_PORT, ROLES.get(place)), Protocol.TCP, family, WATCHED)
 
                 def take(line: Json, job: Job = dial, path: Path = path, to: list[Any] = dialled) -> None:
@@ -250,7 +248,4 @@ class Trial:
                 start(dial, take)
             yield everything
         finally:
-            for stream in streams:
-                stream.cancel()
-            for stream in streams:
-                stream.wait(WAY_OUT)
+            traffic.stop_all()

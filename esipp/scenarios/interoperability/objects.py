@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.interoperability import Interoperability
@@ -12,8 +13,6 @@ from esipp.scenarios.interoperability.scale_services import manifests_of
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.objects import Ground, Objects
-
-Json = dict[str, Any]
 
 NEIGHBOUR_LABEL = "esipp.dev/neighbour"
 A, B = "neighbour-a", "neighbour-b"

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.health import Place
 from esipp.checks.interoperability import DIALLED, MANY_SERVICES
@@ -23,7 +24,6 @@ from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.scale_services import Crowd
 from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
 
-Json = dict[str, Any]
 K = TypeVar("K")
 V = TypeVar("V")
 Asks = Mapping[K, Callable[[], "Future[V]"]]

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.interoperability import MANY_SERVICES, Kind
 from esipp.checks.model import Backends, Family
@@ -19,8 +19,6 @@ from esipp.cluster.client import ApiError, UnreachableError
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 AT_ONCE = 16
 """Requests to the API server under way."""

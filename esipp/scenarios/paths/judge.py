@@ -8,7 +8,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import comb
 from typing import Any
 
 from esipp.checks.check import (
@@ -27,6 +26,7 @@ from esipp.checks.path import Control, PathCheck, Spread
 from esipp.checks.power import missed, most_unseen, say_share
 from esipp.judging.ingress import held, in_doubt
 from esipp.judging.reading import Reading, told_address
+from esipp.judging.statistics import at_least_p
 from esipp.judging.topology import Topology, family_of, parse_address
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.paths.excuses import Cover, cover
@@ -316,8 +316,7 @@ def _lost_without_a_service(path_check: PathCheck, evidence: Evidence) -> str:
         return ""
     total, total_without = (sum(each.count for each in some) for some in (readings, without))
     share, all_lost = total / (total + total_without), lost + lost_without
-    chance = sum(comb(all_lost, k) * share**k * (1 - share) ** (all_lost - k) for k in range(lost, all_lost + 1))
-    if chance < BY_CHANCE:
+    if at_least_p(lost, all_lost, share) < BY_CHANCE:
         return ""
     where = ", ".join(path.key for path in plain)
     return (

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.checks.check import Feature
 from esipp.checks.model import OUTSIDE, Family, Path, Role, TrafficPolicy
 from esipp.checks.observation import Observation
@@ -18,17 +18,16 @@ from esipp.checks.policy_change import IsolationHealthCheck
 from esipp.judging.topology import Node, Topology
 from esipp.preflight.facts import listener_facts
 from esipp.probing.jobs import Job, job_on
+from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.paths.run import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.objects import INSIDE, NEIGHBOURS
-from esipp.scenarios.policy_change.probes import Asking
+from esipp.scenarios.policy_change.probes import BARE_PACE, HEALTH_PACE, read_port
 from esipp.scenarios.policy_change.run import as_flip, flip, policy_path
 from esipp.testbed.announced import families_of
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 COUNT, SPACING = 24, 0.4
 """New connections a path, and seconds between two: about a hundred paths make less than three hundred a second."""
@@ -41,7 +40,6 @@ FLIPS, EVERY, BEGIN = 10, 0.8, 0.6
 """The number of policy changes, made in turn, the seconds between two, and those before the first one; so each Service
 keeps its policy for longer than kube-proxy waits between two syncs (minSyncPeriod, 1 s)."""
 
-BARE_SPACING = 0.2
 BOUND = 60.0
 
 
@@ -89,20 +87,20 @@ class Beside:
         probers = self.clients.probers
         watcher = OUTSIDE if OUTSIDE.name in probers else INSIDE
         clocks = {name: prober.clock() for name, prober in probers.items()}
-        asking = Asking(probers[watcher.name], clocks[watcher.name])
-        neighbours = {name: self._neighbour(name, asking, bare=watcher is OUTSIDE) for name in NEIGHBOURS}
+        traffic = Traffic(probers[watcher.name], clocks[watcher.name])
+        neighbours = {name: self._neighbour(name, traffic, bare=watcher is OUTSIDE) for name in NEIGHBOURS}
         streams = [each.bare for each in neighbours.values() if each.bare is not None]
         try:
             began = time.monotonic()
             paths, asked = self._dial(todo, set(answering))
-            self._flip(neighbours, asking, began + BEGIN)
+            self._flip(neighbours, traffic, began + BEGIN)
             observations = {path: self.stop.result(future, BOUND) for path, future in paths.items()}
             answers = {place: self.stop.result(future, BOUND) for place, future in asked.items()}
             for name, each in neighbours.items():
                 read = self.testbed.cluster.request("GET", policy_path(self.testbed.namespace, name))
                 each.policy = str(read["spec"].get("externalTrafficPolicy"))
         finally:
-            asking.end(*streams, *(stream for each in neighbours.values() for stream in each.health.values()))
+            traffic.stop([*streams, *(stream for each in neighbours.values() for stream in each.health.values())])
         obstacles = {**todo.obstacles, **self.testbed.harmed().obstacles(todo.targets, self.testbed.cast)}
         seen = {path.key: made for path, made in observations.items()}
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
@@ -145,26 +143,28 @@ class Beside:
         return dict(Counter(said))
 
     # ---------------------------------------------------------------------------------------------- neighbours
-    def _neighbour(self, name: str, asking: Asking, *, bare: bool) -> Neighbour:
+    def _neighbour(self, name: str, traffic: Traffic, *, bare: bool) -> Neighbour:
         created = self.testbed.services[name]
         made = Neighbour()
         if bare:
             node = self.testbed.nodes[self.testbed.roles[Role.BARE_NODE]]
             port = int(created["spec"]["ports"][0]["nodePort"])
             host = address_for(node, created)
-            made.bare = asking.connect(f"{name} at the bare node", host, port, spacing=BARE_SPACING)
-        self._ask_port(name, made, as_flip(0, TrafficPolicy.LOCAL, time.monotonic(), created).health_port, 0, asking)
+            made.bare = traffic.connect(f"{name} at the bare node", Target(host, port), BARE_PACE)
+        self._ask_port(name, made, as_flip(0, TrafficPolicy.LOCAL, time.monotonic(), created).health_port, 0, traffic)
         return made
 
-    def _ask_port(self, name: str, made: Neighbour, port: int, number: int, asking: Asking) -> None:
+    def _ask_port(self, name: str, made: Neighbour, port: int, number: int, traffic: Traffic) -> None:
         """Ask at the health-check port that it has now."""
         if port:
-            asking.end(*made.health.values())
+            traffic.stop(made.health.values())
             host = address_for(self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]], self.testbed.services[name])
             told = f"{name} health check {number}"
-            made.health[number] = asking.health(told, host, port, name, self.testbed.namespace)
+            made.health[number] = traffic.check_health(
+                told, Target(host, port), HEALTH_PACE, read_port(name, self.testbed.namespace)
+            )
 
-    def _flip(self, neighbours: Mapping[str, Neighbour], asking: Asking, begin: float) -> None:
+    def _flip(self, neighbours: Mapping[str, Neighbour], traffic: Traffic, begin: float) -> None:
         """Make all policy changes at their times, in turn."""
         pause, names = threading.Event(), list(neighbours)
         for number in range(FLIPS):
@@ -175,4 +175,4 @@ class Beside:
             to = TrafficPolicy.LOCAL if len(each.flips) % 2 else TrafficPolicy.CLUSTER
             each.flips.append(flip(self.testbed, name, len(each.flips) + 1, to))
             if to is TrafficPolicy.LOCAL:
-                self._ask_port(name, each, each.flips[-1].health_port, each.flips[-1].number, asking)
+                self._ask_port(name, each, each.flips[-1].health_port, each.flips[-1].number, traffic)

@@ -112,14 +112,11 @@ def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
 
 
 def followed(
-    course: Course, ground: Ground, check: FlippedCheck, *, strictly: bool
+    course: Course, ground: Ground, at: At, family: Family, *, strictly: bool
 ) -> list[tuple[Phase, SteadyRun | None]]:
     """Each policy change at one entry, with the last uninterrupted run of answers that fit the new policy."""
-    assert check.subject.at is not None
-    made = course.phases(check.subject.at, check.subject.family)[1:]
-    return [
-        (phase, phase.last_run(reads(ground, check.subject.at, phase.flip.to, strictly=strictly))) for phase in made
-    ]
+    made = course.phases(at, family)[1:]
+    return [(phase, phase.last_run(reads(ground, at, phase.flip.to, strictly=strictly))) for phase in made]
 
 
 def _followed(phase: Phase, lasting: SteadyRun | None) -> str:
@@ -138,7 +135,7 @@ def _settles(case: _Case) -> Decision:
     check, course, ground = case.check, case.course, case.ground
     assert check.subject.at is not None
     strictly = check.subject.claim is FlipClaim.REWRITES
-    made = followed(course, ground, check, strictly=strictly)
+    made = followed(course, ground, check.subject.at, check.subject.family, strictly=strictly)
     made = [(phase, lasting) for phase, lasting in made if not strictly or phase.flip.to is CLUSTER]
     observed = say_times(made)
     wrong = [(phase, why) for phase, lasting in made if (why := _followed(phase, lasting))]
@@ -158,7 +155,7 @@ def _prompt(case: _Case) -> Decision:
     check, course, ground = case.check, case.course, case.ground
     assert check.subject.at is not None
     stream = course.data[check.subject.at, check.subject.family]
-    made = followed(course, ground, check, strictly=False)
+    made = followed(course, ground, check.subject.at, check.subject.family, strictly=False)
     return _soon(case, [(phase.flip, lasting, stream) for phase, lasting in made], say_times(made))
 
 
@@ -283,7 +280,8 @@ _BACK = {
 def _times(case: _Case) -> Decision:
     check, course, ground = case.check, case.course, case.ground
     assert check.subject.at is not None
-    return Decision(Status.PASS, check.expected, say_times(followed(course, ground, check, strictly=True)), "recorded")
+    made = followed(course, ground, check.subject.at, check.subject.family, strictly=True)
+    return Decision(Status.PASS, check.expected, say_times(made), "recorded")
 
 
 def times(made: list[tuple[Phase, SteadyRun | None]], to: TrafficPolicy) -> tuple[Distribution, int]:

@@ -1,7 +1,6 @@
 """Testbed objects of policy changes: Services that change their policy, over the pod that all others use."""
 
-from typing import Any
-
+from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import OUTSIDE, Backends, Balancer, Client, Role, ServiceType, Vantage
@@ -13,8 +12,6 @@ from esipp.checks.policy_change import (
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.objects import Ground, Objects
-
-Json = dict[str, Any]
 
 INSIDE = Client("host-on-other-node", Vantage.NODE, Role.OTHER_NODE)
 """The clients that probe the changing Services if there is no client outside."""

@@ -1,21 +1,12 @@
-"""Continuous probes from one client on one clock: new connections, and probes of health-check node ports."""
+"""How policy changes are probed: the pace of each stream, and how its results are read."""
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.base.clock import Clock
-from esipp.judging.timeline.streams import Sample, Stream, read_health, read_request
-from esipp.probing.jobs import Job
-from esipp.probing.orders import Stream as Running
-from esipp.probing.prober import Prober
+from esipp.judging.timeline.streams import Reader, Sample, read_health, read_request
+from esipp.probing.traffic import Pace
 from esipp.scenarios.policy_change.timeline import REOPENED
-
-SPACING = 0.08
-"""Seconds between two new connections at one entry."""
-
-HEALTH_SPACING = 0.15
 
 TIMEOUT = 0.9
 """Seconds until a connection counts as unanswered: below the second SYN, which may meet the next policy."""
@@ -23,14 +14,23 @@ TIMEOUT = 0.9
 PATIENT = 2.5
 """The same where every connection must be answered: what is late on a busy machine is not lost."""
 
-KEPT_SPACING = 0.25
-"""Seconds between two exchanges on a connection that stays open."""
+PACE, PATIENT_PACE = Pace(0.08, TIMEOUT), Pace(0.08, PATIENT)
+"""New connections at one entry; the second where every one must be answered."""
 
-ENDLESS = 1_000_000
-END_SECONDS = 10.0
+HEALTH_PACE = Pace(0.15, TIMEOUT)
+"""Requests to a health-check node port."""
+
+CONTROL_PACE = Pace(0.2, PATIENT)
+"""Requests to a node's control listener: losses and delays are compared with those."""
+
+BARE_PACE = Pace(0.2, TIMEOUT)
+"""New connections to a neighbour at the node without local endpoints."""
+
+KEPT_PACE = Pace(0.25, PATIENT)
+"""Exchanges on a connection that stays open."""
 
 
-def read_port(service: str, namespace: str) -> Callable[[dict[str, Any], Callable[[float], float]], Sample]:
+def read_port(service: str, namespace: str) -> Reader:
     """Reads an answer at a health-check node port.
 
     The outcome is the HTTP status; ``foreign`` where it is that of another Service, which may have the port once it is
@@ -55,44 +55,3 @@ def read_kept(result: dict[str, Any], ours: Callable[[float], float]) -> Sample:
     """How an exchange on a connection that is to stay open is read; on the one made for a lost one it is another's."""
     sample = read_request(result, ours)
     return sample._replace(outcome=REOPENED) if result.get("connection") else sample
-
-
-@dataclass
-class Asking:
-    """One client's probes; each stream flies until it is ended."""
-
-    prober: Prober
-    clock: Clock
-    _running: dict[int, Running] = field(default_factory=dict)
-
-    def connect(self, name: str, host: str, port: int, *, spacing: float = SPACING, timeout: float = TIMEOUT) -> Stream:
-        """New connections to an echo server."""
-        return self._start(Job(name, "tcp", host, port, ENDLESS, timeout, spacing), read_request)
-
-    def health(self, name: str, host: str, port: int, service: str, namespace: str) -> Stream:
-        """Questions to a health-check port of a Service."""
-        job = Job(name, "get", host, port, ENDLESS, TIMEOUT, HEALTH_SPACING, url="/healthz")
-        return self._start(job, read_port(service, namespace))
-
-    def keep(self, name: str, host: str, port: int) -> Stream:
-        """Exchanges on one connection, for as long as it lasts."""
-        return self._start(Job(name, "lasting", host, port, ENDLESS, PATIENT, KEPT_SPACING), read_kept)
-
-    def _start(self, job: Job, read: Callable[[dict[str, Any], Callable[[float], float]], Sample]) -> Stream:
-        stream, ours = Stream(job.key, job.spacing), self.clock.ours
-        self._running[id(stream)] = self.prober.stream(job, lambda line: stream.add(read(line, ours)))
-        return stream
-
-    def end(self, *streams: Stream) -> None:
-        """Stop asking, and put what came in order.
-
-        Raises:
-            HarnessError: the prober is gone.
-        """
-        running = [self._running.pop(id(stream)) for stream in streams if id(stream) in self._running]
-        for each in running:
-            each.cancel()
-        for each in running:
-            each.wait(END_SECONDS)
-        for stream in streams:
-            stream.freeze()

@@ -3,17 +3,28 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.policy_change import PLACES, At, Flipping
 from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.policy_change.objects import PORT
-from esipp.scenarios.policy_change.probes import PATIENT, TIMEOUT, Asking
+from esipp.scenarios.policy_change.probes import (
+    CONTROL_PACE,
+    HEALTH_PACE,
+    KEPT_PACE,
+    PACE,
+    PATIENT,
+    PATIENT_PACE,
+    TIMEOUT,
+    read_kept,
+    read_port,
+)
 from esipp.scenarios.policy_change.timeline import (
     BUDGET,
     STAYS,
@@ -29,8 +40,6 @@ from esipp.scenarios.policy_change.timeline import (
 )
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
-
-Json = dict[str, Any]
 
 ROUNDS = 3
 """The number of cycles Local, Cluster, Local."""
@@ -53,9 +62,6 @@ seconds in later changes: enough for a data plane that follows at all.
 
 LAST = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
 """After the end: what stays silent is known to have done so only once its time is up."""
-
-CONTROL_SPACING = 0.2
-"""Seconds between two requests to a node's control listener: losses and delays are compared with those."""
 
 CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""
@@ -99,7 +105,7 @@ class Driver:
     testbed: Testbed
     ground: Ground
     service: Flipping
-    asking: Asking
+    traffic: Traffic
     stop: Stop
     keeps: bool = False
     course: Course = field(default_factory=Course)
@@ -139,17 +145,17 @@ class Driver:
         finally:
             course.end = course.end or time.monotonic()
             kept = [stream for each in course.kept for stream in each.streams]
-            self.asking.end(*course.data.values(), *course.health.values(), *kept)
+            self.traffic.stop([*course.data.values(), *course.health.values(), *kept])
 
-    def address(self, at: At, family: Family) -> tuple[str, int] | str:
+    def address(self, at: At, family: Family) -> Target | str:
         """What is dialled at an entry; a sentence where it cannot be."""
         name = self.service.object_name
         if at.role is not None:
             port = int(self.testbed.services[name]["spec"]["ports"][0]["nodePort"])
-            return self.testbed.nodes[self.testbed.roles[at.role]].internal[family], port
+            return Target(self.testbed.nodes[self.testbed.roles[at.role]].internal[family], port)
         vip = self.testbed.vips.get(name, {}).get(family)
         why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
-        return (vip, PORT) if vip else why
+        return Target(vip, PORT) if vip else why
 
     @property
     def families(self) -> list[Family]:
@@ -165,23 +171,22 @@ class Driver:
                 if isinstance(where, str):
                     self.course.obstacles[at, family] = where
                     continue
-                timeout = PATIENT if at is At.ENDPOINT_NODE else TIMEOUT
-                stream = self.asking.connect(f"{self.service} {at} {family}", *where, timeout=timeout)
-                self.course.data[at, family] = stream
+                pace = PATIENT_PACE if at is At.ENDPOINT_NODE else PACE
+                self.course.data[at, family] = self.traffic.connect(f"{self.service} {at} {family}", where, pace)
 
     def _ask_health(self, flipped: Flip) -> None:
         """Probe the health checks at a new port from now on, instead of the previous one."""
         if not flipped.health_port or flipped.to is not TrafficPolicy.LOCAL:
             return
-        self.asking.end(*self.course.health.values())
+        self.traffic.stop(self.course.health.values())
         for node in dict.fromkeys(self.testbed.roles[role] for role in PLACES):
             for family in self.families:
                 key = (flipped.number, node, family)
                 if key not in self.course.health:
                     host, name = self.testbed.nodes[node].internal[family], self.service.object_name
                     told = f"{name} health check {flipped.number} of {node} {family}"
-                    self.course.health[key] = self.asking.health(
-                        told, host, flipped.health_port, name, self.testbed.namespace
+                    self.course.health[key] = self.traffic.check_health(
+                        told, Target(host, flipped.health_port), HEALTH_PACE, read_port(name, self.testbed.namespace)
                     )
 
     def _keep(self, at: At) -> None:
@@ -193,7 +198,8 @@ class Driver:
             where = self.address(at, family)
             assert not isinstance(where, str)
             name = f"{self.service} {at} {family} kept"
-            streams = [self.asking.keep(f"{name} {number}", *where) for number in range(CONNECTIONS)]
+            numbered = [f"{name} {number}" for number in range(CONNECTIONS)]
+            streams = [self.traffic.exchange(each, where, KEPT_PACE, read_kept) for each in numbered]
             made.append(Kept(at, family, self.course.flips[-1].number, streams))
         self.course.kept += made
 
@@ -243,7 +249,7 @@ def _lasts(stream: Stream, last: Flip, now: float, good: Callable[[Sample], bool
     return found is not None and stays(found) and found.until - found.since >= LASTS
 
 
-def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Stream]:
+def controls(traffic: Traffic, clients: Clients) -> Mapping[tuple[At, Family], Stream]:
     """The control listeners of both nodes, with no Service in the way: they show that the client is not masqueraded.
 
     Raises:
@@ -257,11 +263,11 @@ def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Str
             raise HarnessError(f"Node {node.name} has no agent.", "run again.")
         for family, host in node.internal.items():
             name = f"listener of {node.name} {family}"
-            made[at, family] = asking.connect(name, host, port, spacing=CONTROL_SPACING, timeout=PATIENT)
+            made[at, family] = traffic.connect(name, Target(host, port), CONTROL_PACE)
     return made
 
 
-def asking_from(clients: Clients) -> Asking:
-    """Continuous probes of the client outside."""
+def traffic_of(clients: Clients) -> Traffic:
+    """The steady streams of the client outside."""
     prober = clients.probers[OUTSIDE.name]
-    return Asking(prober, prober.clock())
+    return Traffic(prober, prober.clock())

@@ -8,8 +8,8 @@ from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.policy_change import At, FlipClaim, Flipping
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.policy_change.evidence import Seen, Window
-from esipp.scenarios.policy_change.judge import end_of, say_port_times, times
-from esipp.scenarios.policy_change.timeline import Course, Ground, Shown, reads
+from esipp.scenarios.policy_change.judge import end_of, followed, say_port_times, times
+from esipp.scenarios.policy_change.timeline import Course, Ground, Shown
 
 TITLE = "policy changes"
 DIRECTIONS = (TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL)
@@ -63,7 +63,7 @@ def _more(service: Flipping, course: Course, ground: Ground) -> Iterator[tuple[s
 
 def _times(course: Course, ground: Ground, at: At, family: Family) -> Iterator[Cell]:
     phases = course.phases(at, family)
-    made = [(phase, phase.last_run(reads(ground, at, phase.flip.to, strictly=True))) for phase in phases[1:]]
+    made = followed(course, ground, at, family, strictly=True)
     for to in DIRECTIONS:
         of, never = times(made, to)
         yield of.quantile(0.5) if of.samples else None

@@ -2,12 +2,13 @@
 
 from contextlib import AbstractContextManager
 
+from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.health import HealthScenario
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import controller
 from tests.broken.health_proxies import claims
-from tests.broken.nodes import Json, Nodes, Placed
+from tests.broken.nodes import Nodes, Placed
 
 EDITED = "life-1"
 """The Service that the scenario edits in fields other than its policy."""

@@ -2,13 +2,14 @@
 
 from contextlib import AbstractContextManager
 
+from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import OldForm
 from esipp.checks.path import OnPath
 from esipp.testbed.manifests import OLD_ANNOTATIONS
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import controller
-from tests.broken.nodes import Json, Nodes, Placed
+from tests.broken.nodes import Nodes, Placed
 
 
 def old_controller(nodes: Nodes) -> AbstractContextManager[Placed]:

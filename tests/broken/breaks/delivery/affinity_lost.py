@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
+from esipp.base.json import Json
 from esipp.checks.model import Role
 from esipp.checks.path import Spread
 from esipp.judging.topology import family_of
 from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.matching import AT_THE_NODE, hands_to, to_port, vips
-from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
+from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 EVERY_SECOND = ("--match", "statistic", "--mode", "nth", "--every", "2", "--packet", "0")
 

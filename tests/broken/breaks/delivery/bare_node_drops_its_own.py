@@ -6,6 +6,7 @@ kube-proxy's nftables mode did so before Kubernetes 1.34 (kubernetes/kubernetes#
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
+from esipp.base.json import Json
 from esipp.checks.check import Level
 from esipp.checks.model import Balancer, EntryKind, Family, Role, TrafficPolicy
 from esipp.checks.path import PathCheck
@@ -13,7 +14,7 @@ from esipp.judging.topology import family_of
 from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import DROP, to_port, vips
-from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
+from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 WITHOUT_MANY = (
     "interop.loadbalancer",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
+from esipp.base.json import Json
 from esipp.checks.model import EntryKind, Role, TrafficPolicy, Vantage
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
@@ -10,7 +11,7 @@ from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.forwarding import internal_addresses
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE
 from tests.broken.matching import MASQUERADE, came_by, hands_to, to_port
-from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
+from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 
 def as_cluster(nodes: Nodes) -> AbstractContextManager[Placed]:

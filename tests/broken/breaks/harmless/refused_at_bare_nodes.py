@@ -2,10 +2,11 @@
 
 from contextlib import AbstractContextManager
 
+from esipp.base.json import Json
 from esipp.checks.model import Family, Role
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.matching import AT_THE_NODE, to_port
-from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
+from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 REFUSED = {"TCP": ("--jump", "REJECT", "--reject-with", "tcp-reset"), "UDP": ("--jump", "REJECT")}
 

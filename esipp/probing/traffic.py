@@ -1,0 +1,132 @@
+"""Traffic: steady streams of probes from one client, each from its start until it is stopped, on our clock."""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from esipp.base.clock import Clock
+from esipp.judging.timeline.streams import Reader, Stream, read_health, read_request
+from esipp.probing.jobs import Job
+from esipp.probing.orders import Line
+from esipp.probing.orders import Stream as Running
+from esipp.probing.prober import Prober
+
+ENDLESS = 1_000_000
+"""The number of probes of a stream: more than any scenario takes."""
+
+END_SECONDS = 15.0
+"""Seconds until a prober has ended all probes that it was told to cancel."""
+
+
+class Target(NamedTuple):
+    """An address and a port."""
+
+    host: str
+    port: int
+
+
+class Pace(NamedTuple):
+    """How often a stream probes, and how long it waits: seconds between two probes, and until one counts as lost."""
+
+    every: float
+    timeout: float
+
+
+def steady(name: str, protocol: str, target: Target, pace: Pace, count: int = ENDLESS) -> Job:
+    """The job of a steady stream."""
+    return Job(name, protocol, *target, count, pace.timeout, spacing=pace.every, url="/healthz")
+
+
+@dataclass(eq=False)
+class _Flow:
+    """Probes that go on, and the stream that they belong to."""
+
+    job: Job
+    running: Running
+    stream: Stream | None = None
+
+
+@dataclass
+class Traffic:
+    """The steady streams of one prober, for any number of threads; results come in as they arrive.
+
+    ``details`` are the prober's words on requests without an answer, by stream and number.
+    """
+
+    prober: Prober
+    clock: Clock
+    details: dict[tuple[str, int], str] = field(default_factory=dict)
+    _flows: list[_Flow] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def connect(self, name: str, target: Target, pace: Pace) -> Stream:
+        """New connections to an echo server."""
+        return self._start(name, "tcp", target, pace, read_request)
+
+    def check_health(self, name: str, target: Target, pace: Pace, read: Reader = read_health) -> Stream:
+        """Requests to a health-check node port."""
+        return self._start(name, "get", target, pace, read)
+
+    def exchange(self, name: str, target: Target, pace: Pace, read: Reader = read_request) -> Stream:
+        """Exchanges on one connection for as long as it lasts, and then on another one."""
+        return self._start(name, "lasting", target, pace, read)
+
+    def follow(self, job: Job, take: Callable[[Line], None]) -> None:
+        """Start probes whose result lines go to a function, in the reader's thread."""
+        self._add(_Flow(job, self.prober.stream(job, take)))
+
+    def redirect(self, port: int, new: int) -> None:
+        """Request the health checks that are requested at one port at another one from now on."""
+        for flow in [each for each in self._flows if (each.job.protocol, each.job.port) == ("get", port)]:
+            stream, flow.stream = flow.stream, None
+            flow.running.cancel()
+            if stream is not None:
+                self._run(stream, replace(flow.job, port=new), read_health)
+
+    def stop(self, streams: Iterable[Stream]) -> None:
+        """Stop these streams, and put what came in order. Those that were stopped before stay as they are.
+
+        Raises:
+            HarnessError: the prober is gone.
+        """
+        ended = {id(stream) for stream in streams}
+        self._end(lambda flow: id(flow.stream) in ended)
+
+    def stop_all(self) -> None:
+        """Stop everything, as ``stop`` does."""
+        self._end(lambda _: True)
+
+    def _end(self, which: Callable[[_Flow], bool]) -> None:
+        with self._lock:
+            ended = [flow for flow in self._flows if which(flow)]
+            self._flows = [flow for flow in self._flows if flow not in ended]
+        for flow in ended:
+            flow.running.cancel()
+        try:
+            for flow in ended:
+                flow.running.wait(END_SECONDS)
+        finally:
+            for flow in ended:
+                if flow.stream is not None:
+                    flow.stream.freeze()
+
+    def _start(self, name: str, protocol: str, target: Target, pace: Pace, read: Reader) -> Stream:
+        stream = Stream(name, pace.every)
+        self._run(stream, steady(name, protocol, target, pace), read)
+        return stream
+
+    def _run(self, stream: Stream, job: Job, read: Reader) -> None:
+        ours = self.clock.ours
+
+        def take(line: Line) -> None:
+            sample = read(line, ours)
+            stream.add(sample)
+            if job.protocol == "tcp" and not sample.answered and line.get("detail"):
+                self.details[stream.name, sample.seq] = str(line["detail"])
+
+        self._add(_Flow(job, self.prober.stream(job, take), stream))
+
+    def _add(self, flow: _Flow) -> None:
+        with self._lock:
+            self._flows.append(flow)

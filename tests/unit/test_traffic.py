@@ -1,0 +1,117 @@
+"""Steady streams of one prober: started, redirected, stopped; what came in is in order on our clock."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from esipp.base.clock import Clock
+from esipp.base.errors import HarnessError
+from esipp.probing.jobs import Job
+from esipp.probing.traffic import Pace, Target, Traffic, steady
+
+PACE = Pace(0.1, 0.9)
+HEALTH = Target("192.0.2.1", 31000)
+
+
+@dataclass
+class Running:
+    """A job that runs; ``gone`` is a prober that died meanwhile."""
+
+    job: Job
+    sink: Callable[[dict[str, Any]], None]
+    cancelled: bool = False
+    waited: bool = False
+    gone: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def wait(self, _seconds: float) -> None:
+        self.waited = True
+        if self.gone:
+            raise HarnessError("the prober is gone.")
+
+    def says(self, seq: int, started: float, outcome: str = "answered", **more: Any) -> None:
+        self.sink({"seq": seq, "started": started, "ended": started + 0.01, "outcome": outcome, **more})
+
+
+class FakeProber:
+    def __init__(self) -> None:
+        self.running: list[Running] = []
+
+    def stream(self, job: Job, sink: Callable[[dict[str, Any]], None]) -> Running:
+        self.running.append(Running(job, sink))
+        return self.running[-1]
+
+
+def made() -> tuple[Traffic, FakeProber]:
+    prober: Any = FakeProber()
+    return Traffic(prober, Clock(100.0, 0.001)), prober
+
+
+def test_results_are_on_our_clock_and_in_order_once_stopped() -> None:
+    traffic, prober = made()
+    stream = traffic.connect("a way", Target("192.0.2.9", 80), PACE)
+    (running,) = prober.running
+    assert (running.job.protocol, running.job.host, running.job.port) == ("tcp", "192.0.2.9", 80)
+    assert (running.job.spacing, running.job.timeout, stream.spacing) == (0.1, 0.9, 0.1)
+    running.says(1, 101.1)
+    running.says(0, 101.0, "timeout", detail="no SYN-ACK")
+    traffic.stop_all()
+    assert running.cancelled
+    assert running.waited
+    assert [(each.seq, each.started) for each in stream.samples] == [(0, 1.0), (1, pytest.approx(1.1))]
+    assert traffic.details == {("a way", 0): "no SYN-ACK"}
+
+
+def test_one_stream_is_stopped_and_the_others_go_on() -> None:
+    traffic, prober = made()
+    first, second = (traffic.connect(name, Target("192.0.2.9", 80), PACE) for name in "ab")
+    traffic.stop([])
+    assert not any(each.cancelled for each in prober.running), "none of them is not all of them"
+    traffic.stop([first])
+    assert [each.cancelled for each in prober.running] == [True, False]
+    assert (first.frozen, second.frozen) == (True, False)
+    traffic.stop([first, second])
+    assert second.frozen
+
+
+def test_health_checks_go_on_at_another_port_in_the_same_stream() -> None:
+    traffic, prober = made()
+    stream = traffic.check_health("health", HEALTH, PACE)
+    other = traffic.check_health("another service's", Target("192.0.2.1", 32000), PACE)
+    same_port = traffic.connect("a nodePort", HEALTH, PACE)
+    traffic.redirect(31000, 31001)
+    old, *_, new = prober.running
+    assert (old.cancelled, new.job.port, new.job.key) == (True, 31001, "health")
+    assert len(prober.running) == 4, "only health checks, and only at that port"
+    new.says(0, 101.0, response={"status": 503})
+    assert [each.outcome for each in stream.samples] == ["503"]
+    traffic.redirect(31001, 31002)
+    traffic.redirect(31000, 31003)
+    assert [each.job.port for each in prober.running[3:]] == [31001, 31002]
+    traffic.stop_all()
+    assert all(each.cancelled and each.waited for each in prober.running)
+    assert all(each.frozen for each in (stream, other, same_port))
+
+
+def test_a_prober_that_is_gone_leaves_streams_in_order() -> None:
+    traffic, prober = made()
+    stream = traffic.connect("a", Target("192.0.2.9", 80), PACE)
+    prober.running[0].gone = True
+    with pytest.raises(HarnessError):
+        traffic.stop_all()
+    assert stream.frozen
+
+
+def test_lines_can_go_to_a_function() -> None:
+    traffic, prober = made()
+    lines: list[int] = []
+    traffic.follow(steady("n", "lasting", HEALTH, PACE, 7), lambda line: lines.append(line["seq"]))
+    assert prober.running[0].job.count == 7
+    prober.running[0].says(3, 1.0)
+    traffic.stop_all()
+    assert lines == [3]
+    assert prober.running[0].waited
