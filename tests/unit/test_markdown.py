@@ -117,7 +117,7 @@ def test_known_differences_and_what_was_not_tested_are_told(tmp_path: Path) -> N
     other = next(check for check in some_checks()[1:] if "family.ipv4" in check.features)
     said[other.id] = verdict(other, Status.UNSUPPORTED, reason="needs warp: not there", left_out=True)
     text = render(made(tmp_path, said=said))
-    assert "- known defect, 1 check (1 core): the kernel does so [`torvalds/linux#1`]" in text
+    assert "- known defect, 1 check (1 core): the kernel does so (`torvalds/linux#1`)" in text
 
     def nothing(run: Run) -> None:
         for name in sorted({name for check in some_checks() for name in check.features}):
