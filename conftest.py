@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from esipp.base.errors import EsippError, PreflightError
+from esipp.base.interrupt import ENDING
 from esipp.checks.catalog import SUITES, all_checks
 from esipp.checks.check import Check, left_out_of
 from esipp.ledger.reading import read_run
@@ -17,22 +18,9 @@ from esipp.report import junit
 from esipp.report.allure import live as allure
 from esipp.report.formats import write_reports
 from fixtures import display
-from fixtures.session import ENDING, RUN, prepared_by
+from fixtures.session import RUN, prepared_by
 
-pytest_plugins = [
-    "fixtures.run",
-    "fixtures.cluster",
-    "fixtures.testbed",
-    "fixtures.clients",
-    "fixtures.endpoint_change",
-    "fixtures.paths",
-    "fixtures.health",
-    "fixtures.interoperability",
-    "fixtures.api",
-    "fixtures.policy_change",
-    "fixtures.isolation",
-    "fixtures.continuity",
-]
+pytest_plugins = [f"fixtures.{name}" for name in ("run", "cluster", "testbed", "clients", "verdicts")]
 
 ONE_PROCESS = PreflightError(
     "The suites run in one process, which runs their checks in parallel.", "run pytest without -n, --tx and --dist."

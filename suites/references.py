@@ -164,13 +164,15 @@ KUBEADM_LABELS = _source(
     "kubeadm: labels of control plane nodes, exclude-from-external-load-balancers among them",
 )
 HAIRPIN_NATED = issue(_KUBERNETES, 98069, "hairpin traffic under Local is source-NATed")
-POD_AT_BARE_NODE = issue(_KUBERNETES, 74383, "externalTrafficPolicy Local and nodePorts for internal traffic")
+POD_AT_BARE_NODE = issue(
+    _KUBERNETES, 74383, "externalTrafficPolicy: Local doesn't work well with nodeport for internal traffic"
+)
 IPVS_SHORT_CIRCUIT = issue(_KUBERNETES, 93456, "IPVS mode, in-cluster traffic to a load balancer's IP under Local")
 NFTABLES_SHORT_CIRCUIT = issue(_KUBERNETES, 131765, "nftables mode blackholes pods' traffic to VIPs under Local")
-NFTABLES_FIX = issue(_KUBERNETES, 132456, "nftables: short-circuit local traffic to external addresses")
-NFTABLES_FIX_1_33 = issue(_KUBERNETES, 133969, "cherry pick of #132456 to 1.33")
-SHARED_HEALTH_PORT = issue(_KUBERNETES, 114702, "the proxiers of two families share a health-check port")
-SHARED_HEALTH_PORT_FIX = issue(_KUBERNETES, 137370, "fixes #114702")
+NFTABLES_FIX = issue(_KUBERNETES, 132456, "nftables short-circuit local traffic to external addresses")
+NFTABLES_FIX_1_33 = issue(_KUBERNETES, 133969, "Automated cherry pick of #132456, for 1.33")
+SHARED_HEALTH_PORT = issue(_KUBERNETES, 114702, "dual-stack local traffic policy service health checks")
+SHARED_HEALTH_PORT_FIX = issue(_KUBERNETES, 137370, "fix health check binding failure in case of dual-stack")
 PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no defined semantics")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
 """The changes that replaced and removed the annotations."""
@@ -198,18 +200,22 @@ CILIUM_SCOPES = Reference(
     "Cilium: pkg/loadbalancer/reflectors, twoScopes",
     f"{GITHUB}/{_CILIUM}/tree/v1.18.6/pkg/loadbalancer/reflectors",
 )
-CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "no SNAT of an external source for pods on the same node")
-CILIUM_SEVERAL_VIPS = issue(_CILIUM, 11810, "a backend selected by several externalIPs or load balancer VIPs")
+CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "Cilium does not SNAT external source IP for pods on same node")
+CILIUM_SEVERAL_VIPS = issue(_CILIUM, 11810, "backend selected by multiple externalIPs / LoadBalancer VIPs problem")
 CILIUM_COLLISIONS = issue(_CILIUM, 18632, "connections to one backend by several Services")
-CILIUM_KNOWN_COLLISIONS = issue(_CILIUM, 42632, "documents the limitation of one backend behind several VIPs")
+CILIUM_KNOWN_COLLISIONS = issue(_CILIUM, 42632, "docs: Add limitation about LB to same backend via multiple VIPs")
 CILIUM_DSR_REMOTE = issue(_CILIUM, 41962, "DSR and nodePorts of other nodes")
-CILIUM_DSR_REMOTE_FIX = issue(_CILIUM, 41963, "fix DSR support for remote NodePort Services, in 1.19")
+CILIUM_DSR_REMOTE_FIX = issue(_CILIUM, 41963, "Fix DSR support for remote NodePort services")
 CILIUM_AT_THE_CLIENT = issue(_CILIUM, 11746, "load balancing on the client's own node")
 CILIUM_EXTERNAL_IPS = issue(_CILIUM, 12220, "externalIPs of other nodes are left to these, against CVE-2020-8554")
-CILIUM_LOOPBACK_IPV6 = issue(_CILIUM, 26733, "a pod can't access itself by a Service (IPv6 loopback)")
-CILIUM_LOOPBACK_IPV6_FIX = issue(_CILIUM, 39594, "Service loopback for IPv6")
+CILIUM_LOOPBACK_IPV6 = issue(_CILIUM, 26733, "pod can't access itself via service (IPv6 loopback)")
+CILIUM_LOOPBACK_IPV6_FIX = issue(_CILIUM, 39594, "service loopback for ipv6")
 CILIUM_LOOPBACK = issue(_CILIUM, 26100, "pods can't see their own IP when hairpinning through a Service")
-CILIUM_POLICIES_DIFFER = issue(_CILIUM, 42245, "externalIPs where internal and external traffic policy differ")
+CILIUM_POLICIES_DIFFER = issue(
+    _CILIUM,
+    42245,
+    "Nodes and Pods can't connect to assigned ExternalIP when internal- and externalTrafficPolicy differ",
+)
 
 # ------------------------------------------------------------------------------------------------------------- others
 PROXY_PROTOCOL = Reference(

@@ -270,10 +270,11 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += ["-c", str(HOUSE / "pyproject.toml")]
     arguments += [f"--junit={options.junit}"] if options.junit else []
     arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
+    suites = SUITES / "test_suites.py"
     if options.checks:
-        arguments += [f"{SUITES / c.suite / f'test_{c.suite}.py'}::test_{c.suite}[{c.id}]" for c in chosen]
+        arguments += [f"{suites}::test_{check.suite}[{check.id}]" for check in chosen]
     else:
-        arguments += [str(SUITES / name) for name in options.suite or suite_names()]
+        arguments += [f"{suites}::test_{name}" for name in options.suite or suite_names()]
     return int(pytest.main(arguments, plugins=[prepared]))
 
 

@@ -1,8 +1,10 @@
-"""Interruption of scenarios. They run in their own threads and check for an interrupt wherever they wait."""
+"""Interruption: scenarios check for it wherever they wait, and teardown is shielded from it."""
 
+import contextlib
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import TypeVar
@@ -10,6 +12,9 @@ from typing import TypeVar
 from esipp.base.waiting import Budget, Convergence, Reading, converge
 
 T = TypeVar("T")
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that end a run; teardown runs for all of them."""
 
 LOOK = 0.25
 """Seconds between two checks for an interrupt."""
@@ -65,3 +70,14 @@ class Stop:
             self.check()
             wait([future], timeout=LOOK)
         return future.result(timeout=0)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ignore signals in the body, so that a second Ctrl-C does not interrupt teardown."""
+    kept = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

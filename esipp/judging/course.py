@@ -1,4 +1,4 @@
-"""The course of a suite's scenarios: which of them broke off, and why. No I/O: fixtures/trials.py runs them."""
+"""The course of a scenario: which of its parts broke off, and why. No I/O: scenarios/context.py runs them."""
 
 from dataclasses import dataclass, field
 

@@ -5,6 +5,7 @@ import os
 import secrets
 import shlex
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -195,6 +196,13 @@ class Run:
         )
         if not self.settings.out:
             point(runs / "latest", self.folder.name)
+
+    def keep_fault(self) -> Path:
+        """Write the current exception to a file of the run, because pytest's capture would hide it. Return its path."""
+        kept = self.folder / "fault.txt"
+        with contextlib.suppress(OSError), kept.open("a", encoding="utf-8") as file:
+            file.write(redact(traceback.format_exc()))
+        return kept
 
     def record(self, record: str, **fields: object) -> None:
         """Write a record to the ledger."""

@@ -1,7 +1,7 @@
 """Provider annotations: what the named load balancer needs on Services, from its profile. Pure.
 
-Only a provider that is *told* counts. One that was found may be another, and where its annotation means nothing, load
-balancers would be open to everybody, and nobody would say so.
+Only a provider that the user names counts. A detected one may be wrong. If its annotation then means nothing, load
+balancers would be open to everybody without notice.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ INTERNAL = "internal"
 """The purpose of an annotation (``profiles/*.toml``): the load balancer gets no public address."""
 
 TAGS = "tags"
-"""Likewise: what the cloud makes for a Service is tagged with the run, ``KEY=RUN``, with commas between several."""
+"""The purpose of an annotation: the cloud tags what it creates for a Service with the run, as ``KEY=RUN,KEY=RUN``."""
 
 
 def of_purpose(profile: LoadBalancer, purpose: str) -> tuple[Annotation, ...]:
@@ -23,10 +23,10 @@ def of_purpose(profile: LoadBalancer, purpose: str) -> tuple[Annotation, ...]:
 
 
 def internal_of(profile: LoadBalancer | None) -> tuple[Annotation, ...]:
-    """What makes load balancers internal there.
+    """The annotations that make load balancers internal.
 
     Raises:
-        PreflightError: none is named, or nothing is known that does.
+        PreflightError: no profile is named, or it has no such annotation.
     """
     if profile is None:
         raise PreflightError(
@@ -37,7 +37,7 @@ def internal_of(profile: LoadBalancer | None) -> tuple[Annotation, ...]:
     if not found:
         raise PreflightError(
             f"--internal: the profile {profile.name} has no annotation for internal load balancers.",
-            f"--annotation KEY=VALUE, if {profile.noun} has one; or a profile of your own that names it with the "
+            f"use --annotation KEY=VALUE, if {profile.noun} has one; or name it in a profile of your own, with the "
             f'purpose "{INTERNAL}".',
         )
     return found
@@ -47,8 +47,8 @@ def provided(customisation: Customisation, profile: LoadBalancer | None, *, inte
     """The user's customisation with the annotations that it implies, and those that tag the run's cloud resources.
 
     Args:
-        wishes: what was said.
-        profile: the load balancer that was told, if any.
+        customisation: what the user chose.
+        profile: the load balancer that the user named, if any.
         internal: whether load balancers must be internal.
 
     Raises:
@@ -63,6 +63,6 @@ def provided(customisation: Customisation, profile: LoadBalancer | None, *, inte
     for key, value in pairs:
         if given.get(key.lower(), value) != value:
             raise PreflightError(
-                f"--internal wants {key}={value}, and --annotation says {given[key.lower()]}.", "use one of them."
+                f"--internal sets {key}={value}, but --annotation sets {given[key.lower()]}.", "use one of them."
             )
     return replace(customisation, internal=pairs)

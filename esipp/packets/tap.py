@@ -14,16 +14,16 @@ from esipp.packets.capture import Capture, read_capture
 from esipp.packets.scope import Scope
 
 START_SECONDS = 20.0
-"""Until tcpdump says that it listens: an exec into a container, and compiling the filter."""
+"""Timeout for tcpdump to listen. It includes the exec into a container and compiling the filter."""
 
 END_SECONDS = 10.0
-"""Until the exec ends after its input was closed."""
+"""Timeout for the exec to end after its input was closed."""
 
 MOST_SECONDS = 900
 MOST_PACKETS = 200_000
 MOST_BYTES = 64 * 2**20
 SNAP_LENGTH = 512
-"""Bytes of a packet: enough for every header, and for the nonce of a request over HTTP by way of a proxy."""
+"""Captured bytes of each packet: enough for all headers, and for the nonce of an HTTP request through a proxy."""
 
 DRAINED = Budget("the capture's last packets", 3.0, need=3, spacing=0.1)
 
@@ -46,24 +46,24 @@ kill "$watch" 2>/dev/null
 names
 exit "$code"
 """
-"""Ends tcpdump when its input ends, however that came about: an exec whose other side is gone leaves its process
-behind, but closes its input. Interfaces are named at the start and at the end, because veths come and go."""
+"""Ends tcpdump when its input closes. An exec whose client is gone leaves its process behind, but closes its input. The
+script lists the interfaces at its start and its end, because veths come and go."""
 
 
 class Tap:
     """A running capture of all interfaces of a node.
 
-    It starts at once and never raises: a missing capture is no failure of the run; ``listening`` and the capture
-    itself say why.
+    It starts at once and never raises, because a missing capture is no failure of the run. ``listening`` and the
+    capture say why there is none.
 
     Args:
         node: the node's name.
-        command: what runs a command there, such as ``docker exec -i NODE`` or ``kubectl exec -i -n NS POD --``; it
-            has to pass stdin on. The command needs sh, timeout and tcpdump there, root, and the capabilities NET_RAW,
+        command: prefix of a command on the node, such as ``docker exec -i NODE`` or ``kubectl exec -i -n NS POD --``,
+            with stdin. The node or pod needs sh, timeout and tcpdump, root, and the capabilities NET_RAW,
             SETUID and SETGID (tcpdump changes its user even from root to root).
         scope: the run's own packets.
-        packets: the capture ends after so many.
-        seconds: … and after so long, whatever happens here.
+        packets: the capture ends after this number of packets,
+        seconds: or after this time.
     """
 
     def __init__(
@@ -104,21 +104,21 @@ class Tap:
         assert self._process.stderr is not None
         self._readers = [
             threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True),
-            threading.Thread(target=self._read_words, args=(self._process.stderr,), daemon=True),
+            threading.Thread(target=self._read_messages, args=(self._process.stderr,), daemon=True),
         ]
         for reader in self._readers:
             reader.start()
 
     def listening(self) -> str:
-        """Wait until tcpdump listens; empty, or why it does not, in a sentence."""
+        """Wait until tcpdump listens. Return why it does not, as a sentence, or an empty string."""
         if self._process is not None:
             self._started.wait(START_SECONDS)
         if self._listens:
             return ""
         if not self._started.is_set() and self._process is not None:
-            self._trouble = f"the capture on {self.node} did not start within {START_SECONDS:.0f} s{self._words()}"
+            self._trouble = f"the capture on {self.node} did not start within {START_SECONDS:.0f} s{self._last_lines()}"
         else:
-            self._trouble = self._trouble or f"the capture on {self.node} did not start{self._words()}"
+            self._trouble = self._trouble or f"the capture on {self.node} did not start{self._last_lines()}"
         return self._trouble
 
     def stop(self) -> Capture:
@@ -151,7 +151,7 @@ class Tap:
         if not self._listens:
             self.listening()
         elif early:
-            self._complain(f"the capture on {self.node} ended before it was stopped{self._words()}")
+            self._complain(f"the capture on {self.node} ended before it was stopped{self._last_lines()}")
         if self._dropped:
             self._complain(f"the kernel of {self.node} lost {self._dropped} packets")
         return read_capture(
@@ -166,7 +166,7 @@ class Tap:
                 elif not self._trouble:
                     self._complain(f"the capture on {self.node} has more than {MOST_BYTES} bytes")
 
-    def _read_words(self, stream: IO[bytes]) -> None:
+    def _read_messages(self, stream: IO[bytes]) -> None:
         with contextlib.suppress(OSError, ValueError):
             for line in stream:
                 self._take(line.decode(errors="replace").strip())
@@ -186,13 +186,13 @@ class Tap:
     def _complain(self, what: str) -> None:
         self._trouble = f"{self._trouble}; {what}" if self._trouble else what
 
-    def _words(self) -> str:
+    def _last_lines(self) -> str:
         said = " ".join(self._said)
         return f": {said[:300]}" if said else ""
 
 
 class _Growth:
-    """Right while a buffer no longer grows."""
+    """Whether a buffer has stopped growing."""
 
     def __init__(self, buffer: bytearray) -> None:
         self._buffer, self._before = buffer, -1

@@ -2,17 +2,20 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
+from esipp.checks.check import Feature
 from esipp.checks.model import BACKENDS, Protocol
 from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.ledger.run import Run
 from esipp.packets.capture import Capture, End
 from esipp.packets.scope import Scope
 from esipp.packets.tap import Tap
 from esipp.packets.trace import Agreement, Change, Trace, Tracer, agree
+from esipp.preflight.preflight import Findings
 from esipp.probing.jobs import Job
 from esipp.testbed.clients import Clients
 from esipp.testbed.manifests import Numbers
@@ -175,3 +178,41 @@ def _witness(observation: Observation, trace: Trace, *, whole: bool) -> Witness:
         contradiction=why if agreement is Agreement.CONTRADICTION else "",
         doubt=trace.apart,
     )
+
+
+@contextlib.contextmanager
+def watched(run: Run, findings: Findings, testbed: Testbed, clients: Clients) -> Iterator[Watch | None]:
+    """Capture packets if the feature is present; a failed capture never ends the run."""
+    if not findings.features["packets"].present:
+        yield None
+        return
+    watch = Watch(testbed, clients)
+    try:
+        watch.begin()
+        yield watch
+        watch.end()
+    finally:
+        watch.stop()
+    seeing = [capture.node for capture in watch.captures]
+    why = watch.blind or f"captures on {', '.join(seeing)} are complete"
+    findings.features["packets"] = Feature(bool(seeing), why)
+    run.feature("packets", findings.features["packets"])
+    if watch.blind:
+        run.say(f"packets: {watch.blind}")
+
+
+def follow(
+    run: Run, watch: Watch | None, seen: Mapping[str, Sequence[Observation]]
+) -> tuple[dict[str, list[Witness]], str]:
+    """The witnesses of each sampled connection from packets, and why there are none, if so."""
+    if watch is None:
+        return {}, "packet capture is disabled"
+    if not watch.captures:
+        return {}, watch.blind
+    witnesses = watch.witnesses(seen)
+    for made in witnesses.values():
+        for each in made:
+            run.record("witness", **each.as_json())
+    for sentence in watch.unseen(seen, witnesses):
+        run.note("packets", sentence)
+    return witnesses, watch.blind

@@ -8,7 +8,7 @@ import random
 import secrets
 import time
 
-from esipp.base.interrupt import Stop
+from esipp.base.interrupt import Stop, undisturbed
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
@@ -16,7 +16,6 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.ledger.run import Settings
 from esipp.preflight.preflight import examine
 from esipp.testbed import manifests
-from fixtures.session import undisturbed
 
 LABELS = {"app": "drained"}
 SECONDS = {Disruption.KUBELET: 5.0}

@@ -17,14 +17,14 @@ PODS = "/api/v1/namespaces/kube-system/pods"
 CONFIG = "/api/v1/namespaces/kube-system/configmaps/kube-proxy"
 KEY = "config.conf"
 MARK = f"esipp.dev/{OURS}"
-"""The ConfigMap's annotation while a node has such a configuration: which node, and the configuration before."""
+"""The ConfigMap's annotation while a node has another configuration: the node, and the original configuration."""
 
 SELECTOR = "k8s-app=kube-proxy"
 
 
 @contextmanager
 def syncing_every(seconds: int, nodes: Nodes, node: str) -> Iterator[Placed]:
-    """The node's kube-proxy syncs its rules no more often than so; as before again, whatever happens."""
+    """Limit how often the node's kube-proxy syncs its rules; always restore its configuration."""
     before = nodes.cluster.request("GET", CONFIG)["data"][KEY]
     try:
         config = yaml.safe_load(before)
@@ -42,9 +42,9 @@ def syncing_every(seconds: int, nodes: Nodes, node: str) -> Iterator[Placed]:
         nodes.cluster.patch(CONFIG, {"metadata": note(None)}, "merge-patch")
 
 
-def note(told: str | None) -> Json:
-    """The metadata that say which node differs; or that none does."""
-    return {"annotations": {MARK: told}}
+def note(mark: str | None) -> Json:
+    """The annotation of a changed configuration; None removes it."""
+    return {"annotations": {MARK: mark}}
 
 
 def start_anew(nodes: Nodes, node: str) -> None:

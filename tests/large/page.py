@@ -9,10 +9,10 @@ MEASURED = records.FOLDER / "large-clusters.jsonl"
 
 
 def table(measured: Sequence[Json]) -> list[str]:
-    """A line a number of nodes."""
+    """One line for each number of nodes."""
     head = (
-        "nodes", "agents", "API calls", "while health was asked", "preflight", "agents ready", "health checks",
-        "of a node every", "memory", "a node more",
+        "nodes", "agents", "API calls", "during health checks", "preflight", "agents ready", "health checks",
+        "of a node every", "memory", "one node more",
     )  # fmt: skip
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     first = measured[0]

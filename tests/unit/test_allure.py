@@ -223,12 +223,10 @@ for cell in cells:
         run.record("observation", **each.as_json())
 
 class Judging:
-    @pytest.fixture(scope="session")
-    def verdict_of(self):
-        def ask(cell):
-            run.keep(judge(cell, evidence()))
-            return run.verdicts[cell.id]
-        return ask
+    @pytest.fixture
+    def verdict(self, check):
+        run.keep(judge(check, evidence()))
+        return run.verdicts[check.id]
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config):
@@ -243,7 +241,7 @@ class Judging:
         live.surround(config, read_run(run.folder))
 
 options = ["-q", "--noconftest", "-p", "no:cacheprovider", "-p", "allure_pytest.plugin", f"--alluredir={sys.argv[2]}"]
-sys.exit(pytest.main([*options, "suites/source_ip/test_source_ip.py"], plugins=[Judging()]))
+sys.exit(pytest.main([*options, "suites/test_suites.py::test_source_ip"], plugins=[Judging()]))
 """
 
 

@@ -16,7 +16,7 @@ from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.api.judge import Seen, judge
 from esipp.scenarios.api.requests import Listen, Performer
-from fixtures.api import _make, in_turn
+from esipp.scenarios.api.run import _make, in_turn
 from suites.compatibility.edits import CHECKS as ALL_CHECKS
 from tests.unit.services_api_server import FakeServices
 from tests.unit.world import FINE

@@ -24,6 +24,8 @@ users: [{name: u, user: {token: secret}}]
 contexts: [{name: kind-there, context: {cluster: c, user: u}}]
 """
 
+TESTS = "suites/test_suites.py"
+
 
 def esipp(*arguments: str, cwd: Path = HOUSE, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -173,7 +175,9 @@ def suites(*arguments: str, paths: Sequence[str] = ("suites",), **environment: s
     )
 
 
-@pytest.mark.parametrize("paths", [["suites"], ["suites/continuity", "suites/source_ip", "suites"]])
+@pytest.mark.parametrize(
+    "paths", [["suites"], ["suites/test_suites.py::test_continuity", "suites/test_suites.py::test_source_ip", "suites"]]
+)
 def test_plain_pytest_collects_in_the_catalogues_order_without_a_cluster(paths: list[str]) -> None:
     done = suites("--collect-only", paths=paths)
     assert done.returncode == 0

@@ -293,7 +293,7 @@ def test_without_the_option_they_are_as_the_provider_makes_them() -> None:
         (["--internal", "--provider", "metallb-l2"], "metallb-l2 has no annotation", "--annotation KEY=VALUE"),
         (["--internal", "--provider", "gke-rbs"], "gke-rbs has no annotation", "--annotation KEY=VALUE"),
         (["--internal", "--provider", "eks-nlb-ip", "--annotation", f"{AWS}scheme=internet-facing"],
-         f"wants {AWS}scheme=internal, and --annotation says internet-facing", "one of them"),
+         f"sets {AWS}scheme=internal, but --annotation sets internet-facing", "one of them"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_made_internal_is_refused(words: list[str], said: str, hint: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from esipp.base.errors import HarnessError
-from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.interrupt import Stop, StoppedError, undisturbed
 from esipp.base.waiting import Budget
 from esipp.checks.disruption import LONGEST, Disruption, Proof, feature_of
 from esipp.checks.health import Place, Situation
@@ -26,7 +26,6 @@ from esipp.preflight.preflight import Findings
 from esipp.scenarios.health.cordon import ask_cordoned
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker as HealthAsker
-from fixtures.session import undisturbed
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
 OURS = {"esipp.dev__run": "r1"}

@@ -22,9 +22,8 @@ from esipp.scenarios.endpoint_change.polls import Poll, shown
 from esipp.scenarios.endpoint_change.record import keep
 from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
-from esipp.scenarios.endpoint_change.run import Gathering
+from esipp.scenarios.endpoint_change.run import Gathering, word_of
 from esipp.scenarios.endpoint_change.timeline import Change
-from fixtures.endpoint_change import _word
 from tests.unit.endpoint_change_world import World
 from tests.unit.views_world import GCE, KIND, Fake, names, places, recorded, refused
 
@@ -262,13 +261,13 @@ def test_on_kind_nobody_is_asked_and_the_references_word_comes_first() -> None:
     testbed: Any = SimpleNamespace(nodes={each.name: each for each in KIND}, cluster=None, namespace="ns", services={})
     on_kind = [replace(each, provider_id=f"kind://docker/kind/{each.name}") for each in KIND]
     findings: Any = SimpleNamespace(reference=None, balancer=NOTHING_FOUND)
-    assert _word(findings, testbed) is NOTHING
+    assert word_of(findings, testbed) is NOTHING
     testbed.nodes = {each.name: each for each in on_kind}
-    assert _word(findings, testbed) is NOTHING
+    assert word_of(findings, testbed) is NOTHING
     testbed.nodes = {each.name: each for each in GCE}
-    assert isinstance(_word(findings, testbed), PolledWord)
+    assert isinstance(word_of(findings, testbed), PolledWord)
     findings.reference = object()
-    assert isinstance(_word(findings, testbed), ReferenceWord)
+    assert isinstance(word_of(findings, testbed), ReferenceWord)
 
 
 def test_a_service_under_cluster_is_any_that_stands_there_anyway() -> None:

@@ -16,7 +16,7 @@ from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE
 
 CHECK = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
-NODE = f"suites/source_ip/test_source_ip.py::test_source_ip[{CHECK}]"
+NODE = f"suites/test_suites.py::test_source_ip[{CHECK}]"
 WAYS = {
     "esipp": ["esipp", "run", CHECK],
     "pytest": ["pytest", NODE, "-q", "-p", "no:cacheprovider"],

@@ -16,7 +16,7 @@ from esipp.probing.jobs import Job
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker
-from esipp.scenarios.paths.run import ANSWER_TIMEOUT
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
 
 ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "b"}
 

@@ -11,8 +11,8 @@ from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError
 from esipp.cluster.client import ApiError
 from esipp.ledger.run import Run, Settings
+from esipp.scenarios.context import kept, side_by_side
 from esipp.scenarios.health.evidence import Seen
-from fixtures.trials import kept, side_by_side
 
 
 @pytest.mark.parametrize("broken", [FutureTimeoutError(), KeyError("ports"), ValueError("no JSON")])

@@ -30,7 +30,7 @@ from esipp.scenarios.interoperability import scale as many
 from esipp.scenarios.interoperability.controls import listen
 from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.scale_services import manifest
-from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from tests.unit.health_world import no_answer
 from tests.unit.world import ROLES, topology
 

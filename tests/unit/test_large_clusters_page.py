@@ -30,6 +30,6 @@ def test_its_figures_are_the_codes() -> None:
     assert "is ten nodes" in text
     assert "every 20 ms | six:" in text
     assert f"`--sample-nodes N` (3 to {MOST_AGENTS})" in text
-    assert f"asks {everywhere.MOST_A_SECOND:.0f} nodes a second at most" in text
-    assert "a round of five health checks" in text
+    assert f"probes at most {everywhere.MOST_A_SECOND:.0f} nodes per second" in text
+    assert "each round of five health checks" in text
     assert (everywhere.PROBES, everywhere.SPACING) == (5, 1.0)

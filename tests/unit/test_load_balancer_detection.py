@@ -35,9 +35,9 @@ from esipp.loadbalancers.settings import as_it_runs
 from esipp.loadbalancers.timeouts import USUAL, steering_of, timeouts_of
 from esipp.report.markdown import render as markdown
 from esipp.report.terminal import summary
+from esipp.scenarios.balancer_facts import observed_behaviour, settle_balancer, steers_of
 from esipp.scenarios.paths.evidence import Steer
 from esipp.testbed.testbed import Testbed
-from fixtures.balancer import observed_behaviour, settle_balancer, steers_of
 from images.loadbalancer.balancer.settings import parse
 from tests.unit.report_world import made
 from tests.unit.test_testbed import announced

@@ -12,7 +12,7 @@ from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import POD_BACKEND, Family, TrafficPolicy
 from esipp.checks.policy_change import At, Flipping
 from esipp.judging.timeline.streams import Sample
-from esipp.scenarios.policy_change import run
+from esipp.scenarios.policy_change import changes, run
 from esipp.scenarios.policy_change.run import ROUNDS, Driver
 from tests.unit.policy_change_world import BARE, GROUND, HOME
 from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, topology
@@ -74,7 +74,8 @@ def drive(monkeypatch: pytest.MonkeyPatch, lag: Lag) -> tuple[int, float]:
         cluster=world, namespace="esipp", roles=topology().roles, nodes=nodes,
         services={Flipping.NODE_PORT.object_name: service},
     )  # fmt: skip
-    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: world.now))
+    for module in (run, changes):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
     traffic: Any = world

@@ -18,7 +18,6 @@ from esipp.ledger.run import Run, Settings
 from esipp.report.formats import FORMATS
 from esipp.testbed.artefacts import CheckEvidence, Collector, collect, write_checks
 from esipp.testbed.collectors import cluster_collectors
-from fixtures.session import keep_fault
 from tests.unit import secrets_world
 from tests.unit.secrets_world import CLOUD_IDS, CONTEXT, EVIDENCE, PLANTED, Answers, assert_clean, leaks, serving
 from tests.unit.world import CHECKS
@@ -32,7 +31,7 @@ def run(out: Path, kubeconfig: Path, *arguments: str, outside: str = "none") -> 
         sys.executable,
         "-m",
         "pytest",
-        "suites/source_ip",
+        "suites/test_suites.py::test_source_ip",
         "-p",
         "no:cacheprovider",
         "-k",
@@ -146,7 +145,7 @@ def test_a_ledger_a_fault_and_its_reports_hold_no_secret(tmp_path: Path, known: 
     try:
         raise ApiError(403, "Forbidden", words, "GET /x")
     except ApiError:
-        keep_fault(made)
+        made.keep_fault()
     made.end()
     write_reports(read_run(made.folder))
     files = assert_clean(made.folder)

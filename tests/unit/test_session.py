@@ -7,8 +7,9 @@ from types import FrameType
 import pytest
 
 from esipp.base.errors import EsippError, HarnessError
+from esipp.base.interrupt import ENDING, undisturbed
 from esipp.ledger.run import Run, Settings
-from fixtures.session import ENDING, told, undisturbed
+from fixtures.session import told
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a load balancer itself thinks of the nodes: one small module a provider, chosen by its name."""
+"""Health views: the nodes' health as each cloud's load balancer reports it, one module for each provider."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -30,31 +30,31 @@ def view_for(
     pods: Callable[[], Mapping[str, str]] = dict,
     cli: Cli | None = None,
 ) -> HealthView | None:
-    """Who can be asked; None where nobody is known for this provider, as on kind.
+    """The view of a provider; None if there is none, as on kind.
 
     Args:
         provider: ``gce``, ``azure``, ``aws`` or ``openstack``.
-        nodes: the cluster's.
-        pods: tells the nodes of pods by the pods' addresses, where pods are the targets.
-        cli: the cloud's tool, where it is another than on PATH.
+        nodes: the nodes of the cluster.
+        pods: maps addresses of pods to nodes, for load balancers whose targets are pods.
+        cli: the cloud's tool, if it is not the one on PATH.
     """
     places = Places(nodes, pods)
     return CLOUDS[provider](places, cli) if provider in CLOUDS else None
 
 
 def provider_of(nodes: Iterable[Node]) -> str:
-    """The provider by the scheme of the nodes' providerID; empty where they have none, or differ."""
+    """The provider, from the scheme of the nodes' providerID; empty if they have none, or differ."""
     schemes = {node.provider_id.partition("://")[0] if "://" in node.provider_id else "" for node in nodes}
     return schemes.pop() if len(schemes) == 1 else ""
 
 
 def cloud_of(profile: LoadBalancer) -> str:
-    """The provider whose tool is asked about a profile's load balancers; empty where there is none."""
+    """The provider whose tool shows a profile's load balancers; empty if there is none."""
     provider = profile.system.lower()
     return provider if provider in CLOUDS else ""
 
 
 def asked_of(nodes: Iterable[Node], profile: LoadBalancer | None) -> str:
-    """Which provider is asked: that of the nodes, unless somebody told that the load balancer is another's."""
+    """The provider to query: that of the nodes, unless the user named a load balancer of another one."""
     provider = provider_of(nodes)
     return provider if profile is None or cloud_of(profile) == provider else ""

@@ -1,6 +1,6 @@
-"""A cloud's own command-line tool, asked for JSON: only what reads, never through a shell, never for ever.
+"""Queries with a cloud's own command-line tool: read-only commands with JSON output, no shell, each with a timeout.
 
-It has its own configuration and login, which are its user's: nothing of them is read here.
+The tool has its own configuration and login. esipp does not read them.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from typing import Any
 from esipp.judging.health_view import Unavailable, Why
 
 SECONDS = 60.0
-"""For one command. The tools are slow to start, and try again by themselves when throttled."""
+"""Timeout of one command. The tools start slowly, and retry by themselves when throttled."""
 
 AFTER_KILL = 5.0
 PAUSES = (2.0, 4.0, 8.0)
-"""Seconds before a throttled command is repeated; after the last it is given up."""
+"""Seconds before each retry of a throttled command."""
 
 MOST_PAGES = 50
 MOST_SHOWN = 300
@@ -30,7 +30,7 @@ MOST_SHOWN = 300
 Command = tuple[str, ...]
 
 _SIGNS: tuple[tuple[Why, str], ...] = (
-    # first: GCE refuses with 403 what is too much
+    # first: GCE answers 403 to too many requests
     (
         Why.THROTTLED,
         r"\bThrottling|Throttled\b|\bThrottledException|Rate exceeded|RequestLimitExceeded|rate_?limit_?exceeded"
@@ -63,15 +63,15 @@ _SIGNS: tuple[tuple[Why, str], ...] = (
 
 @dataclass(frozen=True)
 class Tool:
-    """A command-line tool and the little that is asked of it.
+    """A command-line tool, and the commands that esipp may run.
 
     Args:
         program: its name on PATH.
-        reads: the only commands it may be given, by their words; all of them only read.
+        reads: the allowed commands, as words; all of them only read.
         login: how its user logs in.
-        rights: what its user must be allowed.
+        rights: the permissions that its user needs.
         ending: arguments at the end of every command.
-        environment: settings on top of ours: no questions, no pager.
+        environment: more environment variables: no prompts, no pager.
     """
 
     program: str
@@ -83,9 +83,9 @@ class Tool:
 
 
 class Cli:
-    """Asks a tool, and says in a sentence why it did not answer.
+    """Runs commands of a tool, and explains failures in one sentence.
 
-    ``throttled`` counts how often the provider said that it was too much.
+    ``throttled`` counts how often the provider throttled a command.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Cli:
         pause: Callable[[float], object] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """``pause`` waits for so many seconds, or less where nobody wants the answer any more."""
+        """``pause`` waits for a number of seconds, or less if the answer is no longer needed."""
         self.tool = tool
         self.throttled = 0
         self._seconds = seconds
@@ -104,14 +104,14 @@ class Cli:
         self._environment = dict(os.environ if environment is None else environment) | dict(tool.environment)
 
     def ask(self, *arguments: str, bare: bool = False) -> Any:
-        """The JSON that a command prints; a throttled one is repeated a few times.
+        """The JSON output of a command; a throttled command is retried.
 
         Args:
-            arguments: the command's words first, then what it is about.
-            bare: without the tool's usual ending, for a command that knows it not.
+            arguments: the words of the command, then its arguments.
+            bare: without the tool's usual last arguments, for a command that does not support them.
 
         Raises:
-            Unavailable: it did not answer, and why.
+            Unavailable: the tool gave no answer; says why.
         """
         self._check(arguments)
         command = (*arguments, *(() if bare else self.tool.ending))
@@ -126,7 +126,7 @@ class Cli:
         return self._once(command)
 
     def pages(self, *arguments: str) -> Iterator[Any]:
-        """All pages of a command's answer. AWS's tool turns them by itself, unless its user told it not to.
+        """All pages of a command's answer. AWS's tool pages by itself, unless its user disabled that.
 
         Raises:
             Unavailable: it did not answer, or not to the end.

@@ -1,9 +1,9 @@
 """OpenStack's view: the operating status of an Octavia load balancer's members.
 
-From the VIP, or from the floating IP in front of it, to the load balancer, and to its status tree. Members are told
-apart by their ports: the Services' node ports, as load balancers may be shared. Without a health monitor, which is how
-the cloud controller makes pools where nothing is set, members are ``NO_MONITOR``, and nobody knows. The shapes are
-those of python-octaviaclient and the Octavia API v2 (``/v2/lbaas/loadbalancers/{id}/status``).
+The VIP, or the floating IP in front of it, leads to the load balancer and its status tree. Load balancers may be
+shared, so members are identified by the Service's node ports. By default the cloud controller creates pools without a
+health monitor: their members are ``NO_MONITOR``, and their state is unknown. The shapes are those of
+python-octaviaclient and the Octavia API v2 (``/v2/lbaas/loadbalancers/{id}/status``).
 """
 
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ TOOL = Tool(
     ending=("-f", "json"),
 )
 
-# operating_status of a member
+# by a member's operating_status
 STATES = {"ONLINE": State.HEALTHY, "ERROR": State.UNHEALTHY, "OFFLINE": State.UNHEALTHY, "DRAINING": State.UNHEALTHY}
 
 NO_MONITOR = "the pool {pool} has no health monitor: nodes are never left out for their health"
@@ -45,7 +45,7 @@ class Where(NamedTuple):
 
 
 class OctaviaView(CloudView[tuple[Where, ...]]):
-    """What Octavia says."""
+    """The view of Octavia."""
 
     provider = "openstack"
     tool = TOOL

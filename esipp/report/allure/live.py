@@ -1,4 +1,4 @@
-"""Allure results during a run: ``pytest suites/... --alluredir DIR``, ``esipp run --alluredir DIR``."""
+"""Allure results during a run: ``pytest suites/ --alluredir DIR``, ``esipp run --alluredir DIR``."""
 
 import tempfile
 from pathlib import Path

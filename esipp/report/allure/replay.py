@@ -27,6 +27,7 @@ SECONDS = 600.0
 """Timeout of the session; a hundred thousand observations take a few seconds."""
 
 OWN = ("*-result.json", "*-container.json", "*-attachment.*", "*-globals.json")
+TESTS = "suites/test_suites.py"
 WHOLE_RUN = "esipp.run"
 
 
@@ -77,8 +78,8 @@ def _session(place: Path, arguments: list[str]) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ inside the session
-class Suite(pytest.Collector):
-    """A test file below suites/; it need not exist any more."""
+class Suites(pytest.Collector):
+    """The test file of all suites."""
 
     def collect(self) -> list[pytest.Item]:
         """Nothing: the replay creates the items."""
@@ -143,11 +144,9 @@ class Replay(Describer):
 
     def pytest_collection(self, session: pytest.Session) -> bool:
         """Collect the checks instead of files."""
-        suites: dict[str, Suite] = {}
+        suites: Suites = Suites.from_parent(session, name=TESTS, nodeid=TESTS)
         for check in self._run.checks:
-            name = f"suites/{check.suite}/test_{check.suite}.py"
-            suite = suites.setdefault(name, Suite.from_parent(session, name=name, nodeid=name))
-            item: CheckItem = CheckItem.from_parent(suite, name=f"test_{check.suite}[{check.id}]")
+            item: CheckItem = CheckItem.from_parent(suites, name=f"test_{check.suite}[{check.id}]")
             item.check, item.verdict = check, self._run.verdicts.get(check.id)
             session.items.append(item)
         said = self._run.conclusion

@@ -39,10 +39,10 @@ class Performer:
     made: dict[str, set[str]] = field(default_factory=dict)
 
     def perform(self, chain: Chain, answers: dict[str, Answer]) -> None:
-        """Make every step, and fill in its answer; what was created is deleted, whatever happens.
+        """Perform every step and fill in its answer. Always delete what was created.
 
         Raises:
-            StoppedError: it is to end.
+            StoppedError: the run is ending.
             UnreachableError: the API server does not answer.
         """
         mine = self.made.setdefault(chain.name, set())

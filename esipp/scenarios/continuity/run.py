@@ -9,19 +9,24 @@ from dataclasses import dataclass, field, replace
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import LEAST, Budget, Reading
-from esipp.checks.continuity import CHECKED, Phase, Way
+from esipp.checks.continuity import CHECKED, Continuity, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.promise import Bound
 from esipp.judging.topology import IPAddress, Topology, parse_address
+from esipp.loadbalancers.bound import bound_of
 from esipp.probing import transports
 from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
+from esipp.scenarios.context import Context
 from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.actions import MOST_HELD, WHOLE, Acts, Notes
 from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
+from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.objects import families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
+from esipp.scenarios.continuity.record import keep
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.traffic import Streams, Targets
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
@@ -271,3 +276,26 @@ class Gathering:
             for node, told in zip(asked, pool.map(ask, asked), strict=True):
                 known[node] = known.get(node, frozenset()) | {parse_address(each) for each in told}
         return known
+
+
+def observe(context: Context) -> Seen:
+    """The evidence of all phases."""
+    run, testbed, findings = context.run, context.testbed, context.findings
+    checks = context.asked(Continuity)
+    phases = [phase for phase in Phase if phase in {check.subject.phase for check in checks}]
+    stop = Stop()
+    gathering = Gathering(
+        testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), phases,
+        Told(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
+        patience=testbed.patience.answering,
+        bound=bound_of(run.settings.bound, findings.balancer),
+    )  # fmt: skip
+    with run.phase("continuity", ", ".join(phase.value for phase in phases)):
+        try:
+            judge = Judge(gathering.run())
+        except HarnessError as broken:
+            judge = Judge(Seen(trouble=broken.sentence))
+        except (ApiError, UnreachableError) as broken:
+            judge = Judge(Seen(trouble=f"A request to the API server failed while traffic flowed: {broken}"))
+        keep(run, judge, gathering.uncertainty)
+    return judge.seen

@@ -1,16 +1,20 @@
 """Ledger records of endpoint changes: settings, changes, marks, stretches of equal probes, all distributions."""
 
+from typing import TYPE_CHECKING
+
 from esipp.ledger.run import Run
 from esipp.scenarios.endpoint_change.judge import Judge, distributions
 from esipp.scenarios.endpoint_change.polls import shown
 from esipp.scenarios.endpoint_change.probes import PACE
-from esipp.scenarios.endpoint_change.run import Gathering
 from esipp.scenarios.endpoint_change.timeline import Timeline, black_hole, phases
+
+if TYPE_CHECKING:
+    from esipp.scenarios.endpoint_change.run import Gathering
 
 SUITE = "convergence"
 
 
-def keep(run: Run, gathering: Gathering) -> None:
+def keep(run: Run, gathering: "Gathering") -> None:
     """Write everything down; times are seconds of this process's monotonic clock."""
     run.evidence(
         SUITE,

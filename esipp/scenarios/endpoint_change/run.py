@@ -7,22 +7,33 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from esipp.base.errors import HarnessError
-from esipp.checks.endpoint_change import PROXIES
+from esipp.checks.endpoint_change import PROXIES, EndpointChange
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.judging.promise import Promise, promise_of_reference
+from esipp.judging.ingress import held, is_told
+from esipp.judging.promise import Promise, promise_of, promise_of_reference
 from esipp.judging.topology import family_of
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.timeouts import slowest
+from esipp.loadbalancers.views import asked_of
+from esipp.preflight.preflight import Findings
+from esipp.scenarios.balancer_facts import observed_checks
+from esipp.scenarios.context import Context
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.changes import SETTLED, Driver
-from esipp.scenarios.endpoint_change.health_probes import Arrival, observe
-from esipp.scenarios.endpoint_change.judge import Judge, Result
+from esipp.scenarios.endpoint_change.health_probes import Arrival
+from esipp.scenarios.endpoint_change.health_probes import observe as observe_probes
+from esipp.scenarios.endpoint_change.judge import Judge, Moved, Result
+from esipp.scenarios.endpoint_change.objects import balancers_of
 from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_of
 from esipp.scenarios.endpoint_change.plan import plan
+from esipp.scenarios.endpoint_change.polled_state import polled_word
 from esipp.scenarios.endpoint_change.probe_capture import Hearing
 from esipp.scenarios.endpoint_change.probes import Observing, Targets
+from esipp.scenarios.endpoint_change.record import keep
+from esipp.scenarios.endpoint_change.reference_state import ReferenceWord
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
+from esipp.scenarios.endpoint_change.sections import REPORTED
 from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.health.every_node import Everywhere
@@ -222,7 +233,7 @@ class Gathering:
             others=self.others,
             proxy=self.proxy,
         )
-        return result.with_observed(observe(arrivals, result.timelines()))
+        return result.with_observed(observe_probes(arrivals, result.timelines()))
 
     def _promise(self, balancer: Balancer) -> Promise:
         """How fast a balancer has to follow; of the reference one, an instrument, by what we started it with."""
@@ -241,3 +252,36 @@ def own_addresses(clients: Clients) -> dict[Family, frozenset[str]]:
     """The addresses of the client outside, by family."""
     addresses = clients.addresses(OUTSIDE.name)
     return {family: frozenset(str(each) for each in addresses if family_of(each) is family) for family in Family}
+
+
+def observe(context: Context) -> Moved:
+    """The results of all endpoint changes, for each load balancer."""
+    run, testbed, findings, settings = context.run, context.testbed, context.findings, context.run.settings
+    gathering = Gathering(
+        testbed, context.clients, settings.image, balancers_of(context.asked(EndpointChange)),
+        settings.moves, settings.seed, findings.features["packets"].present,
+        word_of(findings, testbed),
+        promise_of(testbed.balancer.profiles, sure=testbed.balancer.told, bound=settings.bound),
+        frozenset(map(str, held(context.topology))), is_told(findings.facts),
+    )  # fmt: skip
+    names = ", ".join(each.value for each in gathering.balancers)
+    with run.phase("moves", f"{settings.moves} up and {settings.moves} down: {names}; seed {settings.seed}"):
+        gathering.run()
+        keep(run, gathering)
+        own = gathering.judges.get(Balancer.DEFAULT)
+        if own is not None:
+            observed_checks(run, testbed.balancer, own.result.observed.checking)
+        others = gathering.bystanders.lines() if gathering.bystanders else []
+        if reported := [*gathering.word.lines(gathering.judges), *others]:
+            run.note(REPORTED, "; ".join(line.strip() for line in reported).replace(":; ", ": "))
+    return Moved({balancer: judge.result for balancer, judge in gathering.judges.items()})
+
+
+def word_of(findings: Findings, testbed: Testbed) -> Word:
+    """The source of reported state: the reference load balancer, or a cloud's load balancer, which must be polled."""
+    nodes = testbed.nodes.values()
+    if findings.reference:
+        return ReferenceWord(findings.reference, testbed.namespace, nodes)
+    return polled_word(
+        asked_of(nodes, findings.balancer.word), testbed.cluster, testbed.namespace, testbed.services, nodes
+    )

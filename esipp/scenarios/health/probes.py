@@ -17,7 +17,7 @@ from esipp.judging.controls import Counts
 from esipp.probing.jobs import Job
 from esipp.scenarios.health.evidence import Node, Seen
 from esipp.scenarios.health.objects import places_of, service_name
-from esipp.scenarios.paths.run import ANSWER_TIMEOUT
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
 from esipp.testbed.clients import Clients
 from esipp.testbed.integrity import Harm
 from esipp.testbed.testbed import Testbed

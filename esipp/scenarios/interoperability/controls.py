@@ -10,7 +10,7 @@ from esipp.judging.topology import Topology
 from esipp.probing.jobs import Job
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.evidence import Ways
-from esipp.scenarios.paths.run import ANSWER_TIMEOUT
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
 
 COUNT, SPACING = 20, 0.05
 """Requests to each listener: connections that are lost are held against what the client's own way loses."""

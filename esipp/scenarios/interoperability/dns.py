@@ -18,7 +18,7 @@ from esipp.probing.jobs import Job
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.evidence import Lookup, Names
 from esipp.scenarios.interoperability.objects import BALANCED, HEADLESS, NAMED, NAMED_PODS, PUBLISHED
-from esipp.scenarios.paths.run import ANSWER_TIMEOUT
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
 from esipp.testbed import manifests
 
 COUNT, SPACING = 20, 0.05

@@ -28,7 +28,7 @@ from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.controls import ROLES, listen
 from esipp.scenarios.interoperability.evidence import Neighbours
 from esipp.scenarios.interoperability.objects import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
-from esipp.scenarios.paths.run import ANSWER_TIMEOUT
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
 from esipp.testbed import manifests
 
 SPACING = 0.05

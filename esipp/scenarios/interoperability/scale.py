@@ -22,7 +22,7 @@ from esipp.scenarios.health.probes import Asker, read_all
 from esipp.scenarios.interoperability.controls import listen
 from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.scale_services import Crowd
-from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
 
 K = TypeVar("K")
 V = TypeVar("V")

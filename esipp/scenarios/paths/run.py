@@ -1,244 +1,153 @@
-"""The scenario of path checks: probes all paths in one window, without any retry.
+"""The run of path checks: every path of every selected check in one window, after the data plane has settled."""
 
-The window has two parts. The sample has a few connections for each path; it is recorded in full, with packets if
-possible. The rest follows, and equal results are grouped.
-"""
-
-import itertools
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from esipp.base.errors import HarnessError
-from esipp.base.waiting import Budget, Convergence, Reading, converge
-from esipp.checks.check import Level
-from esipp.checks.model import NO_ANSWER, Client, EntryKind, Path, Protocol
-from esipp.checks.observation import Observation, Outcome
-from esipp.checks.path import PathCheck
-from esipp.probing.jobs import Job, job_on
-from esipp.probing.prober import Prober, ProberLostError
+from esipp.checks.model import Client, Path, Protocol, Role, Vantage
+from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.path import OnPath, PathCheck
+from esipp.judging.topology import Topology
+from esipp.preflight.facts import listener_facts
+from esipp.scenarios.balancer_facts import observed_behaviour, steering
+from esipp.scenarios.context import Context
+from esipp.scenarios.packet_watch import Watch, follow, watched
+from esipp.scenarios.paths.evidence import Evidence, Steer
+from esipp.scenarios.paths.probes import DATA_PLANE, SAMPLED, Plan, Settling, asks_for_moments, fly, must_answer, plan
+from esipp.testbed import network_policies, sidecars
+from esipp.testbed.clients import Clients, vip_owners
+from esipp.testbed.integrity import Harm
+from esipp.testbed.testbed import Testbed
 
-DATA_PLANE = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
-SETTLING_TIMEOUT = 1.0
-"""Seconds a probe may take while the data plane is being programmed."""
-
-QUICK_LOOKS = 5
-"""Looks with that timeout. What is silent then may be a busy machine that answers late, so the later ones have more."""
-
-PATIENT_TIMEOUT = 4.0
-"""Seconds a probe may take from then on."""
-
-JUDGED_TIMEOUT = 2.0
-"""Seconds of silence that count as no answer in the judged window: one SYN retransmission is given its chance."""
-
-ANSWER_TIMEOUT = 10.0
-"""Seconds that a path gets which answered while settling: a late answer of a machine that is busy is an answer. TCP
-sends its SYN again after one second, three and seven; where an answer is lost for good, patience changes nothing."""
-
-SAMPLED = 4
-"""Connections of a path that are kept whole and looked for among the packets."""
-
-JOBS_AT_ONCE = 12
-"""The most jobs of a client in flight on answering paths; jobs on silent paths run all at once."""
-
-PARALLEL = {Protocol.TCP: 8, Protocol.UDP: 2, Protocol.SCTP: 2}
-"""Probes of one job in flight, on paths that answer: more would overrun the receive buffer of our own echo server,
-and be counted as the product's loss."""
-
-BOUND = 600.0
-"""Seconds after which a prober that has not finished is given up."""
+WATCHER = Client("pod-on-other-node", Vantage.POD, Role.OTHER_NODE)
+"""The client that dials pods directly if cluster-wide policies may deny that."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to dial: address and port by path, and the paths that cannot be dialled with the reason."""
+def observe(context: Context) -> Evidence:
+    """The evidence of every path of every selected check.
 
-    targets: Mapping[Path, tuple[str, int]]
-    obstacles: Mapping[str, str] = field(default_factory=dict)
-
-
-def plan(
-    path_checks: Iterable[PathCheck], address: Callable[[Path], tuple[str, int] | str], also: Iterable[Path] = ()
-) -> Plan:
-    """Resolve every path of the checks, with their controls and other paths, once."""
-    targets: dict[Path, tuple[str, int]] = {}
-    obstacles: dict[str, str] = {}
-    for path in sorted(
-        {path for path_check in path_checks for path in path_check.subject.paths} | set(also), key=lambda p: p.key
-    ):
-        target = address(path)
-        if isinstance(target, str):
-            obstacles[path.key] = target
-        else:
-            targets[path] = target
-    return Plan(targets, obstacles)
-
-
-def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> set[Path]:
-    """The paths that must answer before the judged window.
-
-    Paths that a known difference allows to stay silent on this cluster are not among them.
+    If the number of load balancers is limited, there are several windows, one after the other.
     """
-    path_checks = list(path_checks)
-    wanted = {
-        path_check.subject.path
-        for path_check in path_checks
-        if not path_check.subject.is_negative and path_check.level is not Level.RECORD
-    }
-    may_be_silent = {
-        path_check.subject.path
-        for path_check in path_checks
-        for known in path_check.differences
-        if known.connections.accept & NO_ANSWER and known.holds(facts)
-    }
-    return (
-        wanted - may_be_silent
-        | {control.path for path_check in path_checks for control in path_check.subject.controls} - may_be_silent
-    )
-
-
-def asks_for_moments(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> bool:
-    """Whether a known difference of this cluster needs the times of connections that were not lost."""
-    differences = (
-        known
-        for path_check in path_checks
-        for known in path_check.differences
-        if known.connections.collides or known.connections.hangs
-    )
-    return any(known.holds(facts) for known in differences)
+    run, testbed, findings = context.run, context.testbed, context.findings
+    path_checks, topology = context.asked(OnPath), context.topology
+    taken = Taken()
+    for number, names in enumerate(testbed.batches.windows):
+        if testbed.batches.limited:
+            with run.phase("arrange", f"load balancers of window {number + 1}: {', '.join(sorted(names))}"):
+                testbed.balance(names)
+        these = [path_check for path_check in path_checks if testbed.batches.window_of(path_check) == number]
+        topology = replace(topology, balancers={**topology.balancers, **vip_owners(testbed.vips)})
+        _observe(context, topology, these, taken)
+    context.watch = taken.watch
+    several = {key: times for key, times in taken.windows.items() if times > 1}
+    known = taken.obstacles, taken.witnesses, taken.blind, taken.steers, taken.clocks, taken.doubts, several
+    return Evidence(taken.observations, topology, findings.features, run.settings.samples, findings.facts, *known)
 
 
 @dataclass
-class Settling:
-    """Waits until every path that must answer does, three times in a row; ``answering`` are those that ever did.
+class Taken:
+    """The evidence of all windows (see ``Evidence``); ``targets`` are the dialled paths."""
 
-    The other paths are dialled once at the end: if one answers, as some data planes do, its probes are work for our
-    echo server, and must not all come at once.
+    observations: dict[str, list[Observation]] = field(default_factory=dict)
+    obstacles: dict[str, str] = field(default_factory=dict)
+    witnesses: dict[str, list[Witness]] = field(default_factory=dict)
+    blind: str = ""
+    steers: list[Steer] = field(default_factory=list)
+    clocks: dict[str, float] = field(default_factory=dict)
+    doubts: dict[str, str] = field(default_factory=dict)
+    windows: dict[str, int] = field(default_factory=dict)
+    targets: set[Path] = field(default_factory=set)
+    watch: Watch | None = None
 
-    Set-up may converge; only the judged window has no retry. A path that never answers uses up the ``budget`` and is
-    then judged as it is: its silence is a fault of the product. ``lost`` says why the prober of a client is gone; its
-    paths are not waited for.
+    def take(self, path: Path, made: Sequence[Observation], samples: int) -> list[Observation]:
+        """Add a window's observations of a path, with unique sequence numbers, and return them."""
+        before = self.windows.get(path.key, 0) * samples
+        self.windows[path.key] = self.windows.get(path.key, 0) + 1
+        added = [replace(each, seq=each.seq + before) for each in made] if before else list(made)
+        self.observations.setdefault(path.key, []).extend(added)
+        self.targets.add(path)
+        return added
 
-    The ``budget`` of a slow load balancer takes minutes. It is the time until a VIP answers, so the paths to a VIP have
-    ``follows`` seconds once that answers a client outside, and the paths elsewhere from the beginning. None: it is
-    unknown how long the load balancer takes to use all nodes, and every path has the whole budget.
+    def witness(self, watch: Watch | None, witnesses: Mapping[str, Sequence[Witness]], blind: str) -> None:
+        """Add a window's packet witnesses."""
+        for key, each in witnesses.items():
+            self.witnesses.setdefault(key, []).extend(each)
+        self.blind = "; ".join(dict.fromkeys(each for each in (self.blind, blind) if each))
+        if self.watch is not None and watch is not None:
+            watch.traces, watch.captures = self.watch.traces | watch.traces, [*self.watch.captures, *watch.captures]
+        self.watch = watch or self.watch
+
+
+def _observe(context: Context, topology: Topology, path_checks: Sequence[PathCheck], taken: Taken) -> None:
+    """Perform a window: settle, observe, and determine which paths cannot be judged because of the environment."""
+    run, testbed, clients, findings = context.run, context.testbed, context.clients, context.findings
+    policies = network_policies.beyond_us(testbed.cluster, testbed.namespace)
+    todo = plan(path_checks, testbed.address, _direct(path_checks, clients) if policies else ())
+    patience = testbed.patience
+    budget = replace(DATA_PLANE, name=patience.named(DATA_PLANE.name), seconds=patience.answering)
+    follows = None if patience.steering is None else DATA_PLANE.seconds + patience.steering
+    settling = Settling(clients.probers, todo, budget=budget, follows=follows)
+    with run.phase("settle", "waiting until every path that must answer does so"):
+        settled = settling.wait(must_answer(path_checks, findings.facts))
+        run.record("settled", held=settled.held, seconds=round(settled.seconds, 3), state=settled.state)
+    if not settled.held:
+        run.say(f"settle: {settled}; esipp judges the current state")
+    samples, lost = run.settings.samples, settling.lost
+    sampled = min(SAMPLED, samples)
+    targets = [path for path in todo.targets if path.client not in lost]
+    seen: dict[Path, list[Observation]] = {}
+    looking = run.phase("observe", f"{len(targets)} paths, {samples} connections each")
+    timed = asks_for_moments(path_checks, findings.facts)
+    clocks = {name: prober.clock().offset for name, prober in clients.probers.items()}
+    with looking, testbed.suspected(), steering(run, findings) as steers:
+        tell, answering = run.progress.landed, settling.answering
+        with watched(run, findings, testbed, clients) as watch:
+            seen |= fly(clients.probers, todo, targets, sampled, answering=answering, tell=tell, lost=lost)
+        if samples > sampled:
+            rest, left_over = samples - sampled, [path for path in targets if path.client not in lost]
+            briefly = fly(clients.probers, todo, left_over, rest, brief=True, answering=answering, tell=tell, lost=lost)
+            for path, made in briefly.items():
+                seen[path] += [each if timed or each.outcome is not Outcome.ANSWERED else replace(each, moments=())
+                               for each in made]  # fmt: skip
+        harm = testbed.harmed().with_lost(lost, testbed.cast)
+        _none_left(todo, harm, testbed)
+        obstacles = {**todo.obstacles, **harm.obstacles(todo.targets, testbed.cast)}
+        added = {path.key: taken.take(path, made, samples) for path, made in seen.items()}
+        whole = {path: made for path, made in seen.items() if path.key not in obstacles}
+        obstacles |= network_policies.denied(whole, {path.key: made for path, made in whole.items()}, policies)
+        for sentence in harm.sentences:
+            run.note("surroundings", sentence)
+            run.say(f"{sentence}: esipp cannot judge the checks that need it")
+        for key, why in obstacles.items():
+            run.record("obstacle", path=key, why=why)
+        taken.obstacles |= obstacles
+        taken.doubts |= sidecars.doubts(todo.targets, testbed.injected, testbed.cast)
+        for observations in added.values():
+            for each in observations:
+                run.record("observation", **each.as_json())
+        for name, fact in listener_facts(taken.observations, taken.targets, topology).items():
+            run.fact(name, fact.value, fact.decided)
+            findings.facts[name] = fact.value
+        observed_behaviour(run, findings, testbed, taken.observations, taken.targets, topology)
+    with run.phase("packets", "following the sampled connections through the captures"):
+        taken.witness(watch, *follow(run, watch, added))
+    taken.steers += steers.made
+    taken.clocks |= clocks
+
+
+def _direct(path_checks: Sequence[PathCheck], clients: Clients) -> list[Path]:
+    """The paths from esipp's pods to the backend's pod IP, in the protocols and families of these checks."""
+    paths = {path for path_check in path_checks for path in path_check.subject.paths}
+    ways = {path.protocol for path in paths} - {Protocol.SCTP}  # SCTP needs raw sockets at both ends
+    stands = {path.client for path in paths} | {WATCHER}
+    known = [client for client in stands if client.name in clients.probers]
+    return network_policies.direct(known, {path.family for path in paths}, ways)
+
+
+def _none_left(todo: Plan, harm: Harm, testbed: Testbed) -> None:
+    """Check that some paths can still be judged.
+
+    Raises:
+        HarnessError: no path can be judged.
     """
-
-    probers: Mapping[str, Prober]
-    todo: Plan
-    answering: set[Path] = field(default_factory=set)
-    budget: Budget = DATA_PLANE
-    lost: dict[Client, str] = field(default_factory=dict)
-    follows: float | None = None
-    _there: dict[tuple[str, int, Protocol], float] = field(default_factory=dict)
-    """When each VIP's port first answered a client outside."""
-
-    def wait(self, expected: set[Path]) -> Convergence:
-        """Wait for the paths that are expected to answer."""
-        expecting = [path for path in self.todo.targets if path in expected]
-        looks, began = itertools.count(), time.monotonic()
-
-        def look() -> Reading:
-            timeout = SETTLING_TIMEOUT if next(looks) < QUICK_LOOKS else PATIENT_TIMEOUT
-            waiting = [path for path in expecting if path.client not in self.lost]
-            seen = fly(self.probers, self.todo, waiting, 1, timeout=timeout, lost=self.lost)
-            answering = {path for path, made in seen.items() if all(o.outcome is Outcome.ANSWERED for o in made)}
-            silent = [path for path in waiting if path not in answering and path.client not in self.lost]
-            self.answering |= answering
-            if not silent:
-                return Reading(True, f"{len(waiting)} paths answer")
-            state = f"{len(silent)} of {len(waiting)} paths do not answer, among them {silent[0].key}"
-            for path in (path for path in answering if path.client.role is None):
-                self._there.setdefault(self._at(path), time.monotonic())
-            return Reading(False, state, hopeless=all(self._is_over(path, began) for path in silent))
-
-        ended = converge(look, self.budget)
-        others = [p for p in self.todo.targets if p not in self.answering and p.client not in self.lost]
-        for path, made in fly(self.probers, self.todo, others, 1, lost=self.lost).items():
-            self.answering |= {path for each in made if each.outcome is Outcome.ANSWERED}
-        return ended
-
-    def _at(self, path: Path) -> tuple[str, int, Protocol]:
-        return *self.todo.targets[path], path.protocol
-
-    def _is_over(self, path: Path, began: float) -> bool:
-        """Whether a path had all the time that it may take."""
-        since = self._there.get(self._at(path)) if path.entry.kind is EntryKind.VIP else began
-        return self.follows is not None and since is not None and time.monotonic() - since > self.follows
-
-
-def fly(
-    probers: Mapping[str, Prober],
-    todo: Plan,
-    paths: Sequence[Path],
-    count: int,
-    *,
-    timeout: float = JUDGED_TIMEOUT,
-    brief: bool = False,
-    answering: set[Path] | None = None,
-    tell: Callable[[str, int], None] = lambda _path, _count: None,
-    lost: dict[Client, str] | None = None,
-) -> dict[Path, list[Observation]]:
-    """Probe all paths at the same time, ``count`` new connections each.
-
-    Args:
-        probers: the prober of each client.
-        todo: where the paths lead.
-        paths: those to probe.
-        count: probes a path.
-        timeout: seconds a probe may take.
-        brief: whether equal results are grouped.
-        answering: paths that are known to answer; their number in flight is limited to what our own echo server handles
-            without loss. None starts all at once.
-        tell: called with a path's key and ``count`` when its job ends, from any thread.
-        lost: receives why the prober of a client is gone; its paths have no observations. Without it, that is an error.
-    """
-    jobs: dict[Path, Job] = {}
-    for path in paths:
-        host, port = todo.targets[path]
-        answers = answering is not None and path in answering
-        made = job_on(path, host, port, count, max(timeout, ANSWER_TIMEOUT) if answers else timeout)
-        bounded = PARALLEL[path.protocol] if answers else 0
-        jobs[path] = replace(made, brief=brief, parallel=bounded)
-    flying: dict[Path, Future[list[Observation]]] = {}
-    for path, job in jobs.items():
-        if not job.parallel:
-            flying[path] = probers[path.client.name].submit(job)
-    clients = sorted({path.client.name for path, job in jobs.items() if job.parallel})
-    gates = {client: ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix=client) for client in clients}
-
-    def through(path: Path) -> list[Observation]:
-        return probers[path.client.name].submit(jobs[path]).result(timeout=BOUND)
-
-    def telling(key: str) -> Callable[["Future[list[Observation]]"], None]:
-        return lambda _landed: tell(key, count)
-
-    try:
-        for path, job in jobs.items():
-            if job.parallel:
-                flying[path] = gates[path.client.name].submit(through, path)
-        for path, future in flying.items():
-            future.add_done_callback(telling(path.key))
-        landed = {path: _landed(path, future, lost) for path, future in flying.items()}
-        return {path: seen for path, seen in landed.items() if seen is not None}
-    finally:
-        for gate in gates.values():
-            gate.shutdown(wait=False, cancel_futures=True)
-
-
-def _landed(
-    path: Path, future: "Future[list[Observation]]", lost: dict[Client, str] | None
-) -> list[Observation] | None:
-    try:
-        return future.result(timeout=BOUND)
-    except ProberLostError as gone:
-        if lost is None:
-            raise
-        lost.setdefault(path.client, gone.sentence.rstrip("."))
-        return None
-    except TimeoutError:
-        raise HarnessError(
-            f"Timed out after {BOUND:.0f} s waiting for the prober of {path.client.name} to finish {path.key}.",
-            "is its machine or container overloaded?",
-        ) from None
+    if todo.targets and len(harm.obstacles(todo.targets, testbed.cast)) == len(todo.targets):
+        harm.raise_first()

@@ -1,4 +1,4 @@
-"""The run of policy changes: one Service's policy changes after each previous change was followed."""
+"""The run of policy changes: a Service's policy changes after each previous change was followed, with steady probes."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,13 +6,29 @@ from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
-from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading
-from esipp.checks.model import OUTSIDE, Family, Protocol, Role, TrafficPolicy
-from esipp.checks.policy_change import PLACES, At, Flipping
+from esipp.checks.check import is_about
+from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Protocol, Role, TrafficPolicy
+from esipp.checks.policy_change import (
+    PLACES,
+    At,
+    FlipClaim,
+    Flipping,
+    Isolated,
+    IsolatedHealth,
+    PolicyChange,
+    WhilePoliciesChange,
+)
 from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.topology import Topology
+from esipp.ledger.run import Run
 from esipp.probing.traffic import Target, Traffic
+from esipp.scenarios.context import Context, kept, side_by_side, spare
+from esipp.scenarios.policy_change.changes import as_flip, flip
+from esipp.scenarios.policy_change.evidence import Seen
+from esipp.scenarios.policy_change.isolation import Beside
+from esipp.scenarios.policy_change.isolation_judge import BESIDE
 from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.probes import (
     CONTROL_PACE,
@@ -67,32 +83,6 @@ CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""
 
 MADE = Budget("connections to be established", 5.0, need=1, spacing=LOOKS)
-
-
-def policy_path(namespace: str, service: str) -> str:
-    """The Service object."""
-    return f"/api/v1/namespaces/{namespace}/services/{service}"
-
-
-def flip(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> Flip:
-    """Change the policy of a Service; nothing else of it.
-
-    Raises:
-        ApiError: the API server refused.
-        UnreachableError: it did not answer.
-    """
-    cause = time.monotonic()
-    body = {"spec": {"externalTrafficPolicy": to.value}}
-    return as_flip(
-        number, to, cause, testbed.cluster.patch(policy_path(testbed.namespace, service), body, "merge-patch")
-    )
-
-
-def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> Flip:
-    """A policy change, from the API server's answer."""
-    spec = service["spec"]
-    port = int(spec.get("healthCheckNodePort") or 0)
-    return Flip(number, to, cause, time.monotonic(), str(spec.get("externalTrafficPolicy")), port)
 
 
 @dataclass
@@ -271,3 +261,66 @@ def traffic_of(clients: Clients) -> Traffic:
     """The steady streams of the client outside."""
     prober = clients.probers[OUTSIDE.name]
     return Traffic(prober, prober.clock())
+
+
+def observe(context: Context) -> Seen:
+    """All evidence: traffic to unchanged Services first, then to Services whose policy changes."""
+    run, testbed, clients, topology = context.run, context.testbed, context.clients, context.topology
+    findings, checks = context.findings, context.asked(WhilePoliciesChange)
+    seen, stop = Seen(), Stop()
+    steady = [check for check in checks if is_about(check, Isolated)]
+    health = [check for check in checks if is_about(check, IsolatedHealth)]
+    services = sorted({check.subject.service for check in checks if is_about(check, PolicyChange)})
+    if steady or health:
+        path_checks = [check.with_subject(check.subject.on_path) for check in steady]
+        beside = Beside(testbed, clients, topology, findings.features, findings.facts, path_checks, health, stop)
+        with kept(BESIDE, run, seen):
+            with run.phase(
+                "settle side by side", "waiting until every path of the unchanged Services behaves as required"
+            ):
+                began = time.monotonic()
+                todo, settling, trouble = beside.settle()
+                run.record("settled", held=not trouble, seconds=round(time.monotonic() - began, 3), state=trouble)
+            if trouble:
+                run.say(f"settle: {trouble}")
+            with run.phase("side by side", f"{len(todo.targets)} paths, while the policies of other Services change"):
+                known = dict(findings.facts)
+                seen.window = beside.perform(todo, settling.answering)
+                for name, value in findings.facts.items():
+                    if known.get(name) != value:
+                        run.fact(name, value, "the control listeners, while the policies of other Services changed")
+    if services:
+        with run.phase("flips", f"Local, Cluster, Local: {', '.join(services)}"):
+            keeps = any(is_about(check, PolicyChange) and check.subject.claim is FlipClaim.KEPT for check in checks)
+            _flip(run, testbed, clients, topology, services, stop, seen, keeps)
+    return seen
+
+
+def _flip(
+    run: Run,
+    testbed: Testbed,
+    clients: Clients,
+    topology: Topology,
+    services: list[Flipping],
+    stop: Stop,
+    seen: Seen,
+    keeps: bool,
+) -> None:
+    """Change the policies of Services in parallel, probed by one client with one clock."""
+    seen.ground = ground = Ground(topology, OUTSIDE.name, POD_BACKEND)
+    traffic = traffic_of(clients)
+    seen.controls = controls(traffic, clients)
+
+    def perform(service: Flipping) -> None:
+        driver = Driver(testbed, ground, service, traffic, stop, keeps)
+        seen.courses[service] = driver.course
+        with kept(service.value, run, seen):
+            driver.perform()
+
+    try:
+        with side_by_side(stop) as pool:
+            for each in [pool.submit(perform, service) for service in services]:
+                each.result()
+    finally:
+        traffic.stop(seen.controls.values())
+    spare(testbed, seen, (service.value for service in services))

@@ -14,8 +14,8 @@ from esipp.checks.model import Client, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober, ProberLostError
-from esipp.scenarios.paths import run as observe
-from esipp.scenarios.paths.run import (
+from esipp.scenarios.paths import probes as observe
+from esipp.scenarios.paths.probes import (
     ANSWER_TIMEOUT,
     JOBS_AT_ONCE,
     JUDGED_TIMEOUT,

@@ -1,0 +1,65 @@
+"""The run of API checks: every chain of requests of the selected checks, each on Services of its own."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+from esipp.base.interrupt import Stop
+from esipp.checks.api import Chain, Requests, Verb
+from esipp.ledger.run import Run
+from esipp.scenarios.api.judge import Seen
+from esipp.scenarios.api.listeners import listen
+from esipp.scenarios.api.requests import Performer
+from esipp.scenarios.context import Context, kept
+from esipp.scenarios.health.probes import Asker
+
+AT_ONCE = 8
+"""Number of parallel chains: the API server of a small cluster shares its processors with esipp. Chains that request a
+released port again run one by one after all others: the server allocates ports at random, and every few runs one of
+some two thousand ports would belong to another chain by then.
+"""
+
+TRIES = 3
+"""The maximum number of attempts for a chain."""
+
+TAKEN = "took port"
+"""The part of an error that says that another Service took a port."""
+
+
+def observe(context: Context) -> Seen:
+    """The answers to every request."""
+    run, testbed = context.run, context.testbed
+    chains = {check.subject.chain.name: check.subject.chain for check in context.asked(Requests)}
+    seen, stop = Seen(), Stop()
+    performer = Performer(context.cluster, testbed.namespace, run.id, stop)
+    if any(step.verb is Verb.LISTEN for chain in chains.values() for step in chain.steps):
+        asker = Asker(replace(testbed, nodes=context.topology.nodes), context.clients, stop)
+        performer.listen = partial(listen, asker)
+    requests = sum(len(chain.steps) for chain in chains.values())
+    with run.phase("edit services", f"{len(chains)} chains of {requests} requests"):
+        for at_once, these in in_turn(chains.values()):
+            with ThreadPoolExecutor(at_once) as pool:
+                try:
+                    for each in [pool.submit(_make, run, performer, chain, seen) for chain in these]:
+                        each.result()
+                except BaseException:
+                    stop.set()
+                    raise
+    return seen
+
+
+def in_turn(chains: Iterable[Chain]) -> Iterator[tuple[int, list[Chain]]]:
+    """The groups of chains that run in parallel, with their number of threads."""
+    for at_once, alone in ((AT_ONCE, False), (1, True)):
+        yield at_once, [chain for chain in chains if chain.reuses_a_port is alone]
+
+
+def _make(run: Run, performer: Performer, chain: Chain, seen: Seen) -> None:
+    """Perform a chain; retry with other ports if another Service took one of them."""
+    with kept(chain.name, run, seen):
+        for _ in range(TRIES):
+            answers = seen.answers[chain.name] = {}
+            performer.perform(chain, answers)
+            if not any(TAKEN in answer.trouble for answer in answers.values()):
+                break

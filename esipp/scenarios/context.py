@@ -1,0 +1,141 @@
+"""What a scenario's run is given, and what runs share: parallel parts, and failures that end one part alone."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import Any, TypeVar
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop, StoppedError, undisturbed
+from esipp.checks.check import Check, Feature, Subject, checks_about, missing_features
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.disruption.disruptor import Disruptor
+from esipp.judging.course import Course
+from esipp.judging.scenario import FOLDER, RunThen, Scenario
+from esipp.judging.topology import Topology
+from esipp.ledger.evidence import judged
+from esipp.ledger.run import Run
+from esipp.preflight.preflight import Findings
+from esipp.scenarios.packet_watch import Watch
+from esipp.testbed.clients import Clients
+from esipp.testbed.objects import Ground
+from esipp.testbed.testbed import Testbed
+
+About = TypeVar("About", bound=Subject)
+
+
+@dataclass
+class Context:
+    """What the runs of scenarios are given.
+
+    Testbed, clients and topology are set up when a scenario first asks for them.
+
+    Args:
+        run: the run, to record in.
+        findings: what preflight found; facts and features that a scenario finds out are put there.
+        get: sets up a part of the session by its name, or returns it.
+        evidence: what each scenario observed, by its name.
+        watch: the packets of the judged window of paths, if any.
+    """
+
+    run: Run
+    findings: Findings
+    get: Callable[[str], Any]
+    evidence: dict[str, Any] = field(default_factory=dict)
+    watch: Watch | None = None
+
+    @cached_property
+    def testbed(self) -> Testbed:
+        """The pods and Services of all selected checks."""
+        made: Testbed = self.get("testbed")
+        return made
+
+    @cached_property
+    def clients(self) -> Clients:
+        """The probers of all clients."""
+        made: Clients = self.get("clients")
+        return made
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The owners of addresses, once all probers run."""
+        made: Topology = self.get("topology")
+        return made
+
+    @property
+    def cluster(self) -> Cluster:
+        """The API server."""
+        return self.testbed.cluster
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        """The features of the cluster and its environment."""
+        return self.findings.features
+
+    @property
+    def ground(self) -> Ground:
+        """What scenarios choose their objects by."""
+        run, found = self.run, self.findings
+        return Ground(run.id, run.settings.image, found.nodes, found.roles, found.features, found.steering)
+
+    def runnable(self) -> list[Check]:
+        """The selected checks that can run on this cluster."""
+        return [check for check in self.run.checks if not missing_features(check, self.features)]
+
+    def asked(self, about: type[About]) -> list[Check[About]]:
+        """The selected checks with such subjects that can run on this cluster."""
+        return checks_about(about, self.runnable())
+
+    def disruptor(self, stop: Stop) -> Disruptor:
+        """A disruptor whose rollback no signal interrupts; the caller closes it."""
+        run = self.run
+        return Disruptor(self.cluster, self.findings, run.id, stop, undisturbed, run.folder / "watchdog.txt", run.say)
+
+    def observe(self, scenario: Scenario) -> Any:
+        """Run a scenario and record its evidence; without a check that can run, nothing happens."""
+        if not any(isinstance(check.subject, scenario.subjects) for check in self.runnable()):
+            return scenario.read(None, RunThen(self.run.settings.samples))
+        if names := self.testbed.batches.scenarios.get(scenario.name):
+            self.testbed.balance(names)
+        evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
+        self.run.record("judged", **judged(scenario.record, evidence))
+        self.evidence[scenario.name] = evidence
+        return evidence
+
+
+@contextmanager
+def side_by_side(stop: Stop) -> Iterator[ThreadPoolExecutor]:
+    """A thread pool for parts of a scenario; an error or interrupt in the body ends them."""
+    with ThreadPoolExecutor() as pool:
+        try:
+            yield pool
+        except BaseException:
+            stop.set()
+            raise
+
+
+def spare(testbed: Testbed, course: Course, parts: Iterable[str]) -> None:
+    """Leave parts undecided if something happened to a pod or node with a role meanwhile.
+
+    Raises:
+        HarnessError: the state of the pods cannot be determined.
+    """
+    sentences = testbed.harmed_parts().sentences
+    for part in parts if sentences else ():
+        course.trouble.setdefault(part, f"{sentences[0]}: esipp cannot judge what it observed meanwhile")
+
+
+@contextmanager
+def kept(part: str, run: Run, course: Course) -> Iterator[None]:
+    """Record an error of a part, so that only its own checks are undecided; a bug in esipp is recorded as such."""
+    try:
+        yield
+    except HarnessError as broken:
+        course.trouble[part] = broken.sentence
+    except (ApiError, UnreachableError, StoppedError) as broken:
+        course.trouble[part] = str(broken)
+    except Exception as broken:
+        course.broken[part] = f"{type(broken).__name__}: {broken}; see {run.keep_fault()}"

@@ -1,0 +1,59 @@
+"""The run of the interoperability scenarios; their paths are in the judged window of all paths."""
+
+from dataclasses import replace
+
+from esipp.checks.interoperability import MANY_SERVICES, Interoperability
+from esipp.checks.model import Family
+from esipp.judging.topology import Node
+from esipp.scenarios.context import Context, kept, side_by_side, spare
+from esipp.scenarios.health.probes import Asker
+from esipp.scenarios.interoperability import dns as names
+from esipp.scenarios.interoperability import isolation as neighbours
+from esipp.scenarios.interoperability import scale as many
+from esipp.scenarios.interoperability.evidence import Seen
+
+
+def observe(context: Context) -> Seen:
+    """The evidence of the scenarios: isolation and DNS in parallel with the creation of many Services; scale last."""
+    run, testbed, topology = context.run, context.testbed, context.topology
+    checks = context.asked(Interoperability)
+    trials = {check.subject.scenario for check in checks}
+    asker, seen = Asker(replace(testbed, nodes=_nodes(context)), context.clients), Seen()
+    crowd = many.Trial(asker, topology)
+
+    def beside() -> None:
+        with kept("neighbours", run, seen):
+            seen.neighbours = neighbours.Trial(asker, topology).perform()
+
+    def named() -> None:
+        with kept("names", run, seen):
+            asked = [check for check in checks if check.subject.scenario == "names"]
+            seen.names = names.Trial(asker, topology, asked).perform()
+
+    def prepared() -> None:
+        with kept("many", run, seen):
+            crowd.prepare()
+
+    def looked_at() -> None:
+        with kept("many", run, seen):
+            seen.many = crowd.perform()
+
+    first = {"neighbours": beside, "names": named, "many": prepared}
+    with side_by_side(asker.stop) as pool:
+        with run.phase("inter-operation", ", ".join(sorted(trials))):
+            for each in [pool.submit(perform) for trial, perform in first.items() if trial in trials]:
+                each.result()
+        if "many" in trials and "many" not in seen.trouble | seen.broken:
+            with run.phase("many services", f"{MANY_SERVICES} at once"):
+                pool.submit(looked_at).result()
+        spare(testbed, seen, trials)
+    return seen
+
+
+def _nodes(context: Context) -> dict[str, Node]:
+    """The nodes, with addresses only in the families that Services have here."""
+    families = [family for family in Family if context.features[f"family.{family.value.lower()}"].present]
+    return {
+        name: replace(node, internal={family: node.internal[family] for family in families if family in node.internal})
+        for name, node in context.topology.nodes.items()
+    }

@@ -1,0 +1,244 @@
+"""The scenario of path checks: probes all paths in one window, without any retry.
+
+The window has two parts. The sample has a few connections for each path; it is recorded in full, with packets if
+possible. The rest follows, and equal results are grouped.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget, Convergence, Reading, converge
+from esipp.checks.check import Level
+from esipp.checks.model import NO_ANSWER, Client, EntryKind, Path, Protocol
+from esipp.checks.observation import Observation, Outcome
+from esipp.checks.path import PathCheck
+from esipp.probing.jobs import Job, job_on
+from esipp.probing.prober import Prober, ProberLostError
+
+DATA_PLANE = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
+SETTLING_TIMEOUT = 1.0
+"""Seconds a probe may take while the data plane is being programmed."""
+
+QUICK_LOOKS = 5
+"""Looks with that timeout. What is silent then may be a busy machine that answers late, so the later ones have more."""
+
+PATIENT_TIMEOUT = 4.0
+"""Seconds a probe may take from then on."""
+
+JUDGED_TIMEOUT = 2.0
+"""Seconds of silence that count as no answer in the judged window: one SYN retransmission is given its chance."""
+
+ANSWER_TIMEOUT = 10.0
+"""Seconds that a path gets which answered while settling: a late answer of a machine that is busy is an answer. TCP
+sends its SYN again after one second, three and seven; where an answer is lost for good, patience changes nothing."""
+
+SAMPLED = 4
+"""Connections of a path that are kept whole and looked for among the packets."""
+
+JOBS_AT_ONCE = 12
+"""The most jobs of a client in flight on answering paths; jobs on silent paths run all at once."""
+
+PARALLEL = {Protocol.TCP: 8, Protocol.UDP: 2, Protocol.SCTP: 2}
+"""Probes of one job in flight, on paths that answer: more would overrun the receive buffer of our own echo server,
+and be counted as the product's loss."""
+
+BOUND = 600.0
+"""Seconds after which a prober that has not finished is given up."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to dial: address and port by path, and the paths that cannot be dialled with the reason."""
+
+    targets: Mapping[Path, tuple[str, int]]
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+
+
+def plan(
+    path_checks: Iterable[PathCheck], address: Callable[[Path], tuple[str, int] | str], also: Iterable[Path] = ()
+) -> Plan:
+    """Resolve every path of the checks, with their controls and other paths, once."""
+    targets: dict[Path, tuple[str, int]] = {}
+    obstacles: dict[str, str] = {}
+    for path in sorted(
+        {path for path_check in path_checks for path in path_check.subject.paths} | set(also), key=lambda p: p.key
+    ):
+        target = address(path)
+        if isinstance(target, str):
+            obstacles[path.key] = target
+        else:
+            targets[path] = target
+    return Plan(targets, obstacles)
+
+
+def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> set[Path]:
+    """The paths that must answer before the judged window.
+
+    Paths that a known difference allows to stay silent on this cluster are not among them.
+    """
+    path_checks = list(path_checks)
+    wanted = {
+        path_check.subject.path
+        for path_check in path_checks
+        if not path_check.subject.is_negative and path_check.level is not Level.RECORD
+    }
+    may_be_silent = {
+        path_check.subject.path
+        for path_check in path_checks
+        for known in path_check.differences
+        if known.connections.accept & NO_ANSWER and known.holds(facts)
+    }
+    return (
+        wanted - may_be_silent
+        | {control.path for path_check in path_checks for control in path_check.subject.controls} - may_be_silent
+    )
+
+
+def asks_for_moments(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> bool:
+    """Whether a known difference of this cluster needs the times of connections that were not lost."""
+    differences = (
+        known
+        for path_check in path_checks
+        for known in path_check.differences
+        if known.connections.collides or known.connections.hangs
+    )
+    return any(known.holds(facts) for known in differences)
+
+
+@dataclass
+class Settling:
+    """Waits until every path that must answer does, three times in a row; ``answering`` are those that ever did.
+
+    The other paths are dialled once at the end: if one answers, as some data planes do, its probes are work for our
+    echo server, and must not all come at once.
+
+    Set-up may converge; only the judged window has no retry. A path that never answers uses up the ``budget`` and is
+    then judged as it is: its silence is a fault of the product. ``lost`` says why the prober of a client is gone; its
+    paths are not waited for.
+
+    The ``budget`` of a slow load balancer takes minutes. It is the time until a VIP answers, so the paths to a VIP have
+    ``follows`` seconds once that answers a client outside, and the paths elsewhere from the beginning. None: it is
+    unknown how long the load balancer takes to use all nodes, and every path has the whole budget.
+    """
+
+    probers: Mapping[str, Prober]
+    todo: Plan
+    answering: set[Path] = field(default_factory=set)
+    budget: Budget = DATA_PLANE
+    lost: dict[Client, str] = field(default_factory=dict)
+    follows: float | None = None
+    _there: dict[tuple[str, int, Protocol], float] = field(default_factory=dict)
+    """When each VIP's port first answered a client outside."""
+
+    def wait(self, expected: set[Path]) -> Convergence:
+        """Wait for the paths that are expected to answer."""
+        expecting = [path for path in self.todo.targets if path in expected]
+        looks, began = itertools.count(), time.monotonic()
+
+        def look() -> Reading:
+            timeout = SETTLING_TIMEOUT if next(looks) < QUICK_LOOKS else PATIENT_TIMEOUT
+            waiting = [path for path in expecting if path.client not in self.lost]
+            seen = fly(self.probers, self.todo, waiting, 1, timeout=timeout, lost=self.lost)
+            answering = {path for path, made in seen.items() if all(o.outcome is Outcome.ANSWERED for o in made)}
+            silent = [path for path in waiting if path not in answering and path.client not in self.lost]
+            self.answering |= answering
+            if not silent:
+                return Reading(True, f"{len(waiting)} paths answer")
+            state = f"{len(silent)} of {len(waiting)} paths do not answer, among them {silent[0].key}"
+            for path in (path for path in answering if path.client.role is None):
+                self._there.setdefault(self._at(path), time.monotonic())
+            return Reading(False, state, hopeless=all(self._is_over(path, began) for path in silent))
+
+        ended = converge(look, self.budget)
+        others = [p for p in self.todo.targets if p not in self.answering and p.client not in self.lost]
+        for path, made in fly(self.probers, self.todo, others, 1, lost=self.lost).items():
+            self.answering |= {path for each in made if each.outcome is Outcome.ANSWERED}
+        return ended
+
+    def _at(self, path: Path) -> tuple[str, int, Protocol]:
+        return *self.todo.targets[path], path.protocol
+
+    def _is_over(self, path: Path, began: float) -> bool:
+        """Whether a path had all the time that it may take."""
+        since = self._there.get(self._at(path)) if path.entry.kind is EntryKind.VIP else began
+        return self.follows is not None and since is not None and time.monotonic() - since > self.follows
+
+
+def fly(
+    probers: Mapping[str, Prober],
+    todo: Plan,
+    paths: Sequence[Path],
+    count: int,
+    *,
+    timeout: float = JUDGED_TIMEOUT,
+    brief: bool = False,
+    answering: set[Path] | None = None,
+    tell: Callable[[str, int], None] = lambda _path, _count: None,
+    lost: dict[Client, str] | None = None,
+) -> dict[Path, list[Observation]]:
+    """Probe all paths at the same time, ``count`` new connections each.
+
+    Args:
+        probers: the prober of each client.
+        todo: where the paths lead.
+        paths: those to probe.
+        count: probes a path.
+        timeout: seconds a probe may take.
+        brief: whether equal results are grouped.
+        answering: paths that are known to answer; their number in flight is limited to what our own echo server handles
+            without loss. None starts all at once.
+        tell: called with a path's key and ``count`` when its job ends, from any thread.
+        lost: receives why the prober of a client is gone; its paths have no observations. Without it, that is an error.
+    """
+    jobs: dict[Path, Job] = {}
+    for path in paths:
+        host, port = todo.targets[path]
+        answers = answering is not None and path in answering
+        made = job_on(path, host, port, count, max(timeout, ANSWER_TIMEOUT) if answers else timeout)
+        bounded = PARALLEL[path.protocol] if answers else 0
+        jobs[path] = replace(made, brief=brief, parallel=bounded)
+    flying: dict[Path, Future[list[Observation]]] = {}
+    for path, job in jobs.items():
+        if not job.parallel:
+            flying[path] = probers[path.client.name].submit(job)
+    clients = sorted({path.client.name for path, job in jobs.items() if job.parallel})
+    gates = {client: ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix=client) for client in clients}
+
+    def through(path: Path) -> list[Observation]:
+        return probers[path.client.name].submit(jobs[path]).result(timeout=BOUND)
+
+    def telling(key: str) -> Callable[["Future[list[Observation]]"], None]:
+        return lambda _landed: tell(key, count)
+
+    try:
+        for path, job in jobs.items():
+            if job.parallel:
+                flying[path] = gates[path.client.name].submit(through, path)
+        for path, future in flying.items():
+            future.add_done_callback(telling(path.key))
+        landed = {path: _landed(path, future, lost) for path, future in flying.items()}
+        return {path: seen for path, seen in landed.items() if seen is not None}
+    finally:
+        for gate in gates.values():
+            gate.shutdown(wait=False, cancel_futures=True)
+
+
+def _landed(
+    path: Path, future: "Future[list[Observation]]", lost: dict[Client, str] | None
+) -> list[Observation] | None:
+    try:
+        return future.result(timeout=BOUND)
+    except ProberLostError as gone:
+        if lost is None:
+            raise
+        lost.setdefault(path.client, gone.sentence.rstrip("."))
+        return None
+    except TimeoutError:
+        raise HarnessError(
+            f"Timed out after {BOUND:.0f} s waiting for the prober of {path.client.name} to finish {path.key}.",
+            "is its machine or container overloaded?",
+        ) from None
