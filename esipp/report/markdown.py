@@ -30,12 +30,10 @@ from esipp.checks.reference import Reference
 from esipp.ledger import numbers
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST, tally
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import RecordedCheck
-from esipp.report.causes import Group, causes_of_others, causes_of_paths, one_of, reasons
+from esipp.report.causes import Cause, causes, reasons
 from esipp.report.escaping import one_line
 from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
 from esipp.report.rendering.markdown import as_markdown
-from esipp.report.shared import common_factor
 from esipp.report.terminal import contradictions
 
 MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
@@ -138,47 +136,31 @@ def _tested(run: RecordedRun) -> Iterator[Block]:
 
 def _failures(run: RecordedRun) -> Iterator[Section]:
     """Failures and undecided checks by cause, binding ones first."""
-    groups = _groups(run, run.qualified)
-    if not groups:
+    found = causes(run.qualified, run.verdicts)
+    if not found:
         return
-    groups.sort(key=lambda group: not run.scale.binds(run.verdicts[group[0].id]))
-    checks = sum(len(group) for group in groups)
-    blocks: list[Block] = [Items(tuple(_cause(run, group) for group in groups[:MOST_CAUSES]))]
-    if rest := groups[MOST_CAUSES:]:
-        left = sum(len(group) for group in rest)
+    found.sort(key=lambda cause: not run.scale.binds(cause.verdict))
+    checks = sum(len(cause.checks) for cause in found)
+    blocks: list[Block] = [Items(tuple(_cause(run, cause) for cause in found[:MOST_CAUSES]))]
+    if rest := found[MOST_CAUSES:]:
+        left = sum(len(cause.checks) for cause in rest)
         blocks.append(Text(f"And {counted(len(rest), 'more cause')} ({counted(left, 'check')}) in report.json."))
-    yield Section(f"Failures: {counted(checks, 'check')}, {counted(len(groups), 'cause')}", tuple(blocks))
+    yield Section(f"Failures: {counted(checks, 'check')}, {counted(len(found), 'cause')}", tuple(blocks))
 
 
-def _groups(run: RecordedRun, checks: Sequence[RecordedCheck]) -> list[Group]:
-    """The causes of these checks, path checks first."""
-    paths, others = ([check for check in checks if bool(check.place) is which] for which in (True, False))
-    return [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
+AS_CODE = ("expected", "observed", "packets", "ports", "reason")
+"""What reports quote; the rest is prose."""
 
 
-def _cause(run: RecordedRun, group: Group) -> Item:
-    """One cause, shown by its first check: requirement, observation, likely fault, and the command that repeats it."""
-    first, *others = group
-    verdict = run.verdicts[first.id]
-    wrong = verdict.status in (Status.FAIL, Status.FLAKY)
-    observed = ("expected ", _code(verdict.expected, 200), ", observed ", _code(verdict.observed, 200))
-    why: dict[str, Inline] = {
-        "": _code(verdict.reason, 200) if verdict.reason else "",
-        "packets: ": _code(one_of(verdict.change), 200) if verdict.change else "",
-        "only affects: ": one_line(common_factor(group, run.checks, run.verdicts)) if wrong else "",
-        "likely cause: ": one_line(verdict.likely),
-    }
-    said = [(label, text) for label, text in why.items() if text]
-    details: dict[str, Words] = {
-        "required": one_line(first.requirement),
-        "result": "" if verdict.status is Status.INCONCLUSIVE else observed,  # no observation of it counts
-        "precision": one_line(verdict.sees),
-        "why": tuple(part for at, each in enumerate(said) for part in (("; ",) if at else ()) + each if part),
-        "repeat": _code(f"{run.header['command']} {first.id}", 400),
-    }
-    also = f" and {counted(len(others), 'more check')}" if others else ""
+def _cause(run: RecordedRun, cause: Cause) -> Item:
+    """One cause, shown by its first check, and the command that repeats it."""
+    first, verdict = cause.first, cause.verdict
+    details: list[tuple[str, Words]] = [
+        (label, _code(text, 200) if label in AS_CODE else one_line(text)) for label, text in cause.details.items()
+    ]
+    also = f" and {counted(len(cause.others), 'more check')}" if cause.others else ""
     title = (Strong(verdict.status.value.upper()), f" ({first.level.value}) ", _code(first.id, 200), also)
-    return Item(title, tuple((label, text) for label, text in details.items() if text))
+    return Item(title, (*details, ("repeat", _code(f"{run.header['command']} {first.id}", 400))))
 
 
 def _known(run: RecordedRun) -> Section:
@@ -211,8 +193,8 @@ def _instrument(run: RecordedRun) -> Section:
     found = tally(run.verdicts[check.id] for check in checks if check.id in run.verdicts)
     not_asked = f", {found.not_asked:,} not tested" if found.not_asked else ""
     words = f"{counted(len(checks), 'check')}, not part of the result: {found.words or 'none tested'}{not_asked}."
-    causes = Items(tuple(_cause(run, group) for group in _groups(run, checks)[:MOST_INSTRUMENT_CAUSES]))
-    return Section("Reference load balancer", (Text(words), causes))
+    failed = Items(tuple(_cause(run, each) for each in causes(checks, run.verdicts)[:MOST_INSTRUMENT_CAUSES]))
+    return Section("Reference load balancer", (Text(words), failed))
 
 
 def _not_tested(run: RecordedRun) -> Section:

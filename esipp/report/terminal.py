@@ -12,11 +12,10 @@ from esipp.checks.reference import titles
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
-from esipp.report.causes import Group, causes_of_others, causes_of_paths, one_of, reasons
+from esipp.report.causes import Cause, causes, is_believed, reasons
 from esipp.report.matrix import LEGEND, matrix
 from esipp.report.rendering.terminal import apart, as_lines
 from esipp.report.sections import summaries
-from esipp.report.shared import common_factor
 
 MOST_OTHERS = 5
 """How many more checks of a cause have a line each, after the first; the ledger has all."""
@@ -27,44 +26,17 @@ MOST_WAYS = 6
 Detail = tuple[str, Words]
 
 
-def failures(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> Items:
-    """Failed and undecided checks by cause, path checks first: the first in full, a few more in a line each."""
-    paths = [check for check in checks if check.place]
-    found = [_cause(group, paths, verdicts, repeat) for group in causes_of_paths(paths, verdicts)]
-    others = causes_of_others([check for check in checks if not check.place], verdicts)
-    return Items((*found, *(_cause(group, paths, verdicts, repeat) for group in others)))
+def failures(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> Items:
+    """Failed and undecided checks by cause: the first in full, a few more in a line each."""
+    return Items(tuple(_item(cause, verdicts, repeat) for cause in causes(checks, verdicts)))
 
 
-def _cause(group: Group, paths: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> Item:
-    """One cause: the shortest of its strictest checks in full, then the other checks."""
-    first, *others = group
-    verdict = verdicts[first.id]
-    by = f" (from the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
-    compared = verdict.status in (Status.FAIL, Status.FLAKY) and first.place
-    seen = {
-        "expected": verdict.expected,
-        "observed": verdict.observed + by,
-        "packets": f"the source changed: {one_of(verdict.change)}" if verdict.change else "",
-        "ports": f"source ports {verdict.ports}" if verdict.ports else "",
-        "based on": verdict.witnesses,
-        "precision": verdict.sees,
-    }
-    details: dict[str, Words] = {
-        "required": first.requirement,
-        **(seen if _believed(first, verdict) else {"precision": verdict.sees if not first.place else ""}),
-        "reason": verdict.reason,
-        "only": common_factor(group, paths, verdicts) if compared else "",
-        "likely": verdict.likely,
-        "see": titles(first.references),
-    }
+def _item(cause: Cause, verdicts: Mapping[str, Verdict], repeat: str) -> Item:
+    first = cause.first
+    details: dict[str, Words] = {**cause.details, "see": titles(first.references)}
     known = [(label, text) for label, text in details.items() if text]
-    title = f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"
-    return Item(title, (*known, *_also(others, verdicts), ("repeat", Code(f"{repeat} {first.id}"))))
-
-
-def _believed(check: RecordedCheck, verdict: Verdict) -> bool:
-    """Whether the observation counts: none of an inconclusive path check does."""
-    return verdict.status is not Status.INCONCLUSIVE or not check.place
+    title = f"{cause.verdict.status.value.upper()} ({first.level.value}) {first.id}"
+    return Item(title, (*known, *_also(cause.others, verdicts), ("repeat", Code(f"{repeat} {first.id}"))))
 
 
 def _also(others: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Iterator[Detail]:
@@ -80,7 +52,7 @@ def _also(others: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> I
         yield "also", f"{counted(len(others), 'more check')} with this requirement:"
     for check in _various(others):
         verdict = verdicts[check.id]
-        what = f": {verdict.observed}" if _believed(check, verdict) else ""
+        what = f": {verdict.observed}" if is_believed(check, verdict) else ""
         yield "", f"({check.level.value}) {check.id}{what}"
     if len(others) > MOST_OTHERS:
         yield "", f"and {len(others) - MOST_OTHERS} more (see the ledger)"

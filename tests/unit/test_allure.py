@@ -219,7 +219,7 @@ run = Run(Settings("kind-test", image="x", out=sys.argv[1]), say=lambda _: None)
 cells = [cell for cell in SOME if cell.suite == "source_ip"]
 run.begin(cells, left_out=0)
 for cell in cells:
-    for each in evidence().observations[cell.path.key]:
+    for each in evidence().observations[cell.subject.path.key]:
         run.record("observation", **each.as_json())
 
 class Judging:

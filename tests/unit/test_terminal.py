@@ -184,7 +184,7 @@ def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_
     assert failing > 40
     assert text.count("FAIL (core)") == 1
     assert text.count("the address is unknown to this run") == 1
-    assert "only over UDP, not SCTP or TCP" in text
+    assert "only affects over UDP, not SCTP or TCP" in text
     assert f"{failing - 1} more checks have this cause" in text
     assert f"and {failing - 6} more (see the ledger)" in text
     told_of_each = text.partition("INCONCLUSIVE")[0]  # checks whose control is gone come after
