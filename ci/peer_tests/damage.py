@@ -26,7 +26,7 @@ from ci.peer_tests.everywhere import (
 from esipp.checks.model import Family
 from tests.broken.breakage import Break
 from tests.broken.breaks import BREAKS
-from tests.broken.breaks.source.one_in_fifty import EVERY_FIFTIETH
+from tests.broken.breaks.source.masquerading import every
 from tests.broken.health_proxies import CLOSED, health_proxies, redirected
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Nodes, Rule
@@ -93,7 +93,7 @@ def lying(lie: str) -> Breaking:
 DAMAGES = (
     Damage("source-rewritten-ipv6-only", into_pods(families=(Family.IPV6,))),
     Damage("source-rewritten-udp-only", into_pods("--protocol", "udp")),
-    Damage("source-rewritten-one-in-fifty", into_pods(*EVERY_FIFTIETH)),
+    Damage("source-rewritten-one-in-fifty", into_pods(*every(50))),
     Damage("source-rewritten", into_pods()),
     Damage("clusterip-masqueraded", to_cluster_ips),
     Damage("internal-policy-leaks", following(leaked)),

@@ -9,8 +9,8 @@ from esipp.checks.policy_change import (
     At,
     FlipClaim,
     Flipping,
-    IsolationCheck,
-    IsolationHealthCheck,
+    Isolated,
+    IsolatedHealth,
     PolicyChange,
 )
 from tests.broken.breakage import Break, Group, RunOptions
@@ -57,9 +57,8 @@ def notices(check: Check) -> bool:
 
 def opens(check: Check) -> bool:
     """No connection can be made there under Cluster, and the neighbours of steady Services never flip there."""
-    return is_change_check(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT) or isinstance(
-        check, IsolationCheck | IsolationHealthCheck
-    )
+    kept = is_change_check(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT)
+    return kept or is_about(check, Isolated) or is_about(check, IsolatedHealth)
 
 
 def may(check: Check) -> bool:

@@ -1,0 +1,84 @@
+"""Traffic that enters the pod network is masqueraded: all of it, one IP family or protocol, or a share."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from esipp.checks.model import Family, Protocol
+from esipp.checks.path import PathCheck
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
+from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, into_own_pods, into_pod_network
+from tests.broken.nodes import Nodes, Placed
+
+
+def every(number: int) -> tuple[str, ...]:
+    """One connection in so many."""
+    return ("--match", "statistic", "--mode", "nth", "--every", str(number), "--packet", "0")
+
+
+def one_flow_each(path_check: PathCheck) -> bool:
+    """Datagrams of one socket are one connection, that one or another."""
+    return changed_into_pod_network(path_check) and not path_check.subject.path.one_socket
+
+
+def _only(
+    what: str,
+    apply: Callable[[Nodes], AbstractContextManager[Placed]],
+    hit: Callable[[PathCheck], bool],
+    *,
+    fixed: bool = False,
+) -> Break:
+    """A part of all traffic."""
+    return Break(
+        f"source-rewritten-{what.lower()}-only",
+        Group.SOURCE,
+        f"every node masquerades traffic that enters the pod network, over {what} only",
+        RunOptions(("source_ip",)),
+        apply,
+        path_checks(lambda path_check: changed_into_pod_network(path_check) and hit(path_check)),
+        names=NAMES_THE_NODE,
+        scoped=True,
+        fixed=fixed,
+    )
+
+
+def _one_in(number: int, word: str, samples: int, share: float, *, fixed: bool = False) -> Break:
+    """A share of all connections; ``share`` is that of checks which must notice, as others had none of these."""
+    return Break(
+        f"source-rewritten-one-in-{word}",
+        Group.SOURCE,
+        f"every node masquerades one in {word} connections that enter the pod network",
+        RunOptions(("source_ip",), samples=samples),
+        into_own_pods(*every(number)),
+        path_checks(one_flow_each),
+        names="that node masquerades",
+        may=path_checks(changed_into_pod_network),
+        share=share,
+        scoped=True,
+        fixed=fixed,
+    )
+
+
+BREAKS = (
+    Break(
+        "source-rewritten",
+        Group.SOURCE,
+        "every node masquerades all traffic that enters the pod network",
+        RunOptions(("source_ip",)),
+        into_pod_network(),
+        path_checks(changed_into_pod_network),
+        names=NAMES_THE_NODE,
+    ),
+    _only("IPv6", into_own_pods(families=(Family.IPV6,)), lambda each: each.subject.path.family is Family.IPV6),
+    _one_in(50, "fifty", samples=200, share=0.9),
+    _one_in(5, "five", samples=50, share=0.98, fixed=True),
+    # the captures join SCTP by a way of its own, which no other break would miss
+    _only(
+        "SCTP",
+        into_own_pods("--protocol", "sctp"),
+        lambda each: each.subject.path.protocol is Protocol.SCTP,
+        fixed=True,
+    ),
+    _only(
+        "UDP", into_own_pods("--protocol", "udp"), lambda each: each.subject.path.protocol is Protocol.UDP, fixed=True
+    ),
+)
