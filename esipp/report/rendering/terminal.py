@@ -91,7 +91,11 @@ def _section(block: Section) -> Iterator[RenderableType]:
             after = before
     if inner:
         yield _line(block.title)
-        yield from (Padding(part, (0, 0, 0, 2)) for part in inner)
+        yield from map(_indented, inner)
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(Line(part, overflow="fold") if isinstance(part, str) else part, (0, 0, 0, 2))
 
 
 def _pairs(block: Pairs) -> Grid:
@@ -108,7 +112,7 @@ def _items(block: Items) -> Iterator[RenderableType]:
         yield from [""] if number else []
         yield _line(item.head)
         texts = tuple((label, words) for label, words in item.details if not isinstance(words, Code))
-        yield Padding(_pairs(Pairs(texts)), (0, 0, 0, 2))
+        yield _indented(_pairs(Pairs(texts)))
         width = max((len(label) for label, _ in texts), default=0)
         for label, words in item.details:
             if isinstance(words, Code):  # a command to copy stays on one line, however long
@@ -116,7 +120,7 @@ def _items(block: Items) -> Iterator[RenderableType]:
         below: list[RenderableType] = [_Id(each) for each in item.ids[:MOST_IDS]]
         if len(item.ids) > MOST_IDS:
             below.append(f"and {len(item.ids) - MOST_IDS} more patterns of ids")
-        yield from (Padding(part, (0, 0, 0, 2)) for part in below)
+        yield from map(_indented, below)
     if len(block.items) > block.most:
         yield ""
         yield _line(f"and {len(block.items) - block.most} more; see --format json or html")
