@@ -9,13 +9,13 @@ import pytest
 from esipp.base.document import WIDTH
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Feature, Level, Status, Subject, is_about
+from esipp.checks.explain import explain_check
 from esipp.checks.known_differences import KnownDifference
 from esipp.checks.observation import Verdict
 from esipp.checks.path import OnPath
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
 from esipp.judging.frame import Decision, give_verdict
-from esipp.report.plain import explain_check
 from esipp.report.rendering.terminal import as_lines
 from esipp.report.terminal import failures, summary
 from tests.unit.recorded_world import recorded, told_checks, with_looks
