@@ -208,11 +208,12 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import pytest
-from esipp.scenarios.paths.judge import judge
+
 from esipp.report.allure import live
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run, Settings
 from tests.unit.test_reading import SOME
+from tests.unit.verdicts import judge
 from tests.unit.world import evidence
 
 run = Run(Settings("kind-test", image="x", out=sys.argv[1]), say=lambda _: None)

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from esipp.checks.check import Feature, Level, Status
+from esipp.checks.check import Level, Status
 from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, UNREWRITTEN, ContinuityCheck, Phase, Way, What
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
-from esipp.checks.observation import Verdict
 from esipp.checks.timing import PROMPT, Blur, Held, hold, needed, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
-from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Bound
 from esipp.judging.timeline import trouble
@@ -55,10 +54,6 @@ class Judge:
     _exchanged: dict[Asked, dict[Phase | None, list[Sourced]]] = field(default_factory=dict)
     _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
     _vantages: dict[Family, Vantage] = field(default_factory=dict)
-
-    def verdict(self, check: ContinuityCheck, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-        """The verdict on a check."""
-        return give_verdict(check, features, facts, lambda: self.decide(check), check.differences)
 
     def decide(self, check: ContinuityCheck) -> Decision:
         """The decision on a check."""

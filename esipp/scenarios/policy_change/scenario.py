@@ -15,7 +15,7 @@ from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.isolation_judge import BESIDE
-from esipp.scenarios.policy_change.judge import judge
+from esipp.scenarios.policy_change.judge import decide
 from esipp.scenarios.policy_change.sections import summary
 
 
@@ -63,7 +63,7 @@ SCENARIO = Scenario(
     record="flips",
     subjects=(WhilePoliciesChange,),
     evidence=Seen,
-    judge=judge,
+    decide=decide,
     lacks=_lacks,
     section=section,
     summary=summary,
