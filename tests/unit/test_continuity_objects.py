@@ -4,8 +4,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from esipp.base.document import WIDTH
 from esipp.checks.check import Level
 from esipp.checks.continuity import MOVED, NODEPORT, Phase, What
@@ -13,9 +11,7 @@ from esipp.checks.model import Family, TrafficPolicy
 from esipp.judging.promise import Checking
 from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.evidence import Seen
-from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.record import keep
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.sections import summary
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
@@ -23,7 +19,7 @@ from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground
 from suites.continuity.checks import CHECKS as ALL_CHECKS
 from suites.continuity.checks import WAYS
-from tests.unit.continuity_world import CHECKS, changed, check_id, lost, moment, statuses, world
+from tests.unit.continuity_world import CHECKS, changed, lost, moment, statuses, world
 from tests.unit.recorded_world import summary_lines
 
 GROUND = Ground("r1", "image", {}, {}, {})
@@ -203,25 +199,3 @@ def test_where_nothing_came_about_that_is_all_that_is_told() -> None:
     assert [line.strip() for line in summary_lines(summary, seen)[1:]] == ["no way could be asked"]
     assert set(statuses(seen)) == {check.id for check in CHECKS}
     assert {each.value for each in statuses(seen).values()} == {"inconclusive"}
-
-
-def test_the_ledger_keeps_numbers_and_only_what_went_wrong_whole() -> None:
-    kept: list[tuple[str, dict[str, Any]]] = []
-    run = SimpleNamespace(evidence=lambda suite, kind, **data: kept.append((kind, data)))
-    seen = changed(world(), "reference-ecmp.local", moment(Phase.ROLLING_UPDATE, 4.0), lost)
-    keep(run, Judge(seen), 0.0)  # type: ignore[arg-type]
-    ways = [data for kind, data in kept if kind == "way"]
-    assert len(ways) == len(Phase) * len(WAYS)
-    (rolled,) = [d for d in ways if (d["phase"], d["way"]) == ("rolling-update", "reference-ecmp.local")]
-    assert (rolled["lost"], rolled["wrong_count"], [each[2] for each in rolled["wrong"]]) == (1, 1, ["timeout"])
-    (quiet,) = [d for d in ways if (d["phase"], d["way"]) == ("quiet", "nodeport.local")]
-    assert (quiet["lost"], quiet["wrong"]) == (0, [])
-    assert [data["phase"] for kind, data in kept if kind == "window"] == [w.phase.value for w in seen.windows]
-
-
-@pytest.mark.parametrize("name", [check_id(Phase.QUIET, "nodeport.local", "no-loss")])
-def test_a_verdict_tells_the_numbers(name: str) -> None:
-    check = next(each for each in CHECKS if each.id == name)
-    decided = Judge(world()).decide(check)
-    assert decided.observed.startswith("0 of ")
-    assert decided.tally["lost"] == 0

@@ -1,7 +1,5 @@
 """The reference load balancer's view against the cluster's own nodes; and what breaks while moves are made."""
 
-import threading
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +12,9 @@ from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.topology import MARKS, Node
 from esipp.scenarios.endpoint_change import objects as scene
-from esipp.scenarios.endpoint_change import reference_state as told
 from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
 from esipp.scenarios.endpoint_change.run import Gathering
+from esipp.scenarios.timeouts import Timeouts
 from suites.convergence.checks import CHECKS
 from tests.unit.test_endpoint_change_run import LiveWorld, driven
 
@@ -88,9 +86,9 @@ def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_i
 
 @pytest.mark.parametrize("left", [{}, {"IPv4": "192.0.2.77"}])
 def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
-    left: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    left: dict[str, str],
 ) -> None:
-    monkeypatch.setattr(told, "LET_GO", Budget("made up", 0.2, need=1, spacing=0.01))
+    timeouts = Timeouts(vips_released=Budget("made up", 0.2, need=1, spacing=0.01))
     looks: list[Any] = []
 
     def view() -> Any:
@@ -103,7 +101,7 @@ def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
         return {"services": [*gone, another]}
 
     reference: Any = SimpleNamespace(view=view, container="made-up")
-    word = ReferenceWord(reference, "ns", NODES)
+    word = ReferenceWord(reference, "ns", NODES, timeouts=timeouts)
     word.look_again([Balancer.ECMP])
     assert word.views(Balancer.ECMP)[What.FREED].healthy == frozenset(left.values())
     assert len(looks) >= 2
@@ -145,27 +143,6 @@ def test_what_the_api_server_refuses_is_told_in_a_sentence(monkeypatch: pytest.M
     with pytest.raises(HarnessError, match="403") as raised, driven(world, 1):
         pass
     assert raised.value.hint
-
-
-def test_the_first_driver_that_breaks_ends_all() -> None:
-    nothing: Any = None
-    gathering = Gathering(nothing, nothing, "image", [], 1, 7, False)
-
-    def breaks() -> None:
-        raise HarnessError("broken", "mend it")
-
-    ended = threading.Event()
-
-    def waits() -> None:
-        if gathering._stopped.wait(5.0):
-            ended.set()
-
-    drivers: Any = {Balancer.DEFAULT: SimpleNamespace(drive=waits), Balancer.ECMP: SimpleNamespace(drive=breaks)}
-    began = time.monotonic()
-    with pytest.raises(HarnessError, match="broken"):
-        gathering._drive(drivers)
-    assert time.monotonic() - began < 3.0
-    assert ended.is_set()
 
 
 def test_checks_of_nodes_say_which_family_is_asked() -> None:

@@ -21,18 +21,17 @@ def summary(run: RecordedRun) -> Section:
         return Section(TITLE)
     if seen.trouble:
         return Section(TITLE, (Text(seen.trouble),))
-    settings = (run.of("continuity", "settings") or [{}])[-1]
-    return Section(TITLE, tuple(_blocks(Judge(seen), float(settings.get("clock_uncertainty") or 0.0))))
+    return Section(TITLE, tuple(_blocks(Judge(seen))))
 
 
-def _blocks(judge: Judge, uncertainty: float) -> Iterator[Block]:
+def _blocks(judge: Judge) -> Iterator[Block]:
     seen, checking = judge.seen, judge.seen.checking
     bound = "unknown: the load balancer does not report it"
     if checking.bound is not None:
         bound = f"{checking.bound:.2f} s = (N+1) x period, N={checking.failures}, period {checking.period:.2f} s"
     yield Text(
-        f"terminating pods keep serving for {seen.serves:.0f} s; clock precise to {1000 * uncertainty:.1f} ms; bound "
-        f"of the reference load balancers: {bound}; the cluster's own load balancer: {_own(seen.bound)}"
+        f"terminating pods keep serving for {seen.serves:.0f} s; clock precise to {1000 * seen.uncertainty:.1f} ms; "
+        f"bound of the reference load balancers: {bound}; the cluster's own load balancer: {_own(seen.bound)}"
     )
     families = [family for family in Family if any(key[1] is family for key in seen.streams)]
     ways = list(dict.fromkeys(way for way, _ in seen.streams))
