@@ -19,7 +19,7 @@ from esipp.checks.reference import Reference
 from esipp.ledger.reading import Probe, RecordedRun, read_run
 from esipp.report.allure import write
 from esipp.report.allure.describing import MOST_BYTES, description, observations, story_of
-from esipp.report.allure.environment import CATEGORIES, write_surroundings
+from esipp.report.allure.environment import CATEGORIES, write_environment
 from esipp.report.allure.links import links
 from tests.unit.test_reading import made
 
@@ -179,12 +179,12 @@ def test_results_of_a_run_that_cannot_be_written_are_refused_first(
 
 def test_the_environment_is_java_properties(run: RecordedRun, tmp_path: Path) -> None:
     told = replace(run, facts=run.facts | {"a b=c": run.facts["kubernetes"]._replace(value="é\n\\")})
-    write_surroundings(told, tmp_path)
+    write_environment(told, tmp_path)
     lines = (tmp_path / "environment.properties").read_text(encoding="ascii").splitlines()
     assert r"a\ b\=c = \u00e9\n\\" in lines
     assert "kubernetes = v1.36.3" in lines
     (tmp_path / "executor.json").write_text("the CI's own")
-    write_surroundings(told, tmp_path)
+    write_environment(told, tmp_path)
     assert (tmp_path / "executor.json").read_text() == "the CI's own"
 
 
@@ -216,10 +216,10 @@ from tests.unit.test_reading import SOME
 from tests.unit.world import evidence
 
 run = Run(Settings("kind-test", image="x", out=sys.argv[1]), say=lambda _: None)
-cells = [cell for cell in SOME if cell.suite == "source_ip"]
-run.begin(cells, left_out=0)
-for cell in cells:
-    for each in evidence().observations[cell.path.key]:
+checks = [each for each in SOME if each.suite == "source_ip"]
+run.begin(checks, left_out=0)
+for check in checks:
+    for each in evidence().observations[check.subject.path.key]:
         run.record("observation", **each.as_json())
 
 class Judging:
@@ -233,7 +233,7 @@ class Judging:
         live.attend(config, run)
 
     def pytest_collection_modifyitems(self, items):
-        known = {cell.id for cell in cells}
+        known = {each.id for each in checks}
         items[:] = [item for item in items if item.callspec.params["check"].id in known]
 
     def pytest_unconfigure(self, config):
