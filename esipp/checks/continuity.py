@@ -1,4 +1,4 @@
-"""``Continuity``: the change, the way of the requests, and the claim. No I/O."""
+"""``Continuity``: the event, the way of the requests, and the claim. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import ANYTHING, Balancer, Family, TrafficPolicy
 from esipp.checks.profile import Limit
+from esipp.checks.reference import Reference
 
 NODEPORT = "nodeport"
 
 
 class Phase(StrEnum):
-    """A change during steady traffic. The later ones are disruptions, which need ``--allow-disruptive``."""
+    """The names of events during steady traffic, in ids and in ledgers."""
 
     QUIET = "quiet"
     ROLLING_UPDATE = "rolling-update"
@@ -28,24 +29,36 @@ class Phase(StrEnum):
     API_SERVER = "api-server"
     KUBELET = "kubelet"
 
-    @property
-    def disruption(self) -> Disruption | None:
-        """Return the disruption; None if the change affects no other user of the cluster."""
-        return DISRUPTIONS.get(self)
 
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happens during steady traffic, as data; scenarios/continuity/actions.py makes it happen.
 
-DISRUPTIONS = {
-    Phase.CORDON: Disruption.CORDON,
-    Phase.DRAIN: Disruption.DRAIN,
-    Phase.EXCLUDE: Disruption.EXCLUDE,
-    Phase.KUBE_PROXY: Disruption.KUBE_PROXY,
-    Phase.SPEAKER: Disruption.SPEAKER,
-    Phase.API_SERVER: Disruption.API_SERVER,
-    Phase.KUBELET: Disruption.KUBELET,
-}
+    Args:
+        phase: its name.
+        meanwhile: when requirements hold, as text: ``While the endpoint node is cordoned``.
+        references: what describes it.
+        disruption: how it affects other users of the cluster; None if it does not.
+        graceful: pods are deleted, and serve for longer than a load balancer needs to leave the node.
+        last_pod_goes: the endpoint node has no pod for a while: its nodePort of a Local Service must not answer then,
+            and the cluster's own load balancer may change its nodes.
+        by_health_checks: a node answers 503, or drops, while a load balancer still sends requests to it. The load
+            balancer may lose requests for as long as its health checks need.
+        disturbs_balancer: it disturbs the cluster's own load balancer itself, or may make it change its nodes.
+        frees_vip: what any node may announce a VIP after, or may not, as text; empty if it does not concern VIPs.
+        lasts: seconds for which it stays in effect, where nothing tells when it has shown its effect.
+    """
 
-GRACEFUL = frozenset({Phase.ROLLING_UPDATE, Phase.DELETED, Phase.DRAIN})
-"""Phases in which pods are deleted and still serve for longer than a load balancer needs to leave the node."""
+    phase: Phase
+    meanwhile: str
+    references: tuple[Reference, ...] = ()
+    disruption: Disruption | None = None
+    graceful: bool = False
+    last_pod_goes: bool = False
+    by_health_checks: bool = False
+    disturbs_balancer: bool = False
+    frees_vip: str = ""
+    lasts: float = 0.0
 
 
 class What(StrEnum):
@@ -107,21 +120,26 @@ class Way:
 
 @dataclass(frozen=True)
 class Continuity(Subject):
-    """A claim about one way during one change."""
+    """A claim about one way during one event."""
 
-    phase: Phase
+    event: Event
     way: Way
     family: Family
     what: What
 
     @property
+    def phase(self) -> Phase:
+        """Return the name of the event."""
+        return self.event.phase
+
+    @property
     def part(self) -> str:
-        """Return the change."""
+        """Return the event."""
         return self.phase.value
 
     @property
     def traits(self) -> Mapping[str, str]:
-        """Return the change and the claim."""
+        """Return the event and the claim."""
         return {"phase": self.phase.value, "what": self.what.value}
 
     @property

@@ -1,12 +1,10 @@
 """Texts of the continuity suite: requirements and references."""
 
-from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Phase, Way, What
+from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Event, Phase, Way, What
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from suites.references import *
 
 SUITE = "continuity"
-
-SERVES_ON = "still serves for longer than (N+1) x health check period after deletion"
 
 EXPECTED = {
     What.NO_LOSS: "no request is lost",
@@ -36,36 +34,6 @@ ASKED = (
     "every 300 ms; meanwhile the changes take place one after the other"
 )
 
-MEANWHILE = {
-    Phase.QUIET: "While nothing changes",
-    Phase.ROLLING_UPDATE: f"During a rolling update, one pod at a time, in which each pod {SERVES_ON}",
-    Phase.DELETED: f"During the graceful deletion of a pod that {SERVES_ON}",
-    Phase.FLAPS: "While the readiness probe of one pod fails and succeeds again, three times",
-    Phase.FLIPS: "While the policy of the Local Services changes to Cluster and back",
-    Phase.CORDON: "While the endpoint node is cordoned",
-    Phase.DRAIN: f"During a drain of the endpoint node, in which each pod {SERVES_ON}",
-    Phase.EXCLUDE: "While the endpoint node has the label that excludes it from external load balancers",
-    Phase.KUBE_PROXY: "During a restart of kube-proxy on the endpoint node",
-    Phase.SPEAKER: "During a restart of the speaker of the cluster's own load balancer",
-    Phase.API_SERVER: "During an outage of the API server for 30 s",
-    Phase.KUBELET: "While the kubelet of the endpoint node is stopped, until its pods are no longer endpoints",
-}
-
-PHASE_REFERENCES = {
-    Phase.QUIET: (),
-    Phase.ROLLING_UPDATE: (E2E_LOAD_BALANCERS, KEP_1669),
-    Phase.DELETED: (KEP_1669,),
-    Phase.FLAPS: (DESIGN_BLACKHOLE,),
-    Phase.FLIPS: (API_ETP,),
-    Phase.CORDON: (NODES_PAGE,),
-    Phase.DRAIN: (NODES_PAGE, KEP_1669),
-    Phase.EXCLUDE: (EXCLUDE_LABEL, KEP_3836),
-    Phase.KUBE_PROXY: (E2E_RESTARTS,),
-    Phase.SPEAKER: (E2E_RESTARTS,),
-    Phase.API_SERVER: (E2E_RESTARTS,),
-    Phase.KUBELET: (NODES_PAGE, DESIGN_BLACKHOLE),
-}
-
 BALANCERS = {
     "default": "the VIP of the cluster's own load balancer",
     "reference-ecmp": "the VIP of the reference ECMP forwarder",
@@ -81,9 +49,9 @@ def destination(way: Way) -> str:
     return f"{BALANCERS[way.by]} for a {way.policy.value} Service"
 
 
-def requirement(phase: Phase, way: Way, what: What) -> str:
+def requirement(event: Event, way: Way, what: What) -> str:
     """Return the requirement of a check."""
-    meanwhile, through = MEANWHILE[phase], destination(way)
+    meanwhile, through = event.meanwhile, destination(way)
     if what is What.NO_LOSS:
         return f"{meanwhile}, {through} loses no request."
     if what is What.GAP:
@@ -91,7 +59,7 @@ def requirement(phase: Phase, way: Way, what: What) -> str:
             f"{meanwhile}, {through} has no gap longer than (N+1) x health check period, with N and period as the load "
             "balancer reports them."
         )
-    if what is What.LOSSES and by_bound(phase, way):
+    if what is What.LOSSES and by_bound(event, way):
         return (
             f"{meanwhile}, {through} has no gap longer than its bound, (N+1) x health check period, from --bound or "
             "the profile. Recorded if neither gives one."
@@ -112,10 +80,10 @@ def requirement(phase: Phase, way: Way, what: What) -> str:
         return f"{meanwhile}, the terminating pod answers {through} while the node's health check says 503."
     if what is What.PLACE:
         pod = "a local pod" if way.by == NODEPORT and way.local else "a pod"
-        pod += " (under Local)" if way.by == NODEPORT and way.local and phase is Phase.FLIPS else ""
+        pod += " (under Local)" if way.by == NODEPORT and way.local and event.phase is Phase.FLIPS else ""
         serving = f"{pod} that is ready, or terminating and still serving"
         return f"{meanwhile}, every answer through {through} comes from {serving}."
-    if phase is Phase.FLIPS and way.local:
+    if event.phase is Phase.FLIPS and way.local:
         return (
             f"{meanwhile}, every answer through {through} shows the source of one of the two policies. Before the "
             f"change it shows {expected_source(way)}, and again once sources are stable, at the latest "
@@ -124,9 +92,9 @@ def requirement(phase: Phase, way: Way, what: What) -> str:
     return f"{meanwhile}, every answer through {through} shows that the pod saw {expected_source(way)}."
 
 
-def by_bound(phase: Phase, way: Way) -> bool:
+def by_bound(event: Event, way: Way) -> bool:
     """Return whether the load balancer's bound limits losses; it does not for a restart of its own agent."""
-    return way.by not in (NODEPORT, *CHECKED) and phase is not Phase.SPEAKER
+    return way.by not in (NODEPORT, *CHECKED) and event.phase is not Phase.SPEAKER
 
 
 def expected_source(way: Way) -> str:
@@ -136,12 +104,12 @@ def expected_source(way: Way) -> str:
     return "the proxy's own address" if way.by in PROXIES else "the client's own address"
 
 
-def references(phase: Phase, way: Way, what: What) -> tuple[Reference, ...]:
+def references(event: Event, way: Way, what: What) -> tuple[Reference, ...]:
     """Return the references of a check."""
     about: dict[What, tuple[Reference, ...]] = {
         What.NO_LOSS: (DESIGN_BLACKHOLE,) if way.local else (API_ETP,),
         What.GAP: (DESIGN_BOUND,),
-        What.LOSSES: (DESIGN_BOUND,) if by_bound(phase, way) else (DESIGN_BLACKHOLE,),
+        What.LOSSES: (DESIGN_BOUND,) if by_bound(event, way) else (DESIGN_BLACKHOLE,),
         What.PROMPT: (API_ETP, DESIGN_BACKWARD),
         What.SOURCE: (
             API_IP_MODE,
@@ -153,7 +121,7 @@ def references(phase: Phase, way: Way, what: What) -> tuple[Reference, ...]:
         What.LASTING: (CONNTRACK,),
         What.TERMINATING: (KEP_1669,),
     }
-    return tuple(dict.fromkeys((*about[what], *PHASE_REFERENCES[phase])))
+    return tuple(dict.fromkeys((*about[what], *event.references)))
 
 
 def _tutorial(way: Way) -> Reference:
@@ -167,6 +135,7 @@ __all__ = [
     "NODEPORT",
     "PROXIES",
     "SUITE",
+    "Event",
     "Phase",
     "Way",
     "What",

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError
 from esipp.base.waiting import Budget
-from esipp.checks.continuity import Phase
+from esipp.checks.continuity import Event, Phase
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.model import Family
 from esipp.checks.timing import FIELD_LIMIT
@@ -25,6 +26,7 @@ from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.run import Gathering
 from suites.continuity.checks import WAYS
+from suites.continuity.events import EVENTS
 from tests.unit.continuity_world import CLIENT, FAMILY, PROXY, key
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -102,6 +104,11 @@ def pods(**nodes: str) -> Any:
     return SimpleNamespace(pods=items, nodes=dict(nodes), check=lambda: None)
 
 
+def event(phase: Phase) -> Event:
+    """The event of this name, which does not last."""
+    return replace(next(each for each in EVENTS if each.phase is phase), lasts=0.0)
+
+
 def made(traffic: FakeStreams | None = None, watching: Any = None, disruptor: FakeDisruptor | None = None) -> Acts:
     services = {service_name(way): {"spec": {"healthCheckNodePort": 30000 + n}} for n, way in enumerate(WAYS)}
     testbed = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
@@ -114,7 +121,6 @@ def made(traffic: FakeStreams | None = None, watching: Any = None, disruptor: Fa
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HOLD", dict.fromkeys(module.HOLD, 0.0))
     monkeypatch.setattr(module, "CALM", 0.2)
     monkeypatch.setattr(module, "PROMPT", 0.0)
     for name in ("WHOLE", "TOLD", "GONE", "STABLE"):
@@ -124,32 +130,32 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("phase", [Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER])
 def test_a_disruption_is_the_disruptors_and_its_proof_is_told(phase: Phase) -> None:
     disruptor, notes = FakeDisruptor(), Notes()
-    made(disruptor=disruptor).perform(phase, notes)
-    assert disruptor.asked == [(phase.disruption, "" if phase is Phase.API_SERVER else "a", "", False)]
+    made(disruptor=disruptor).perform(event(phase), notes)
+    assert disruptor.asked == [(event(phase).disruption, "" if phase is Phase.API_SERVER else "a", "", False)]
     assert (notes.happened, notes.ended, notes.words) == (2.0, 4.0, "seen with our own eyes")
     assert len(notes.causes) == 3, "its beginning, its effect, its undoing"
 
 
 def test_only_pods_of_the_deployment_are_evicted_and_all_of_them_must_go() -> None:
     disruptor = FakeDisruptor()
-    made(watching=pods(c1="c"), disruptor=disruptor).perform(Phase.DRAIN, Notes())
+    made(watching=pods(c1="c"), disruptor=disruptor).perform(event(Phase.DRAIN), Notes())
     assert disruptor.asked == [(Disruption.DRAIN, "a", SELECTOR, False)]
     with pytest.raises(HarnessError, match="remaining: a1"):
-        made(disruptor=FakeDisruptor()).perform(Phase.DRAIN, Notes())
+        made(disruptor=FakeDisruptor()).perform(event(Phase.DRAIN), Notes())
 
 
 def test_a_stopped_kubelet_has_shown_its_effect_when_the_health_check_says_503() -> None:
     disruptor = FakeDisruptor()
-    made(FakeStreams("503"), disruptor=disruptor).perform(Phase.KUBELET, Notes())
+    made(FakeStreams("503"), disruptor=disruptor).perform(event(Phase.KUBELET), Notes())
     assert disruptor.asked == [(Disruption.KUBELET, "a", "", True)]
     with pytest.raises(HarnessError, match="a IPv4: 200"):
-        made(FakeStreams("200"), disruptor=FakeDisruptor()).perform(Phase.KUBELET, Notes())
+        made(FakeStreams("200"), disruptor=FakeDisruptor()).perform(event(Phase.KUBELET), Notes())
 
 
 def test_the_speaker_that_counts_is_the_one_that_announces() -> None:
     traffic, disruptor = FakeStreams(), FakeDisruptor()
     traffic.streams[key("default.local")] = live("default.local", 0.1, answered(node="c"))
-    made(traffic, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
+    made(traffic, disruptor=disruptor).perform(event(Phase.SPEAKER), Notes())
     assert disruptor.asked[0][1] == "c"
 
 
@@ -168,20 +174,20 @@ def test_it_goes_on_when_the_speaker_has_taken_its_vips_back(
         return answered(node=looked[-1])(0, 0.0)
 
     monkeypatch.setattr(traffic, "latest", latest)
-    made(traffic, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
+    made(traffic, disruptor=disruptor).perform(event(Phase.SPEAKER), Notes())
     assert len(looked) == looks
 
 
 def test_nothing_is_disturbed_without_leave() -> None:
     with pytest.raises(HarnessError, match="is not allowed"):
-        made().perform(Phase.CORDON, Notes())
+        made().perform(event(Phase.CORDON), Notes())
 
 
 def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypatch: pytest.MonkeyPatch) -> None:
     said = iter(["gone", "200 again"])
     acts, notes = made(), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(wanted == next(said), ""))
-    acts.perform(Phase.FLIPS, notes)
+    acts.perform(event(Phase.FLIPS), notes)
     patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
     local = [service_name(way) for way in WAYS if way.local]
     assert [name for name, _ in patched] == local * 2
@@ -199,7 +205,7 @@ def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monk
     first = service_name(next(way for way in WAYS if way.local))
     lost = acts.testbed.services[first]["spec"]["healthCheckNodePort"]
     acts.testbed.cluster.taken = {lost}  # type: ignore[attr-defined]
-    acts.perform(Phase.FLIPS, notes)
+    acts.perform(event(Phase.FLIPS), notes)
     assert acts.streams.moved == [(lost, 31999)]  # type: ignore[attr-defined]
     patched = dict(acts.testbed.cluster.patched)  # type: ignore[attr-defined]
     assert patched[first] == {"externalTrafficPolicy": "Local"}
@@ -213,7 +219,7 @@ def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sou
     monkeypatch.setattr(Acts, "hold", lambda self, seconds: None)
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
     acts, notes = made(), Notes()
-    acts.perform(Phase.FLIPS, notes)
+    acts.perform(event(Phase.FLIPS), notes)
     assert notes.either[-1][1] == notes.causes[-1]
 
 
@@ -235,7 +241,7 @@ def test_sources_that_do_not_become_stable_get_the_fields_limit_and_no_more(
     traffic.streams[key(slug)] = live(slug, 0.1, answered(source, node))
     acts, notes = made(traffic), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
-    acts.perform(Phase.FLIPS, notes)
+    acts.perform(event(Phase.FLIPS), notes)
     ((_, until),) = notes.either
     assert (until == pytest.approx(notes.causes[-1] + FIELD_LIMIT)) is not stable
     assert ("not within 30 s" in notes.words) is not stable
@@ -246,7 +252,7 @@ def test_services_are_local_again_whatever_broke_the_flip_off(monkeypatch: pytes
     acts, notes = made(), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(False, "still there"))
     with pytest.raises(HarnessError, match="still there"):
-        acts.perform(Phase.FLIPS, notes)
+        acts.perform(event(Phase.FLIPS), notes)
     local = {service_name(way) for way in WAYS if way.local}
     patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
     last = dict(patched)
@@ -259,7 +265,7 @@ def test_a_pod_is_made_ready_again_whatever_broke_its_flaps_off(monkeypatch: pyt
     acts.gates = Gates(None, "ns", None)  # type: ignore[arg-type]
     monkeypatch.setattr(Gates, "set", lambda self, pod, is_open: None)
     with pytest.raises(HarnessError, match="a1 is not unready yet"):
-        acts.perform(Phase.FLAPS, Notes())
+        acts.perform(event(Phase.FLAPS), Notes())
     assert acts.gates.closed == set()
 
 
@@ -273,14 +279,14 @@ def test_why_a_gate_stays_shut_is_told() -> None:
 def test_a_pod_that_is_deleted_must_be_replaced() -> None:
     acts = made()
     with pytest.raises(HarnessError, match="a1 still exists"):
-        acts.perform(Phase.DELETED, Notes())
+        acts.perform(event(Phase.DELETED), Notes())
     assert acts.testbed.cluster.deleted == ["a1"]  # type: ignore[attr-defined]
 
 
 def test_an_interrupt_ends_every_wait() -> None:
     acts = made()
     acts.stop.set()
-    for wait in (lambda: acts.hold(60.0), lambda: acts.perform(Phase.DELETED, Notes())):
+    for wait in (lambda: acts.hold(60.0), lambda: acts.perform(event(Phase.DELETED), Notes())):
         with pytest.raises(StoppedError):
             wait()
 
@@ -288,7 +294,8 @@ def test_an_interrupt_ends_every_wait() -> None:
 # ------------------------------------------------------------------------------------------------- one after the other
 def gathering(acts: Acts, *phases: Phase) -> Gathering:
     return Gathering(
-        acts.testbed, None, None, "image", list(WAYS), [Family.IPV4], phases, Told(None, "ns"), acts.stop,  # type: ignore[arg-type]
+        acts.testbed, None, None, "image", list(WAYS), [Family.IPV4],  # type: ignore[arg-type]
+        [event(each) for each in phases], Told(None, "ns"), acts.stop,
         lambda: pytest.fail("there is one"), lambda _: None,
     )  # fmt: skip
 

@@ -50,8 +50,8 @@ def test_every_way_has_one_check_about_losses_in_every_phase() -> None:
 
 def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
     for check in ALL_CHECKS:
-        assert (check.subject.phase.disruption is not None) == ("disruptive" in check.features), check.id
-        assert check.level is not Level.CORE or check.subject.phase.disruption is None, check.id
+        assert (check.subject.event.disruption is not None) == ("disruptive" in check.features), check.id
+        assert check.level is not Level.CORE or check.subject.event.disruption is None, check.id
 
 
 def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:

@@ -1,16 +1,19 @@
-"""The actions of continuity: each proves that it happened, and waits for events instead of time."""
+"""The events of continuity: how each is done, proven and undone. They wait for what shows, not for time."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading
-from esipp.checks.continuity import PROXIES, Phase, Way
+from esipp.checks.continuity import PROXIES, Event, Phase, Way
+from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from esipp.cluster.client import ApiError
@@ -40,8 +43,7 @@ ALREADY = "already allocated"
 """What an API server says of a port that another Service has."""
 
 FLAPS = 3
-HOLD = {Phase.CORDON: 3.0, Phase.EXCLUDE: 5.0, Phase.KUBE_PROXY: 2.0, Phase.SPEAKER: 2.0, Phase.API_SERVER: 30.0}
-"""Seconds for which a disruption stays in effect, where nothing tells when it has shown its effect."""
+"""The number of times that a pod becomes unready and ready again."""
 
 
 @dataclass
@@ -54,6 +56,8 @@ class Notes:
     ended: float | None = None
     returned: float | None = None
     words: str = ""
+    pods: set[str] = field(default_factory=set)
+    """The pods that are to go, or to become unready."""
 
     def cause(self) -> float:
         """Something is done now."""
@@ -62,12 +66,38 @@ class Notes:
         return now
 
 
-@dataclass
-class Acts:
-    """All actions.
+Step = Callable[[Notes], None]
+
+
+def _nothing(_: Notes) -> None:
+    """Nothing is to do."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How an event is done.
 
     Args:
-        stage: whose namespace and cluster it is.
+        do: does it.
+        prove: proves that it happened, and lets it last.
+        undo: undoes it, whatever broke it off.
+        settle: proves that it is undone.
+        times: how often.
+    """
+
+    do: Step = _nothing
+    prove: Step = _nothing
+    undo: Step = _nothing
+    settle: Step = _nothing
+    times: int = 1
+
+
+@dataclass
+class Acts:
+    """All events.
+
+    Args:
+        testbed: whose namespace and cluster it is.
         gates: makes pods ready and unready.
         streams: the traffic, which shows the effect of some actions.
         watching: our watch of the pods.
@@ -92,26 +122,39 @@ class Acts:
     disruptor: Disruptor | None = None
     _pause: threading.Event = field(default_factory=threading.Event)
 
-    def perform(self, phase: Phase, notes: Notes) -> None:
-        """Do what a phase is about.
+    def perform(self, event: Event, notes: Notes) -> None:
+        """Do, prove and undo an event.
 
         Raises:
             HarnessError: it could not be done or proven.
             ApiError, UnreachableError: of the API server.
             StoppedError: the session ends.
         """
-        acts: dict[Phase, Callable[[Notes], None]] = {
-            Phase.ROLLING_UPDATE: self._roll,
-            Phase.DELETED: self._delete,
-            Phase.FLAPS: self._flap,
-            Phase.FLIPS: self._flip,
-        }
         notes.cause()
-        if phase in acts:
-            acts[phase](notes)
-            notes.ended = time.monotonic()
-        else:
-            self._disrupt(phase, notes)
+        steps = self._steps.get(event.phase, Steps(prove=lambda _: self.hold(event.lasts)))
+        if event.disruption is not None:
+            self._disrupt(event.disruption, event.phase, steps, notes)
+            return
+        for _ in range(steps.times):
+            try:
+                steps.do(notes)
+                steps.prove(notes)
+            finally:
+                steps.undo(notes)
+            steps.settle(notes)
+        notes.ended = time.monotonic()
+
+    @cached_property
+    def _steps(self) -> Mapping[Phase, Steps]:
+        """How each event is done. The disruptor does and undoes disruptions, which stay in effect until proven."""
+        return {
+            Phase.ROLLING_UPDATE: Steps(self._roll, self._see_rolled),
+            Phase.DELETED: Steps(self._delete, self._see_deleted),
+            Phase.FLAPS: Steps(self._close, self._see_unready, self._open, self._see_ready, FLAPS),
+            Phase.FLIPS: Steps(self._change_policy, self._see_cluster, self._return_policy, self._see_local),
+            Phase.DRAIN: Steps(prove=self._see_drained),
+            Phase.KUBELET: Steps(prove=self._see_503),
+        }
 
     def hold(self, seconds: float) -> None:
         """Let traffic flow for a while, without any other action."""
@@ -131,71 +174,92 @@ class Acts:
 
     # ------------------------------------------------------------------------------------------------- without harm
     def _roll(self, notes: Notes) -> None:
-        before = set(self.watching.pods)
+        notes.pods = set(self.watching.pods)
         template = {"metadata": {"annotations": {scene.ROLLED: "1"}}}
         path = f"/apis/apps/v1/namespaces/{self.testbed.namespace}/deployments/{scene.DEPLOYMENT}"
         self.testbed.cluster.patch(path, {"spec": {"template": template}})
         notes.happened = time.monotonic()
-        self._until(lambda: self._replaced(before), WHOLE)
-        notes.words = f"{', '.join(sorted(before))} replaced by {', '.join(sorted(self.watching.pods))}"
 
     def _delete(self, notes: Notes) -> None:
-        pod = self._pod_of(self.places.endpoint)
-        self.testbed.cluster.delete(f"/api/v1/namespaces/{self.testbed.namespace}/pods/{pod}")
+        notes.pods = {self._pod_of(self.places.endpoint)}
+        for pod in notes.pods:
+            self.testbed.cluster.delete(f"/api/v1/namespaces/{self.testbed.namespace}/pods/{pod}")
         notes.happened = time.monotonic()
-        self._until(lambda: self._replaced({pod}), WHOLE)
+
+    def _see_rolled(self, notes: Notes) -> None:
+        self._until(lambda: self._replaced(notes.pods), WHOLE)
+        notes.words = f"{', '.join(sorted(notes.pods))} replaced by {', '.join(sorted(self.watching.pods))}"
+
+    def _see_deleted(self, notes: Notes) -> None:
+        (pod,) = notes.pods
+        self._until(lambda: self._replaced(notes.pods), WHOLE)
         notes.words = f"{pod} on node {self.places.endpoint} was deleted, and its replacement is ready there"
 
-    def _flap(self, notes: Notes) -> None:
-        pod = self._pod_of(self.places.endpoint)
-        try:
-            for number in range(FLAPS):
-                notes.cause()
-                self._gate(pod, False)
-                self._until(lambda: self._told(pod, False), TOLD)
-                notes.happened = notes.happened or time.monotonic()
-                if number == 0:  # once for as long as a balancer needs to steer away; then shorter than that
-                    self.hold(self.bound + CALM)
-                notes.cause()
-                self._gate(pod, True)
-                self._until(lambda: self._told(pod, True), TOLD)
-                self.hold(CALM)
-        finally:
-            self.gates.closed.discard(pod)  # whatever broke it off: it is made ready like all others
+    def _close(self, notes: Notes) -> None:
+        notes.pods = notes.pods or {self._pod_of(self.places.endpoint)}
+        notes.cause()
+        for pod in notes.pods:
+            self._gate(pod, False)
+
+    def _see_unready(self, notes: Notes) -> None:
+        (pod,) = notes.pods
+        self._until(lambda: self._told(pod, False), TOLD)
+        if notes.happened is None:  # once for as long as a balancer needs to steer away; then shorter than that
+            notes.happened = time.monotonic()
+            self.hold(self.bound + CALM)
         notes.words = f"{pod} on node {self.places.endpoint} was unready {FLAPS} times, by its node's health check"
 
-    def _flip(self, notes: Notes) -> None:
-        services = [scene.service_name(way) for way in self.ways if way.local]
-        ports = {name: self.testbed.services[name]["spec"].get("healthCheckNodePort") for name in services}
-        began = notes.cause()
-        try:
-            for name in services:
-                self._patch(name, {"externalTrafficPolicy": TrafficPolicy.CLUSTER.value})
-            notes.happened = time.monotonic()
-            self._until(lambda: self._health(lambda said: said not in ("200", "503"), "gone"), TOLD)
-            # One that loses the nodes by this may take its whole bound for it, and is then to be seen without them for
-            # longer than that.
-            self.hold(2 * self.bound + CALM)
-        finally:  # whatever broke it off: what is done next is about Local services
-            back = notes.cause()
-            notes.either.append((began, back + FIELD_LIMIT))
-            for name, port in ports.items():
-                self._return(name, port)
-            notes.returned = time.monotonic()
+    def _open(self, notes: Notes) -> None:
+        notes.cause()
+        for pod in notes.pods:
+            self._gate(pod, True)
+
+    def _see_ready(self, notes: Notes) -> None:
+        (pod,) = notes.pods
+        self._until(lambda: self._told(pod, True), TOLD)
+        self.hold(CALM)
+
+    @property
+    def _local(self) -> list[str]:
+        """The Services whose policy is Local."""
+        return [scene.service_name(way) for way in self.ways if way.local]
+
+    def _change_policy(self, notes: Notes) -> None:
+        notes.either.append((notes.cause(), math.inf))
+        for name in self._local:
+            self._patch(name, {"externalTrafficPolicy": TrafficPolicy.CLUSTER.value})
+        notes.happened = time.monotonic()
+
+    def _see_cluster(self, _: Notes) -> None:
+        self._until(lambda: self._health(lambda said: said not in ("200", "503"), "gone"), TOLD)
+        # One that loses the nodes by this may take its whole bound for it, and is then to be seen without them for
+        # longer than that.
+        self.hold(2 * self.bound + CALM)
+
+    def _return_policy(self, notes: Notes) -> None:
+        """Whatever broke it off: what is done next is about Local Services."""
+        began, _ = notes.either.pop()
+        notes.either.append((began, notes.cause() + FIELD_LIMIT))
+        for name in self._local:
+            self._return(name, self.testbed.services[name]["spec"].get("healthCheckNodePort"))
+        notes.returned = time.monotonic()
+
+    def _see_local(self, notes: Notes) -> None:
+        assert notes.returned is not None
         self._until(lambda: self._health(lambda said: said == "200", "200 again"), TOLD)
         stable = self.stop.converge(self._sources, STABLE)
         if stable.held:
-            notes.either[-1] = (began, max(back, time.monotonic() - CALM / 2))
+            began, latest = notes.either.pop()
+            notes.either.append((began, max(latest - FIELD_LIMIT, time.monotonic() - CALM / 2)))
         # A prompt return is told by answers that are later than its bound.
         self.hold(max(self.bound, notes.returned + PROMPT + CALM - time.monotonic()))
         took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {FIELD_LIMIT:.0f} s after"
-        told = counted(len(services), "Service", "Services")
-        notes.words = f"{told} changed to Cluster and back to Local; sources stable {took} the health checks"
+        services = counted(len(self._local), "Service", "Services")
+        notes.words = f"{services} changed to Cluster and back to Local; sources stable {took} the health checks"
 
     # ----------------------------------------------------------------------------------------------------- with harm
-    def _disrupt(self, phase: Phase, notes: Notes) -> None:
-        what = phase.disruption
-        if what is None or self.disruptor is None:
+    def _disrupt(self, what: Disruption, phase: Phase, steps: Steps, notes: Notes) -> None:
+        if self.disruptor is None:
             raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
         node = "" if phase is Phase.API_SERVER else self.places.endpoint
         if phase is Phase.SPEAKER:
@@ -203,14 +267,7 @@ class Acts:
 
         def meanwhile() -> None:
             notes.happened = notes.cause()
-            if phase is Phase.DRAIN:
-                self._until(self._drained, GONE)
-                self.hold(CALM)
-            elif phase is Phase.KUBELET:
-                self._until(lambda: self._health(lambda said: said == "503", "503", only=node), TOLD)
-                self.hold(self.bound + CALM)
-            else:
-                self.hold(HOLD[phase])
+            steps.prove(notes)
             notes.cause()
 
         before = self._answering()
@@ -219,6 +276,15 @@ class Acts:
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
         if phase is Phase.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
             self.stop.converge(lambda: self._back(before), BACK)
+
+    def _see_drained(self, _: Notes) -> None:
+        self._until(self._drained, GONE)
+        self.hold(CALM)
+
+    def _see_503(self, _: Notes) -> None:
+        node = self.places.endpoint
+        self._until(lambda: self._health(lambda said: said == "503", "503", only=node), TOLD)
+        self.hold(self.bound + CALM)
 
     def _announcing(self) -> str:
         """The node through which the cluster's own load balancer reaches the pods; its speaker announces the VIP."""

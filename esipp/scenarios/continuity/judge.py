@@ -22,7 +22,7 @@ from esipp.judging.timeline.sources import Sourced, say_sources, sources
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, Seen, Window
-from esipp.scenarios.continuity.reasons import OF_THE_PHASE, hides_its_node, late_nodes, taken_by, why_moved
+from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, why_moved
 
 LEAST = 5
 """The fewest requests in a phase that allow a decision."""
@@ -436,11 +436,7 @@ class Judge:
         own = check.subject.way.by == Balancer.DEFAULT.value
         if own and (busy := self._busy_before(check, broken)):
             return undecided(check, busy, said)
-        if (
-            own
-            and check.subject.phase in OF_THE_PHASE
-            and any(hides_its_node(self.seen, check, each) for each in broken)
-        ):
+        if own and check.subject.event.frees_vip and any(hides_its_node(self.seen, check, each) for each in broken):
             return undecided(check, UNSHOWN, said)
         moved = {id(each): why_moved(self.seen, check, each) for each in broken} if own else {}
         left = [each for each in broken if not moved.get(id(each))]

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, is_about
-from esipp.checks.continuity import NODEPORT, Continuity, Way
+from esipp.checks.continuity import NODEPORT, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.scenarios.endpoint_change.objects import MORE_GRACE, MOVES_LABEL
 from esipp.testbed import manifests
@@ -88,6 +88,12 @@ def deployment(run: str, image: str, nodes: Iterable[str], serves: int) -> Json:
 def ways_of(checks: Iterable[Check]) -> list[Way]:
     """The ways that these checks are about."""
     return sorted({check.subject.way for check in checks if is_about(check, Continuity)})
+
+
+def events_of(checks: Iterable[Check]) -> list[Event]:
+    """The events that these checks are about, disruptions last."""
+    found = dict.fromkeys(check.subject.event for check in checks if is_about(check, Continuity))
+    return sorted(found, key=lambda event: list(Phase).index(event.phase))
 
 
 def families_of(checks: Iterable[Check]) -> list[Family]:

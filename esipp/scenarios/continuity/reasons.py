@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from esipp.checks.continuity import GRACEFUL, ContinuityCheck, Phase
+from esipp.checks.continuity import ContinuityCheck
 from esipp.checks.endpoint_change import LAG
 from esipp.checks.timing import Blur, Held, hold, say_unknown
 from esipp.judging.controls import Vantage
@@ -31,13 +31,6 @@ EARLY = 0.5
 """Seconds by which others may notice an event before our watch does."""
 
 LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
-
-OF_THE_PHASE = {
-    Phase.FLIPS: "the policy was changed",
-    Phase.EXCLUDE: "the endpoint node was excluded or admitted again",
-    Phase.SPEAKER: "the speaker was restarted",
-}
-"""Actions of phases that let any node announce a VIP, or keep one from it."""
 
 
 # --------------------------------------------------------------------------------------------------- VIPs that move
@@ -116,9 +109,9 @@ def _events(seen: Seen, check: ContinuityCheck, before: str, after: str) -> Iter
     window = seen.window(check.subject.phase)
     if window is None:
         return
-    if check.subject.phase in OF_THE_PHASE:
+    if frees := check.subject.event.frees_vip:
         moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
-        yield from ((at, OF_THE_PHASE[check.subject.phase], False) for at in moments)
+        yield from ((at, frees, False) for at in moments)
     if not check.subject.way.local:
         return
     for mark in seen.marks:
@@ -151,7 +144,7 @@ def late_nodes(seen: Seen, check: ContinuityCheck, lost: float, vantage: Vantage
     A pod keeps serving for the bound of the load balancer plus ``LAG`` seconds, in which its node must answer 503.
     """
     window = seen.window(check.subject.phase)
-    if check.subject.phase not in GRACEFUL or window is None or not check.subject.way.local:
+    if not check.subject.event.graceful or window is None or not check.subject.way.local:
         return None
     for mark in seen.marks:
         node = seen.nodes.get(mark.pod, "")

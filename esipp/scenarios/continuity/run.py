@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import LEAST, Budget, Reading
-from esipp.checks.continuity import CHECKED, Continuity, Phase, Way
+from esipp.checks.continuity import CHECKED, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
@@ -24,7 +24,7 @@ from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.actions import MOST_HELD, WHOLE, Acts, Notes
 from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
 from esipp.scenarios.continuity.judge import Judge
-from esipp.scenarios.continuity.objects import families_of, ways_of
+from esipp.scenarios.continuity.objects import events_of, families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.record import keep
 from esipp.scenarios.continuity.reported_state import Told
@@ -52,7 +52,7 @@ class Gathering:
         topology: the owners of addresses.
         image: the image of the pods.
         ways: the probed ways, in these ``families``.
-        phases: the phases, in this order.
+        events: what is to happen, in this order.
         told: the reports of the reference load balancer.
         stop: ends the scenario.
         disruptor: creates the disruptor; called only if a phase needs it.
@@ -67,7 +67,7 @@ class Gathering:
     image: str
     ways: Sequence[Way]
     families: Sequence[Family]
-    phases: Sequence[Phase]
+    events: Sequence[Event]
     told: Told
     stop: Stop
     disruptor: Callable[[], Disruptor]
@@ -149,23 +149,23 @@ class Gathering:
         self._since = time.monotonic()
         acts.hold(FIRST_QUIET)
         sound = True
-        for phase in (each for each in self.phases if each is not Phase.QUIET):
+        for event in (each for each in self.events if each.phase is not Phase.QUIET):
             if not sound:
                 now = time.monotonic()
-                self._windows.append(Window(phase, now, now, trouble="an earlier phase did not end"))
+                self._windows.append(Window(event.phase, now, now, trouble="an earlier phase did not end"))
                 continue
-            if phase.disruption and acts.disruptor is None:
+            if event.disruption and acts.disruptor is None:
                 acts.disruptor = stack.enter_context(self.disruptor())
-            sound = self._phase(acts, phase)
+            sound = self._phase(acts, event)
             if sound:  # what flows over pods that are not all there is not what flows while nothing is done
                 acts.hold(QUIET)
 
-    def _phase(self, acts: Acts, phase: Phase) -> bool:
+    def _phase(self, acts: Acts, event: Event) -> bool:
         """One of them; whether all was well again afterwards."""
-        self.say(f"continuity: {phase.value}")
+        self.say(f"continuity: {event.phase.value}")
         notes, trouble, began = Notes(), "", time.monotonic()
         try:
-            acts.perform(phase, notes)
+            acts.perform(event, notes)
         except HarnessError as broken:
             trouble = broken.sentence
         except (ApiError, UnreachableError) as broken:
@@ -173,7 +173,7 @@ class Gathering:
         held = self.stop.converge(acts.whole, WHOLE)
         left = self._settle(acts, list(acts.streams.streams)) if held.held else [held.state]
         window = Window(
-            phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
+            event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
             notes.words, trouble, ", ".join(left), notes.returned,
         )  # fmt: skip
         self._windows.append(window)
@@ -283,15 +283,15 @@ def observe(context: Context) -> Seen:
     """The evidence of all phases."""
     run, testbed, findings = context.run, context.testbed, context.findings
     checks = context.asked(Continuity)
-    phases = [phase for phase in Phase if phase in {check.subject.phase for check in checks}]
+    events = events_of(checks)
     stop = Stop()
     gathering = Gathering(
-        testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), phases,
+        testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         Told(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
         patience=testbed.patience.answering,
         bound=bound_of(run.settings.bound, findings.balancer),
     )  # fmt: skip
-    with run.phase("continuity", ", ".join(phase.value for phase in phases)):
+    with run.phase("continuity", ", ".join(event.phase.value for event in events)):
         try:
             judge = Judge(gathering.run())
         except HarnessError as broken:

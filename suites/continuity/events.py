@@ -1,0 +1,96 @@
+"""Events during steady traffic. Each is crossed with each way into the cluster (checks.py)."""
+
+from esipp.checks.continuity import Event, Phase
+from esipp.checks.disruption import Disruption
+from suites.references import *
+
+SERVES_ON = "still serves for longer than (N+1) x health check period after deletion"
+
+EVENTS = (
+    Event(phase=Phase.QUIET, meanwhile="While nothing changes"),
+    Event(
+        phase=Phase.ROLLING_UPDATE,
+        meanwhile=f"During a rolling update, one pod at a time, in which each pod {SERVES_ON}",
+        references=(E2E_LOAD_BALANCERS, KEP_1669),
+        graceful=True,
+        last_pod_goes=True,
+    ),
+    Event(
+        phase=Phase.DELETED,
+        meanwhile=f"During the graceful deletion of a pod that {SERVES_ON}",
+        references=(KEP_1669,),
+        graceful=True,
+        last_pod_goes=True,
+    ),
+    Event(
+        phase=Phase.FLAPS,
+        meanwhile="While the readiness probe of one pod fails and succeeds again, three times",
+        references=(DESIGN_BLACKHOLE,),
+        last_pod_goes=True,
+        by_health_checks=True,
+    ),
+    Event(
+        phase=Phase.FLIPS,
+        meanwhile="While the policy of the Local Services changes to Cluster and back",
+        references=(API_ETP,),
+        by_health_checks=True,
+        frees_vip="the policy was changed",
+    ),
+    Event(
+        phase=Phase.CORDON,
+        meanwhile="While the endpoint node is cordoned",
+        references=(NODES_PAGE,),
+        disruption=Disruption.CORDON,
+        lasts=3.0,
+    ),
+    Event(
+        phase=Phase.DRAIN,
+        meanwhile=f"During a drain of the endpoint node, in which each pod {SERVES_ON}",
+        references=(NODES_PAGE, KEP_1669),
+        disruption=Disruption.DRAIN,
+        graceful=True,
+        last_pod_goes=True,
+    ),
+    Event(
+        phase=Phase.EXCLUDE,
+        meanwhile="While the endpoint node has the label that excludes it from external load balancers",
+        references=(EXCLUDE_LABEL, KEP_3836),
+        disruption=Disruption.EXCLUDE,
+        disturbs_balancer=True,
+        frees_vip="the endpoint node was excluded or admitted again",
+        lasts=5.0,
+    ),
+    Event(
+        phase=Phase.KUBE_PROXY,
+        meanwhile="During a restart of kube-proxy on the endpoint node",
+        references=(E2E_RESTARTS,),
+        disruption=Disruption.KUBE_PROXY,
+        lasts=2.0,
+    ),
+    Event(
+        phase=Phase.SPEAKER,
+        meanwhile="During a restart of the speaker of the cluster's own load balancer",
+        references=(E2E_RESTARTS,),
+        disruption=Disruption.SPEAKER,
+        disturbs_balancer=True,
+        frees_vip="the speaker was restarted",
+        lasts=2.0,
+    ),
+    Event(
+        phase=Phase.API_SERVER,
+        meanwhile="During an outage of the API server for 30 s",
+        references=(E2E_RESTARTS,),
+        disruption=Disruption.API_SERVER,
+        lasts=30.0,
+    ),
+    Event(
+        phase=Phase.KUBELET,
+        meanwhile="While the kubelet of the endpoint node is stopped, until its pods are no longer endpoints",
+        references=(NODES_PAGE, DESIGN_BLACKHOLE),
+        disruption=Disruption.KUBELET,
+        last_pod_goes=True,
+        by_health_checks=True,
+        disturbs_balancer=True,
+    ),
+)
+"""In this order. Disruptions, which need ``--allow-disruptive``, are the last."""
