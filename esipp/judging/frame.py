@@ -1,10 +1,10 @@
-"""The verdict frame for all checks other than paths: from a suite's decision to a verdict. Pure.
+"""The verdict frame: from a scenario's decision to a verdict. Pure.
 
-A suite only decides what the evidence shows (``Decision``). Whether the check applies at all, and whether the result is
-a known difference, is the same for all suites.
+A scenario only decides what the evidence shows (``Decision``). Whether the check applies at all, whether the result is
+a known difference, and what in the environment may explain it is the same for all scenarios.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from esipp.checks.check import (
@@ -20,18 +20,34 @@ from esipp.checks.check import (
 )
 from esipp.checks.ingress import facts_at
 from esipp.checks.known_differences import KnownDifference
+from esipp.checks.model import AddressClass
 from esipp.checks.observation import Verdict
-from esipp.checks.reference import Reference
 from esipp.judging.ingress import in_doubt
 
 
 @dataclass(frozen=True)
-class Decision:
-    """A suite's decision on one check, from the evidence.
+class Known:
+    """What is known of the cluster when a check is judged: facts and features, by name."""
 
-    ``expected`` and ``observed`` are texts for people, ``seen`` is the key that known differences match.
-    ``tally`` counts the observations. ``sees`` says what the check can and cannot detect, with the resolution reached.
-    ``foreign``: the only fault is source addresses of no node, pod or client; NAT before the cluster may cause them.
+    facts: Mapping[str, str] = field(default_factory=dict)
+    features: Mapping[str, Feature] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A scenario's decision on one check, from the evidence.
+
+    Args:
+        status: the verdict, if nothing in the frame changes it.
+        expected, observed: texts for people.
+        reason: why.
+        seen: the evidence that known differences cover.
+        tally: the number of observations, by their text.
+        sees: what the check can and cannot detect, with the resolution reached.
+        foreign: the only fault is source addresses of no node, pod or client; NAT before the cluster may cause them.
+        environment: what in the environment may explain a failure, if the scenario knows better than the facts.
+        known: the known difference that covers the connections of a path.
+        shown, ports, change, witnesses: what else path checks report (see ``Verdict``).
     """
 
     status: Status
@@ -42,6 +58,12 @@ class Decision:
     tally: Mapping[str, int] = field(default_factory=dict)
     sees: str = ""
     foreign: bool = False
+    environment: str | None = None
+    known: KnownDifference | None = None
+    shown: tuple[AddressClass, ...] = ()
+    ports: str = ""
+    change: str = ""
+    witnesses: str = ""
 
 
 def undecided(check: Check, why: str, observed: str = "nothing") -> Decision:
@@ -54,45 +76,53 @@ def ours_failed(check: Check, observed: str, why: str) -> Decision:
     return Decision(Status.ERROR, check.expected, observed, why)
 
 
-def give_verdict(
-    check: Check,
-    features: Mapping[str, Feature],
-    facts: Mapping[str, str],
-    look: Callable[[], Decision],
-    differences: Iterable[KnownDifference] = (),
-) -> Verdict:
-    """The verdict on a check: unsupported, or the decision of ``look``; an informational check is recorded."""
-    blank = Verdict(
-        check.id, check.level, Status.UNSUPPORTED, check.expected, "nothing", instrument=is_instrument(check, facts)
-    )
-    missing = missing_features(check, features)
+def give_verdict(check: Check, known: Known, decide: Callable[[], Decision]) -> Verdict:
+    """The verdict on a check: unsupported, or the decision on its evidence; an informational check is recorded."""
+    missing = missing_features(check, known.features)
     if missing:
+        unsupported = Decision(Status.UNSUPPORTED, check.expected, "nothing", say_missing(check, missing))
         ours = any(feature.ours for feature in missing.values())
-        return replace(blank, reason=say_missing(check, missing), left_out=ours, missing=tuple(missing))
-    decided = look()
-    status, reason, nature = decided.status, decided.reason, ""
-    references: tuple[Reference, ...] = ()
-    if check.level is Level.RECORD and status in (Status.PASS, Status.FAIL, Status.FLAKY):
-        status = Status.RECORDED
+        return replace(_verdict(check, known.facts, unsupported), left_out=ours, missing=tuple(missing))
+    return _verdict(check, known.facts, _here(check, known.facts, decide()))
+
+
+def _here(check: Check, facts: Mapping[str, str], decided: Decision) -> Decision:
+    """The decision, given what is known of this cluster."""
+    if check.level is Level.RECORD and decided.status in (Status.PASS, Status.FAIL, Status.FLAKY):
+        return replace(decided, status=Status.RECORDED)
+    if decided.status not in (Status.FAIL, Status.FLAKY):
+        return decided
     unproven = unproven_at_vips(check, facts) if decided.foreign else ""
     there = facts_at(check.subject.own_service, facts)
-    if status is Status.FAIL:
-        for known in differences:
-            if known.covers == decided.seen and known.holds(there) and not in_doubt(unproven, there):
-                status, reason, nature = Status.KNOWN, known.reason, known.nature.value
-                references = known.references
-    if status in (Status.FAIL, Status.FLAKY) and unproven:
-        status, reason = Status.INCONCLUSIVE, unproven
-    if status in (Status.FAIL, Status.FLAKY) and (why := surrounded(check, facts)):
-        status, reason = Status.INCONCLUSIVE, f"{why} (observed: {decided.reason or decided.observed})"
-    return replace(
-        blank,
-        status=status,
-        expected=decided.expected,
-        observed=decided.observed,
-        reason=reason,
-        tally=dict(decided.tally),
-        references=references,
+    if decided.status is Status.FAIL and not in_doubt(unproven, there):
+        for each in check.differences:
+            if each.covers == decided.seen and each.holds(there):
+                return replace(decided, status=Status.KNOWN, known=each)
+    if unproven:
+        return replace(decided, status=Status.INCONCLUSIVE, reason=unproven)
+    why = surrounded(check, facts) if decided.environment is None else decided.environment
+    if why:
+        observed = f"{why} (observed: {decided.reason or decided.observed})"
+        return replace(decided, status=Status.INCONCLUSIVE, reason=observed)
+    return decided
+
+
+def _verdict(check: Check, facts: Mapping[str, str], decided: Decision) -> Verdict:
+    known = decided.known
+    return Verdict(
+        check.id,
+        check.level,
+        decided.status,
+        decided.expected,
+        decided.observed,
+        known.reason if known else decided.reason,
+        dict(decided.tally),
+        references=known.references if known else (),
+        shown=decided.shown,
+        ports=decided.ports,
+        change=decided.change,
+        witnesses=decided.witnesses,
         sees=decided.sees,
-        nature=nature,
+        nature=known.nature.value if known else "",
+        instrument=is_instrument(check, facts),
     )

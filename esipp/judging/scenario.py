@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from esipp.base.document import Section
 from esipp.checks.catalog import suite_names
-from esipp.checks.check import Check, Feature, Subject
+from esipp.checks.check import Check, Subject
 from esipp.checks.observation import Observation, Verdict, Witness
 from esipp.checks.rights import Right
+from esipp.judging.frame import Decision, Known, give_verdict
 
 FOLDER = "esipp.scenarios"
 
@@ -84,6 +85,10 @@ def _same(evidence: Any) -> Any:
     return evidence
 
 
+def _alone(analysed: Any, _: Known) -> Any:
+    return analysed
+
+
 def _nothing(_: Any) -> None:
     return None
 
@@ -99,8 +104,9 @@ class Scenario:
         record: the name of its evidence in ledgers, which stays whatever the folder is called.
         subjects: what the checks are about that it decides.
         evidence: what its run observed, as a ledger has it; without arguments: nothing.
-        judge: the verdict on a check, given what ``analyse`` made of the evidence, the features and the facts.
         analyse: what is computed of the evidence once, before the first check is judged.
+        with_known: the same, with what is known of the cluster, for a decision that needs that too.
+        decide: the decision on a check.
         lacks: why recorded evidence cannot decide a check; empty if it can.
         pack: what of the evidence is recorded under ``record``, if other records have the rest.
         unpack: the evidence again, from what was packed and the run's other records.
@@ -115,14 +121,19 @@ class Scenario:
     record: str
     subjects: tuple[type[Subject], ...]
     evidence: type
-    judge: Callable[[Any, Any, Mapping[str, Feature], Mapping[str, str]], Verdict]
+    decide: Callable[[Any, Any], Decision]
     lacks: Callable[[Any, Any, RunThen], str]
     analyse: Callable[[Any], Any] = _same
+    with_known: Callable[[Any, Known], Any] = _alone
     pack: Callable[[Any], Any] = _same
     unpack: Callable[[Any, RunThen], Any] | None = None
     section: Callable[[Any], Section | None] = _nothing
     phases: tuple[Typical, ...] = ()
     rights: tuple[Right, ...] = ()
+
+    def judge(self, check: Check, analysed: Any, known: Known) -> Verdict:
+        """The verdict on a check, from what ``analyse`` made of the evidence, and what is known of the cluster."""
+        return give_verdict(check, known, lambda: self.decide(check, self.with_known(analysed, known)))
 
     def read(self, packed: Any, then: RunThen) -> Any:
         """The evidence of a recorded run; ``packed`` is None if it has none."""

@@ -9,15 +9,8 @@ from typing import Any
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Feature
 from esipp.checks.observation import Observation, Outcome
+from esipp.judging.frame import Known
 from esipp.ledger.reading import LEDGER, RecordedRun, read_run
-
-
-@dataclass(frozen=True)
-class Known:
-    """What was known of the cluster at some moment of a run: facts by name, features by name."""
-
-    facts: Mapping[str, str] = field(default_factory=dict)
-    features: Mapping[str, Feature] = field(default_factory=dict)
 
 
 @dataclass

@@ -9,8 +9,9 @@ from esipp.checks.check import Check, Feature, Status, missing_features
 from esipp.checks.observation import Verdict
 from esipp.checks.versions import version_features
 from esipp.judging.diagnosis import where_to_look
+from esipp.judging.frame import Known
 from esipp.judging.scenario import RunThen, Scenario, scenario_of
-from esipp.ledger.recorded_run import Known, Past
+from esipp.ledger.recorded_run import Past
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Bench:
         scenario = scenario_of(check)
         if scenario.name not in self._analysed:
             self._analysed[scenario.name] = scenario.analyse(self._evidence_of(scenario))
-        return scenario.judge(check, self._analysed[scenario.name], known.features, known.facts)
+        return scenario.judge(check, self._analysed[scenario.name], known)
 
 
 def _left_open(check: Check, status: Status, why: str) -> Verdict:

@@ -18,6 +18,7 @@ from esipp.scenarios.continuity.evidence import Asked, Exchange, Places, Seen, W
 from esipp.scenarios.continuity.judge import Judge
 from suites.continuity.checks import CHECKS as ALL_CHECKS
 from suites.continuity.checks import WAYS
+from tests.unit.verdicts import judge_with
 from tests.unit.world import FINE
 
 FAMILY = Family.IPV4
@@ -274,7 +275,7 @@ def broken(seen: Seen, slug: str, at: float) -> Seen:
 # ----------------------------------------------------------------------------------------------------------- verdicts
 def statuses(seen: Seen, checks: Sequence[ContinuityCheck] = CHECKS) -> dict[str, Status]:
     judge = Judge(seen)
-    return {check.id: judge.verdict(check, FEATURES, {}).status for check in checks}
+    return {check.id: judge_with(check, judge, FEATURES, {}).status for check in checks}
 
 
 def differing(seen: Seen) -> dict[str, Status]:

@@ -15,12 +15,12 @@ import esipp.cluster.client
 import esipp.ledger.run
 import esipp.preflight.preflight
 import esipp.preflight.steps
-import esipp.scenarios.paths.judge
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.checks.check import Check, Status, is_about
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import OnPath
 from esipp.cluster.calls import ApiCalls
+from esipp.judging.scenario import Scenario
 from esipp.preflight.preflight import Findings
 
 STDERR = os.dup(2)
@@ -32,7 +32,7 @@ HOSTILE = "it says\n::error title=forged::x\n::set-output name=a::b\n##[error]fo
 def pretend(ending: str) -> None:
     """Put what never asks a cluster in the place of what does."""
 
-    def judge(check: Check, _evidence: Any) -> Verdict:
+    def judge(_scenario: Scenario, check: Check, _evidence: Any, _known: Any) -> Verdict:
         if ending == "harness":
             raise HarnessError("The testbed fell over.", "set it up again.")
         if ending == "fault":
@@ -58,7 +58,7 @@ def pretend(ending: str) -> None:
         keep(run, verdict)
 
     esipp.ledger.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]
-    esipp.scenarios.paths.judge.judge = judge  # type: ignore[assignment]
+    Scenario.judge = judge  # type: ignore[method-assign]
     esipp.preflight.preflight.examine = examine
     esipp.preflight.steps.check_without_cluster = lambda *_: None
     nobody = SimpleNamespace(calls=ApiCalls())

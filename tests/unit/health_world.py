@@ -21,9 +21,9 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Node, Round, Seen
-from esipp.scenarios.health.judge import judge
 from esipp.scenarios.health.objects import service_name
 from suites.health_checks.checks import CHECKS, NODES
+from tests.unit.verdicts import judge_with
 from tests.unit.world import FINE
 
 NAMESPACE = "esipp-test"
@@ -152,7 +152,7 @@ def _healthy() -> Seen:
 
 
 def verdict(check: Check, seen: Seen) -> Verdict:
-    return judge(check, seen, FEATURES, {"kubernetes": "v1.36.0"})
+    return judge_with(check, seen, FEATURES, {"kubernetes": "v1.36.0"})
 
 
 def differing(seen: Seen, checks: Iterable[Check] = CHECKS) -> dict[str, Status]:

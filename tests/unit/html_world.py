@@ -10,8 +10,8 @@ from esipp.checks.model import AddressClass
 from esipp.checks.observation import Verdict, Witness
 from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedRun
 from esipp.report.html import render
-from esipp.scenarios.paths.judge import judge
 from tests.unit.recorded_world import recorded
+from tests.unit.verdicts import judge
 from tests.unit.world import SAMPLES, by_id, changed_evidence, show
 from tests.unit.world import SOURCE_IP as CHECKS
 

@@ -12,10 +12,10 @@ from esipp.checks.observation import Verdict
 from esipp.judging.reading import Reading
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
-from esipp.scenarios.interoperability.judge import judge
 from suites.interoperability.requirements import NODES
 from suites.interoperability.trials import CHECKS as ALL_CHECKS
 from tests.unit.health_world import NAMESPACE, no_answer, say
+from tests.unit.verdicts import judge_with
 
 __all__ = ["NAMESPACE", "no_answer", "say"]
 
@@ -98,12 +98,12 @@ def seen() -> Seen:
 
 
 def verdict(identity: str, what: Seen | None = None, **features: Feature) -> Verdict:
-    return judge(CHECKS[identity], what or seen(), FEATURES | features, {})
+    return judge_with(CHECKS[identity], what or seen(), FEATURES | features, {})
 
 
 def statuses(what: Seen) -> dict[str, str]:
     """The checks that are not fine, with their status."""
-    told = {identity: judge(check, what, FEATURES, {}).status.value for identity, check in CHECKS.items()}
+    told = {identity: judge_with(check, what, FEATURES, {}).status.value for identity, check in CHECKS.items()}
     return {identity: status for identity, status in told.items() if status not in ("pass", "recorded")}
 
 

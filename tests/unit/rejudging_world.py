@@ -12,6 +12,7 @@ from esipp.checks.model import Balancer
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.path import OnPath
 from esipp.checks.policy_change import Flipping
+from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
 from esipp.ledger.evidence import judged
 from esipp.ledger.run import Run, Settings
@@ -89,7 +90,7 @@ def decide(check: Check, what: Mapping[str, Any], facts: Mapping[str, str] = FAC
     evidence = what[scenario.record]
     if id(evidence) not in _ANALYSED:
         _ANALYSED[id(evidence)] = evidence, scenario.analyse(evidence)  # the evidence too: no other one gets its id
-    return scenario.judge(check, _ANALYSED[id(evidence)][1], features(), facts)
+    return scenario.judge(check, _ANALYSED[id(evidence)][1], Known(facts, features()))
 
 
 def judge_of(check: Check) -> str:

@@ -208,18 +208,19 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import pytest
-from esipp.scenarios.paths.judge import judge
+
 from esipp.report.allure import live
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run, Settings
 from tests.unit.test_reading import SOME
+from tests.unit.verdicts import judge
 from tests.unit.world import evidence
 
 run = Run(Settings("kind-test", image="x", out=sys.argv[1]), say=lambda _: None)
-checks = [each for each in SOME if each.suite == "source_ip"]
-run.begin(checks, left_out=0)
-for check in checks:
-    for each in evidence().observations[check.subject.path.key]:
+cells = [cell for cell in SOME if cell.suite == "source_ip"]
+run.begin(cells, left_out=0)
+for cell in cells:
+    for each in evidence().observations[cell.subject.path.key]:
         run.record("observation", **each.as_json())
 
 class Judging:
@@ -233,7 +234,7 @@ class Judging:
         live.attend(config, run)
 
     def pytest_collection_modifyitems(self, items):
-        known = {each.id for each in checks}
+        known = {cell.id for cell in cells}
         items[:] = [item for item in items if item.callspec.params["check"].id in known]
 
     def pytest_unconfigure(self, config):

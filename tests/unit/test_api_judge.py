@@ -14,11 +14,12 @@ from esipp.base.labels import labels_of
 from esipp.checks.api import ANNOTATION, Answer, ApiCheck, Chain, Quiet, Refused, Requests, Warned
 from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.scenarios.api.judge import Seen, judge
+from esipp.scenarios.api.judge import Seen
 from esipp.scenarios.api.requests import Listen, Performer
 from esipp.scenarios.api.run import _make, in_turn
 from suites.compatibility.edits import CHECKS as ALL_CHECKS
 from tests.unit.services_api_server import FakeServices
+from tests.unit.verdicts import judge_with
 from tests.unit.world import FINE
 
 CHECKS = [check for check in ALL_CHECKS if is_about(check, Requests)]
@@ -44,7 +45,7 @@ def perform(api: FakeServices, listen: Listen | None = None, stop: Stop | None =
 
 def differing(seen: Seen) -> dict[str, Status]:
     found = {
-        check.id.removeprefix("api."): judge(check, seen, FEATURES, {"kubernetes": "v1.36.0"}).status
+        check.id.removeprefix("api."): judge_with(check, seen, FEATURES, {"kubernetes": "v1.36.0"}).status
         for check in CHECKS
     }
     return {name: status for name, status in found.items() if status not in FINE}
@@ -256,7 +257,7 @@ def test_everything_that_a_check_wants_can_fail() -> None:
         (check.id, said)
         for check in CHECKS
         for said, seen in falsified(check, honest)
-        if judge(check, seen, FEATURES, {}).status
+        if judge_with(check, seen, FEATURES, {}).status
         is not (Status.RECORDED if check.level is Level.RECORD else Status.FAIL)
     ]
     assert passed == []
@@ -308,7 +309,9 @@ def test_what_a_cluster_refuses_for_reasons_of_its_own_says_nothing_of_the_rules
         def _create(self, body: Json, warnings: list[str]) -> Json:
             raise ApiError(*refusal, "POST")
 
-    statuses = {check.id: judge(check, perform(Particular()), FEATURES, {}).status for check in CHECKS[:3] + OF_PORTS}
+    statuses = {
+        check.id: judge_with(check, perform(Particular()), FEATURES, {}).status for check in CHECKS[:3] + OF_PORTS
+    }
     assert set(statuses.values()) == {Status.INCONCLUSIVE}
 
 

@@ -24,7 +24,7 @@ from esipp.judging.client_addresses import (
     told_apart,
 )
 from esipp.judging.client_addresses import find as decide
-from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.judging.topology import IPAddress, Stand, parse_address
 from esipp.testbed.client_discovery import reference_listeners
 from esipp.testbed.clients import Clients
@@ -247,6 +247,6 @@ def test_checks_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -
     for check in (next(check for check in sourced if check.suite == suite) for suite in ("convergence", "continuity")):
         has = {name: Feature(True, "there") for name in check.features}
         foreign = Decision(Status.FAIL, "x", "y", foreign=True)
-        failed = give_verdict(check, has, {SAID: "another way"}, lambda seen=foreign: seen)  # type: ignore[misc]
+        failed = give_verdict(check, Known({SAID: "another way"}, has), lambda seen=foreign: seen)  # type: ignore[misc]
         assert (failed.status, failed.reason) == (Status.INCONCLUSIVE, "another way")
-        assert give_verdict(check, has, {}, lambda: Decision(Status.FAIL, "x", "y")).status is Status.FAIL
+        assert give_verdict(check, Known({}, has), lambda: Decision(Status.FAIL, "x", "y")).status is Status.FAIL

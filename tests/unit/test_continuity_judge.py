@@ -42,6 +42,7 @@ from tests.unit.continuity_world import (
     steered,
     world,
 )
+from tests.unit.verdicts import judge_with
 
 ROLLING, QUIET = Phase.ROLLING_UPDATE, Phase.QUIET
 ECMP = "reference-ecmp.local"
@@ -104,7 +105,7 @@ def test_what_is_lost_where_nobody_promised_otherwise_is_recorded() -> None:
 
 def verdict(seen, name):
     check = next(each for each in CHECKS if each.id == name)
-    return Judge(seen).verdict(check, FEATURES, {})
+    return judge_with(check, Judge(seen), FEATURES, {})
 
 
 def test_a_late_answer_is_told_and_is_no_loss() -> None:
@@ -266,11 +267,11 @@ def test_sources_that_other_data_planes_show_are_known_there_only(
 ) -> None:
     seen = changed(world(), slug, moment(QUIET, 1.0), lambda s: s._replace(source=source), 2)
     check = next(each for each in CHECKS if each.id == check_id(QUIET, slug, "source"))
-    assert Judge(seen).verdict(check, FEATURES, facts).status is Status.KNOWN
-    assert Judge(seen).verdict(check, FEATURES, {}).status is Status.FAIL
+    assert judge_with(check, Judge(seen), FEATURES, facts).status is Status.KNOWN
+    assert judge_with(check, Judge(seen), FEATURES, {}).status is Status.FAIL
     other = changed(world(), "nodeport.local", moment(QUIET, 1.0), lambda s: s._replace(source=STRANGER))
     check = next(each for each in CHECKS if each.id == check_id(QUIET, "nodeport.local", "source"))
-    assert Judge(other).verdict(check, FEATURES, facts).status is Status.FAIL
+    assert judge_with(check, Judge(other), FEATURES, facts).status is Status.FAIL
 
 
 @pytest.mark.parametrize(
@@ -298,7 +299,7 @@ def test_at_its_own_vip_only_a_balancers_own_address_is_known(
     made = replace(made, lasting={**made.lasting, key("default.local"): kept})
     check = next(each for each in CHECKS if each.id == check_id(QUIET, "default.local", "source"))
     assert check.subject.own_service == service_name(check.subject.way)
-    assert Judge(made).verdict(check, FEATURES, facts).status is status
+    assert judge_with(check, Judge(made), FEATURES, facts).status is status
 
 
 def test_without_any_health_check_a_pod_that_ends_is_not_judged_and_that_is_told() -> None:
@@ -669,7 +670,7 @@ def test_sources_that_are_late_while_all_machines_are_slow_say_nothing() -> None
 
 def test_every_check_that_passes_says_what_it_can_see() -> None:
     judge = Judge(replace(world(), bound=Bound(3.0, "--bound")))
-    told = [judge.verdict(check, FEATURES, {}) for check in CHECKS]
+    told = [judge_with(check, judge, FEATURES, {}) for check in CHECKS]
     assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 

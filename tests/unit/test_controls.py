@@ -8,7 +8,7 @@ from esipp.base.clock import Clock
 from esipp.checks.health import Place
 from esipp.checks.model import Family, Protocol
 from esipp.probing.jobs import Job
-from esipp.scenarios.continuity.traffic import OTHERS_SPACING, SPACING, Asking, Targets
+from esipp.scenarios.continuity.traffic import HEALTH_PACE, OTHERS_PACE, Streams, Targets
 from esipp.scenarios.health import controls
 
 
@@ -59,15 +59,15 @@ def test_health_checks_move_to_the_port_that_a_service_has_now() -> None:
     prober: Any = FakeProber()
     health = {Family.IPV4: {"a": ("192.0.2.1", 31000), "c": ("192.0.2.3", 31000)}}
     others = {("b", Family.IPV4): ("192.0.2.2", 40000)}
-    asking = Asking(prober, Targets({}, health, {}, others), Clock(100.0, 0.0))
-    asking.start()
-    kept = dict(asking.health[Family.IPV4])
-    asking.move_health(31000, 31999)
+    streams = Streams(prober, Targets({}, health, {}, others), Clock(100.0, 0.0))
+    streams.start()
+    kept = dict(streams.health[Family.IPV4])
+    streams.redirect_health(31000, 31999)
     assert sorted(prober.ended) == ["192.0.2.1:31000", "192.0.2.3:31000"]
     assert [job.port for job in prober.jobs if job.protocol == "get"] == [31000, 31000, 31999, 31999]
-    assert asking.health[Family.IPV4] == kept, "the same streams go on"
+    assert streams.health[Family.IPV4] == kept, "the same streams go on"
     assert {len(stream.samples) for stream in kept.values()} == {2}
-    asking.move_health(31000, 32000)
-    assert len(prober.jobs) == 5, "nobody is asked there any more"
+    streams.redirect_health(31000, 32000)
+    assert len(prober.jobs) == 5, "no stream goes there any more"
     spacings = {job.protocol: job.spacing for job in prober.jobs}
-    assert spacings == {"get": SPACING, "tcp": OTHERS_SPACING}
+    assert spacings == {"get": HEALTH_PACE.every, "tcp": OTHERS_PACE.every}

@@ -10,8 +10,8 @@ from esipp.checks.model import AddressClass, Claim, EntryKind, Family, Path, Por
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.judging.diagnosis import diagnose
 from esipp.report.shared import common_factor
-from esipp.scenarios.paths.judge import judge
 from tests.unit.recorded_world import told_checks
+from tests.unit.verdicts import judge
 from tests.unit.world import (
     SAMPLES,
     answer,

@@ -10,7 +10,7 @@ from esipp.checks.endpoint_change import AFTER_503
 from esipp.checks.expiry import binds, claims_of
 from esipp.checks.model import Family
 from esipp.checks.reference import titles
-from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.judging.statistics import Distribution, binomial_p
 from esipp.judging.timeline.expected_backends import LATE, Span
 from esipp.judging.timeline.losses import count_losses
@@ -228,6 +228,6 @@ def test_before_1_36_one_family_answered_for_both(facts: dict[str, str], status:
     dual = {"service-proxy": "kube-proxy", "families.services": "IPv4, IPv6"}
     dual["kube-proxy-version"] = facts["kubernetes"]
     features = {name: Feature(True, "") for name in check.features}
-    assert give_verdict(check, features, dual | facts, lambda: decided, check.differences).status is status
+    assert give_verdict(check, Known(dual | facts, features), lambda: decided).status is status
     claim = next(each for each in claims_of(check) if "114702" in titles(each.references))
     assert not binds(claim), "a run may be lucky"

@@ -11,14 +11,14 @@ from esipp.checks.catalog import all_checks
 from esipp.checks.check import CARRIES, Check, Feature, Level, Status, missing_features
 from esipp.checks.exclusions import as_words, features_of, read_exclusions
 from esipp.checks.observation import Verdict
-from esipp.judging.frame import give_verdict
+from esipp.judging.frame import Known, give_verdict
 from esipp.judging.topology import Topology
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.run import Run
 from esipp.report.profiles import missing
 from esipp.scenarios.paths.evidence import Evidence
-from esipp.scenarios.paths.judge import judge
 from tests.unit.report_world import made, some_checks
+from tests.unit.verdicts import judge
 from tests.unit.world import CHECKS
 
 IDS = [path_check.id for path_check in CHECKS]
@@ -35,7 +35,7 @@ def decided(check: Check, *words: str) -> Verdict:
         raise AssertionError("it was looked at")
 
     has = {name: Feature(True, "there") for name in check.features}
-    return give_verdict(check, has | features_of(read_exclusions(words, IDS)), {}, look)  # type: ignore[arg-type]
+    return give_verdict(check, Known({}, has | features_of(read_exclusions(words, IDS))), look)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("word", [CHECK.id, "nodeport.local.tcp", "outside-1-to-endpoint-node"])
@@ -107,7 +107,7 @@ def test_a_report_tells_the_checks_by_the_reason(tmp_path: Path) -> None:
         for name, feature in given.items():
             run.record("feature", name=name, present=False, why=feature.why, ours=feature.ours)
 
-    said = {check.id: give_verdict(check, given, {}, lambda: pytest.fail("asked")) for check in checks}
+    said = {check.id: give_verdict(check, Known({}, given), lambda: pytest.fail("asked")) for check in checks}
     found = missing(made(tmp_path, checks, said, more=tell))
     told = {check: (each.why, each.ours) for each in found for check in each.checks}
     assert told == {check.id: (f"excluded by --exclude: {why}", True) for check, why in zip(checks, "aab", strict=True)}
@@ -122,6 +122,6 @@ def test_a_report_tells_what_a_told_load_balancer_does_not_carry(tmp_path: Path)
         for name, feature in given.items():
             run.record("feature", name=name, present=feature.present, why=feature.why, ours=feature.ours)
 
-    said = {check.id: give_verdict(check, given, {}, lambda: pytest.fail("asked"))}
+    said = {check.id: give_verdict(check, Known({}, given), lambda: pytest.fail("asked"))}
     (found,) = missing(made(tmp_path, [check], said, more=tell))
     assert (found.name, found.why, found.ours, found.checks) == (f"{CARRIES}udp", "x carries no UDP", False, [check.id])

@@ -15,15 +15,14 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles
 from esipp.scenarios.health.evidence import Followed, Seen
-from esipp.scenarios.health.judge import judge
 from esipp.scenarios.health.objects import _situations, service_name
-from esipp.scenarios.interoperability.judge import judge as judge_interop
 from esipp.testbed.manifests import TCP
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_1
 from suites.known_differences.findings import COUNTED_TWICE
 from tests.unit import health_world as health
 from tests.unit import interoperability_world as interop
+from tests.unit.verdicts import judge_with
 
 BOTH = {"kubernetes": "v1.36.3", "service-proxy": "cilium", "families.services": "IPv4, IPv6"}
 OTHERS = (
@@ -36,7 +35,7 @@ BARE = replace(HERE, place=Place.BARE_NODE)
 
 
 def said(check: str, seen: Seen, facts: Mapping[str, str] = BOTH) -> Verdict:
-    return judge(health.BY_ID[check], seen, health.FEATURES, facts)
+    return judge_with(health.BY_ID[check], seen, health.FEATURES, facts)
 
 
 def told(question: Question, pods: int) -> Seen:
@@ -119,7 +118,7 @@ def test_documents_of_neighbours_and_of_many_are_known_as_well() -> None:
     )
     for facts, status in ((BOTH, Status.KNOWN), (OTHERS[0], Status.FAIL)):
         for check in checks:
-            assert judge_interop(interop.CHECKS[check], seen, interop.FEATURES, facts).status is status
+            assert judge_with(interop.CHECKS[check], seen, interop.FEATURES, facts).status is status
 
 
 # ---------------------------------------------------------------------------------------------- what is no longer so

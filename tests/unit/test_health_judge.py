@@ -13,7 +13,7 @@ from esipp.checks.model import OUTSIDE, Family
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
 from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, Leaving, Round, Seen
-from esipp.scenarios.health.judge import document, judge
+from esipp.scenarios.health.judge import document
 from esipp.scenarios.health.record import section
 from suites.clients import OUTSIDE_1, POD_ON_OTHER_NODE
 from suites.health_checks.checks import CHECKS
@@ -37,6 +37,7 @@ from tests.unit.health_world import (
     served,
     verdict,
 )
+from tests.unit.verdicts import judge_with
 
 V4 = Family.IPV4
 HERE = Question(Situation.ONE_POD, Place.ENDPOINT_NODE, OUTSIDE_1, V4)
@@ -205,7 +206,7 @@ def test_what_was_not_asked_is_our_error_and_an_obstacle_is_not() -> None:
 def test_a_check_whose_feature_is_missing_is_unsupported() -> None:
     check = BY_ID[about(BARE, About.STATUS)]
     without = {**FEATURES, "vantage.outside": Feature(False, "none is there", ours=True)}
-    said = judge(check, Seen(), without, {})
+    said = judge_with(check, Seen(), without, {})
     assert (said.status, said.left_out) == (Status.UNSUPPORTED, True)
 
 

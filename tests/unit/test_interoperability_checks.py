@@ -20,11 +20,11 @@ from esipp.report.terminal import summary
 from esipp.scenarios.interoperability import scale_services as crowd
 from esipp.scenarios.interoperability.dns import CLUSTER_DOMAIN, say, say_addresses
 from esipp.scenarios.interoperability.objects import objects
-from esipp.scenarios.paths.judge import judge
 from esipp.testbed.objects import Ground
 from suites.interoperability import inside, trials
 from suites.interoperability.checks import CHECKS as ALL
 from tests.unit.recorded_world import recorded
+from tests.unit.verdicts import judge
 from tests.unit.world import (
     CHECKS,
     FEATURES,

@@ -12,7 +12,7 @@ from esipp.checks.model import Family, Role
 from esipp.checks.observation import Outcome
 from esipp.judging.controls import Counts
 from esipp.scenarios.interoperability.evidence import Seen
-from esipp.scenarios.interoperability.judge import LEAST, judge
+from esipp.scenarios.interoperability.judge import LEAST
 from tests.unit.interoperability_world import (
     ANOTHER_POD,
     BROKEN_PROBER,
@@ -32,6 +32,7 @@ from tests.unit.interoperability_world import (
     statuses,
     verdict,
 )
+from tests.unit.verdicts import judge_with
 
 HOME, BARE = (Place.ENDPOINT_NODE, Family.IPV4), (Place.BARE_NODE, Family.IPV4)
 A, B = "neighbour-a", "neighbour-b"
@@ -236,9 +237,9 @@ def test_cluster_services_that_are_never_rewritten_at_the_pods_own_node_are_know
     told.update({name: [CLIENT] for name in told})
     check = CHECKS["interop.many.nodeport-cluster.rewritten.endpoint-node"]
     known = Status.KNOWN if proxy == "cilium" else Status.FAIL
-    assert judge(check, made, FEATURES, {"service-proxy": proxy}).status is known
+    assert judge_with(check, made, FEATURES, {"service-proxy": proxy}).status is known
     told.update({next(iter(told)): [SILENCE]})
-    assert judge(check, made, FEATURES, {"service-proxy": proxy}).status is Status.FAIL
+    assert judge_with(check, made, FEATURES, {"service-proxy": proxy}).status is Status.FAIL
 
 
 def test_health_checks_of_many_are_held_against_their_own_names() -> None:

@@ -11,7 +11,7 @@ from esipp.checks.check import Status
 from esipp.checks.model import AddressClass, EntryKind, Family, Path
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.path import PathCheck
-from esipp.scenarios.paths.judge import judge
+from tests.unit.verdicts import judge
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     SAMPLES,

@@ -15,7 +15,7 @@ from esipp.checks.observation import Witness
 from esipp.checks.path import PathCheck
 from esipp.ledger.file import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
 from esipp.ledger.run import Run, Settings
-from esipp.scenarios.paths.judge import judge
+from tests.unit.verdicts import judge
 from tests.unit.world import CHECKS, evidence, group, show, topology, verdict
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))

@@ -13,7 +13,7 @@ from esipp.checks.observation import Verdict
 from esipp.checks.path import OnPath
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
-from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.report.matrix import WIDTH
 from esipp.report.plain import explain_check, failures
 from esipp.report.terminal import summary
@@ -46,16 +46,16 @@ def test_what_is_missing_is_not_looked_at() -> None:
     def never() -> Decision:
         raise AssertionError("looked at")
 
-    lacking = give_verdict(check, {"family.ipv6": Feature(False, "no node has it")}, {}, never)
+    lacking = give_verdict(check, Known({}, {"family.ipv6": Feature(False, "no node has it")}), never)
     assert (lacking.status, lacking.left_out) == (Status.UNSUPPORTED, False)
     assert lacking.reason == "needs family.ipv6: no node has it"
-    left_out = give_verdict(check, {"family.ipv6": Feature(False, "left out", ours=True)}, {}, never)
+    left_out = give_verdict(check, Known({}, {"family.ipv6": Feature(False, "left out", ours=True)}), never)
     assert left_out.left_out
 
 
 @pytest.mark.parametrize("status", [Status.PASS, Status.FAIL, Status.FLAKY])
 def test_what_is_informational_is_recorded_and_never_passes(status: Status) -> None:
-    verdict = give_verdict(Plain(id="a", level=Level.RECORD), {}, {}, lambda: decided(status))
+    verdict = give_verdict(Plain(id="a", level=Level.RECORD), Known({}, {}), lambda: decided(status))
     assert (verdict.status, verdict.reason) == (Status.RECORDED, "a reason")
 
 
@@ -73,14 +73,15 @@ def test_a_difference_is_known_where_its_facts_hold_and_it_is_what_was_seen(
     facts: dict[str, str], seen: str, status: Status
 ) -> None:
     known = KnownDifference((("proxy", "x"),), "503", "x does not", (Reference("an issue"),), before="1.34")
-    verdict = give_verdict(Plain(id="a"), {}, facts, lambda: decided(Status.FAIL, seen), [known])
+    verdict = give_verdict(Plain(id="a", differences=(known,)), Known(facts, {}), lambda: decided(Status.FAIL, seen))
     assert verdict.status is status
     assert (verdict.references == (Reference("an issue"),)) is (status is Status.KNOWN)
 
 
 def test_a_difference_excuses_no_mixture() -> None:
     known = KnownDifference((), "503", "x does not", (Reference("an issue"),))
-    assert give_verdict(Plain(id="a"), {}, {}, lambda: decided(Status.FLAKY), [known]).status is Status.FLAKY
+    check = Plain(id="a", differences=(known,))
+    assert give_verdict(check, Known(), lambda: decided(Status.FLAKY)).status is Status.FLAKY
 
 
 # ----------------------------------------------------------------------------------------------------- the page
@@ -120,7 +121,7 @@ def test_requirements_name_neither_family_nor_client() -> None:
 
 # ----------------------------------------------------------------------------------------------------- failures
 def verdict(check: Check, status: Status) -> Verdict:
-    return give_verdict(check, {}, {}, lambda: decided(status))
+    return give_verdict(check, Known({}, {}), lambda: decided(status))
 
 
 def test_failures_of_one_requirement_are_told_together() -> None:

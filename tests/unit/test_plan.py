@@ -17,7 +17,7 @@ from esipp.checks.check import CARRIES, Check, Feature, Level, Status, is_about,
 from esipp.checks.endpoint_change import EndpointChange
 from esipp.checks.model import Family
 from esipp.checks.profile import Limit, LoadBalancer, Outcome
-from esipp.judging.frame import give_verdict, undecided
+from esipp.judging.frame import Known, give_verdict, undecided
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.capabilities import features_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
@@ -145,7 +145,7 @@ def test_a_run_and_a_plan_take_the_same_checks_for_unsupported(profile: LoadBala
     assert {check.id for check in planned.asked}.isdisjoint(by_run)
     if by_run:
         check = next(check for check in CHECKS if check.id in by_run)
-        verdict = give_verdict(check, everything, {}, lambda: undecided(check, "it was asked"))
+        verdict = give_verdict(check, Known({}, everything), lambda: undecided(check, "it was asked"))
         assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False), "the load balancer lacks it, not we"
         assert f"{profile.name} does not support" in verdict.reason
 

@@ -18,7 +18,6 @@ from esipp.checks.policy_change import (
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
 from esipp.scenarios.policy_change.isolation import FLIPS
-from esipp.scenarios.policy_change.judge import judge
 from esipp.scenarios.policy_change.objects import NEIGHBOURS, objects
 from esipp.scenarios.policy_change.probes import read_kept, read_port
 from esipp.scenarios.policy_change.sections import section
@@ -26,6 +25,7 @@ from esipp.scenarios.policy_change.timeline import Flip
 from esipp.testbed.objects import Ground
 from suites.compatibility.isolation import CHECKS
 from tests.unit.policy_change_world import CLUSTER, LOCAL, World, frozen
+from tests.unit.verdicts import judge_with
 from tests.unit.world import FEATURES as CELL_FEATURES
 from tests.unit.world import NODES, ROLES, show, topology
 
@@ -75,7 +75,7 @@ def window(**observations: list[Observation]) -> Window:
 
 def statuses(made: Window) -> dict[str, Status]:
     seen = Seen(window=made)
-    return {check.id: judge(check, seen, FEATURES, {}).status for check in (*STEADY, *HEALTH)}
+    return {check.id: judge_with(check, seen, FEATURES, {}).status for check in (*STEADY, *HEALTH)}
 
 
 def test_where_nothing_is_disturbed_everything_passes() -> None:
@@ -87,7 +87,7 @@ def test_one_answer_by_a_masqueraded_source_is_found_and_told_by_the_flip_before
     path = check.subject.on_path.path
     made = healthy()[path.key]
     made[1] = at(show(path, AddressClass.NODE), 1)
-    told = {check.id: judge(check, Seen(window=window(**{path.key: made})), FEATURES, {}) for check in STEADY}
+    told = {check.id: judge_with(check, Seen(window=window(**{path.key: made})), FEATURES, {}) for check in STEADY}
     assert {name: verdict.status for name, verdict in told.items() if verdict.status is not Status.PASS} == {
         check.id: Status.FLAKY
     }
@@ -167,8 +167,8 @@ def test_health_checks_of_a_load_balancer_need_one_as_its_service_stands_waiting
 def test_a_window_that_broke_off_is_undecided() -> None:
     seen = Seen()
     seen.trouble["beside"] = "the API server went away"
-    assert {judge(check, seen, FEATURES, {}).status for check in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
-    assert {judge(check, Seen(), FEATURES, {}).status for check in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
+    assert {judge_with(check, seen, FEATURES, {}).status for check in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
+    assert {judge_with(check, Seen(), FEATURES, {}).status for check in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
 
 
 # ------------------------------------------------------------------------------------------------ the testbed

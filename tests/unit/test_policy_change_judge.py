@@ -7,10 +7,10 @@ import pytest
 from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.checks.model import Family
 from esipp.checks.policy_change import At, Flipping, PolicyChange
-from esipp.scenarios.policy_change.judge import judge
 from esipp.scenarios.policy_change.timeline import STAYS
 from suites.compatibility.isolation import CHECKS as ALL_CHECKS
 from tests.unit.policy_change_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
+from tests.unit.verdicts import judge_with
 from tests.unit.world import FINE
 
 CHECKS = [check for check in ALL_CHECKS if is_about(check, PolicyChange)]
@@ -24,7 +24,7 @@ def said(world: World, **facts: str) -> dict[str, tuple[Status, str]]:
     told = {}
     for check in CHECKS:
         if check.subject.service is world.service and check.subject.family is Family.IPV4:
-            verdict = judge(check, seen, FEATURES, facts)
+            verdict = judge_with(check, seen, FEATURES, facts)
             name = check.id.removeprefix("flip.").replace(f"{check.subject.service.value}.ipv4.", "")
             told[name] = verdict.status, verdict.reason
     return told
@@ -45,7 +45,7 @@ def test_where_all_follow_everything_passes(service: Flipping) -> None:
 
 def test_both_families_are_judged_by_their_own_addresses() -> None:
     seen = World(DEFAULT).seen()
-    verdicts = {judge(check, seen, FEATURES, {}).status for check in CHECKS if check.subject.service is DEFAULT}
+    verdicts = {judge_with(check, seen, FEATURES, {}).status for check in CHECKS if check.subject.service is DEFAULT}
     assert verdicts == set(FINE)
 
 
@@ -197,7 +197,7 @@ def test_a_client_that_is_masqueraded_says_nothing() -> None:
 def test_a_client_whose_way_was_never_looked_at_says_nothing() -> None:
     seen = World().seen()
     seen.controls = {}
-    said = {judge(check, seen, FEATURES, {}).status for check in CHECKS if check.subject.service is NODE_PORT}
+    said = {judge_with(check, seen, FEATURES, {}).status for check in CHECKS if check.subject.service is NODE_PORT}
     assert said == {Status.INCONCLUSIVE}
 
 
@@ -223,7 +223,7 @@ def test_health_ports_that_follow_late_are_found() -> None:
 def test_every_check_that_passes_says_what_it_can_see() -> None:
     for service in Flipping:
         seen = World(service).seen()
-        told = [judge(check, seen, FEATURES, {}) for check in CHECKS if check.subject.service is service]
+        told = [judge_with(check, seen, FEATURES, {}) for check in CHECKS if check.subject.service is service]
         assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 
@@ -239,9 +239,9 @@ def test_a_trial_that_broke_off_leaves_its_checks_undecided_and_one_of_ours_is_a
     seen = World().seen()
     check = next(check for check in CHECKS if check.subject.service is NODE_PORT)
     seen.trouble["nodeport"] = "the API server went away"
-    assert judge(check, seen, FEATURES, {}).status is Status.INCONCLUSIVE
+    assert judge_with(check, seen, FEATURES, {}).status is Status.INCONCLUSIVE
     seen.broken["nodeport"] = "KeyError: x"
-    assert judge(check, seen, FEATURES, {}).status is Status.ERROR
+    assert judge_with(check, seen, FEATURES, {}).status is Status.ERROR
 
 
 def test_probes_that_our_prober_could_not_make_are_our_fault() -> None:
@@ -253,7 +253,7 @@ def test_probes_that_our_prober_could_not_make_are_our_fault() -> None:
         for r in CHECKS
         if r.subject.at is At.BARE_NODE and r.subject.family is Family.IPV4 and r.subject.service is NODE_PORT
     )
-    assert judge(check, seen, FEATURES, {}).status is Status.ERROR
+    assert judge_with(check, seen, FEATURES, {}).status is Status.ERROR
 
 
 def test_an_entry_that_cannot_be_dialled_is_told() -> None:
@@ -262,7 +262,7 @@ def test_an_entry_that_cannot_be_dialled_is_told() -> None:
     del course.data[At.VIP, Family.IPV4]
     course.obstacles[At.VIP, Family.IPV4] = "no VIP came"
     statuses = {
-        r.id: judge(r, seen, FEATURES, {})
+        r.id: judge_with(r, seen, FEATURES, {})
         for r in CHECKS
         if r.subject.service is DEFAULT and r.subject.family is Family.IPV4
     }
@@ -274,7 +274,7 @@ def test_an_entry_that_cannot_be_dialled_is_told() -> None:
 def test_what_is_missing_makes_a_check_unsupported() -> None:
     check = next(check for check in CHECKS if check.subject.service is Flipping.ECMP)
     features = FEATURES | {"load-balancer.reference-ecmp": Feature(False, "there is none")}
-    assert judge(check, World().seen(), features, {}).status is Status.UNSUPPORTED
+    assert judge_with(check, World().seen(), features, {}).status is Status.UNSUPPORTED
 
 
 def test_connections_that_could_never_be_made_say_nothing() -> None:
@@ -282,13 +282,13 @@ def test_connections_that_could_never_be_made_say_nothing() -> None:
     for each in seen.courses[NODE_PORT].kept:
         for stream in each.streams:
             stream.samples[0] = stream.samples[0]._replace(outcome="timeout")
-    statuses = {judge(check, seen, FEATURES, {}).status for check in CHECKS if check.subject.claim.value == "kept"}
+    statuses = {judge_with(check, seen, FEATURES, {}).status for check in CHECKS if check.subject.claim.value == "kept"}
     assert statuses == {Status.INCONCLUSIVE}
 
 
 def test_times_are_recorded_and_never_fail() -> None:
     recorded = [check for check in CHECKS if check.level is Level.RECORD]
     assert {check.subject.claim.value for check in recorded} == {"time"}
-    verdict = judge(replace(recorded[0]), World(lag=0.5).seen(), FEATURES, {})
+    verdict = judge_with(replace(recorded[0]), World(lag=0.5).seen(), FEATURES, {})
     assert verdict.status is Status.RECORDED
     assert "to Cluster: p50 0.5" in verdict.observed

@@ -19,7 +19,7 @@ from esipp.ledger.evidence import judged
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.terminal import summary
-from esipp.scenarios.paths.judge import judge
+from tests.unit.verdicts import judge
 from tests.unit.world import CHECKS, evidence, show, topology, verdict
 
 SOME: list[PathCheck] = [path_check for number, path_check in enumerate(CHECKS) if number % 60 == 0]

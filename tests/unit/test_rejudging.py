@@ -219,7 +219,7 @@ def test_a_judge_that_fails_is_our_error_or_what_was_not_seen(past: Past, monkey
     def fail(*_: object) -> None:
         raise KeyError("what nobody looked for then")
 
-    monkeypatch.setattr("esipp.ledger.rejudging.scenario_of", lambda check: replace(scenario_of(check), judge=fail))
+    monkeypatch.setattr("esipp.ledger.rejudging.scenario_of", lambda check: replace(scenario_of(check), decide=fail))
     check = next(check for check in CHECKS if judge_of(check) == FLIPS)
     again = rejudge(past, [check, replace(check, id="new.row")])
     assert again.verdicts[check.id].status is Status.ERROR

@@ -8,13 +8,13 @@ from esipp.checks.check import SURROUNDINGS, Check, Status, is_about
 from esipp.checks.health import About, HealthAnswer, HealthScenario
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
-from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.scenarios.continuity import objects as scene
-from esipp.scenarios.paths.judge import judge
 from esipp.testbed import sidecars
 from esipp.testbed.agents import daemon_set
 from esipp.testbed.integrity import Cast
 from esipp.testbed.manifests import NO_SIDECAR, echo_pod
+from tests.unit.verdicts import judge
 from tests.unit.world import CHECKS, FEATURES, NODES, ROLES, SAMPLES, by_id, changed_evidence, show
 
 CAST = Cast(ROLES, {node: f"agent-{node}" for node in NODES})
@@ -75,7 +75,7 @@ def test_a_path_that_was_in_two_windows_has_twice_the_probes() -> None:
 
 # ------------------------------------------------------------------------------------------ checks that are no paths
 def verdict(check: Check, status: Status, facts: dict[str, str]) -> Status:
-    return give_verdict(check, FEATURES, facts, lambda: Decision(status, "this", "that")).status
+    return give_verdict(check, Known(facts, FEATURES), lambda: Decision(status, "this", "that")).status
 
 
 def test_checks_through_pods_are_undecided_where_they_fail_and_only_there() -> None:

@@ -11,8 +11,8 @@ from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
 from esipp.report.matrix import WIDTH, matrix
 from esipp.report.terminal import failures, summary
-from esipp.scenarios.paths.judge import judge
 from tests.unit.recorded_world import recorded, told_checks, with_looks
+from tests.unit.verdicts import judge
 from tests.unit.world import FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
 from tests.unit.world import SOURCE_IP as CHECKS
 

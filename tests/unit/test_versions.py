@@ -25,15 +25,15 @@ from esipp.checks.versions import (
     version_features,
 )
 from esipp.cluster.dialect import REMARKS, dialect_of
-from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.judging.topology import Topology
 from esipp.preflight.preflight import left_out
 from esipp.report.pages import checks_page
 from esipp.report.plain import explain_check
 from esipp.report.terminal import by_reason
 from esipp.scenarios.paths.evidence import Evidence
-from esipp.scenarios.paths.judge import judge
 from tests.unit.test_plain import Plain
+from tests.unit.verdicts import judge
 
 CHECKS = {check.id: check for check in all_checks()}
 
@@ -145,7 +145,7 @@ def never() -> Decision:
 
 
 def test_the_reason_names_version_reference_and_server() -> None:
-    verdict = give_verdict(DATED, version_features("v1.26.3", [DATED]), {}, never)
+    verdict = give_verdict(DATED, Known({}, version_features("v1.26.3", [DATED])), never)
     assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False)
     assert verdict.reason == "needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     (told,) = by_reason([DATED], {DATED.id: verdict})

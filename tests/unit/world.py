@@ -27,7 +27,7 @@ from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import Node, Pod, Stand, Topology, parse_address
 from esipp.scenarios.paths.evidence import Evidence
-from esipp.scenarios.paths.judge import judge
+from tests.unit.verdicts import judge
 
 CHECKS = tuple(all_path_checks())
 SOURCE_IP = tuple(path_check for path_check in CHECKS if path_check.suite == "source_ip")

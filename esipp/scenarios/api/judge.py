@@ -11,7 +11,6 @@ from esipp.checks.api import (
     Quiet,
     Ref,
     Refused,
-    Requests,
     Same,
     Want,
     Warned,
@@ -20,10 +19,9 @@ from esipp.checks.api import (
     say_path,
     say_value,
 )
-from esipp.checks.check import Check, Feature, Status, is_about
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Status
 from esipp.judging.course import Course
-from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.frame import Decision, ours_failed, undecided
 
 NOT_OF_THE_API = (401, 403, 429, 503, 504)
 """HTTP statuses of refusals for authorization, quota or overload: they say nothing about the rules for Services."""
@@ -48,12 +46,6 @@ class Seen(Course):
 
 class _OpenError(Exception):
     """The evidence does not decide the check."""
-
-
-def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-    """The verdict on a check about the API."""
-    assert is_about(check, Requests)
-    return give_verdict(check, features, facts, lambda: decide(check, seen), check.differences)
 
 
 def decide(check: ApiCheck, seen: Seen) -> Decision:

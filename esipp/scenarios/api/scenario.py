@@ -4,7 +4,7 @@ from esipp.checks.api import ApiCheck, Requests
 from esipp.checks.check import checks_about
 from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
-from esipp.scenarios.api.judge import Seen, judge
+from esipp.scenarios.api.judge import Seen, decide
 from esipp.scenarios.api.sections import section
 
 
@@ -23,7 +23,7 @@ SCENARIO = Scenario(
     record="compatibility",
     subjects=(Requests,),
     evidence=Seen,
-    judge=judge,
+    decide=decide,
     lacks=_lacks,
     section=section,
     phases=(Typical("edit services", base=1, check=0.08),),

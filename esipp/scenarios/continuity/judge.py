@@ -5,21 +5,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from esipp.checks.check import Feature, Level, Status
+from esipp.checks.check import Level, Status
 from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, UNREWRITTEN, ContinuityCheck, Phase, Way, What
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
-from esipp.checks.observation import Verdict
 from esipp.checks.timing import PROMPT, Blur, Held, hold, needed, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
-from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Bound
 from esipp.judging.timeline import trouble
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
 from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
 from esipp.judging.timeline.sources import Sourced, say_sources, sources
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream, longest_gap
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, Seen, Window
 from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, why_moved
@@ -55,10 +54,6 @@ class Judge:
     _exchanged: dict[Asked, dict[Phase | None, list[Sourced]]] = field(default_factory=dict)
     _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
     _vantages: dict[Family, Vantage] = field(default_factory=dict)
-
-    def verdict(self, check: ContinuityCheck, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-        """The verdict on a check."""
-        return give_verdict(check, features, facts, lambda: self.decide(check), check.differences)
 
     def decide(self, check: ContinuityCheck) -> Decision:
         """The decision on a check."""
@@ -189,7 +184,7 @@ class Judge:
     def sees(self, check: ContinuityCheck) -> str:
         """What a check can and cannot detect."""
         made = len(self.requests(check))
-        longest = 0.0 if check.subject.phase is Phase.QUIET else Stream("", 0.0, self.requests(check)).longest_gap()
+        longest = 0.0 if check.subject.phase is Phase.QUIET else longest_gap(self.requests(check))
         said = f"{made} new connections of one client"
         said += f", at most {longest:.2f} s apart" if longest else ""
         kept = len(self.exchanges(check.subject.way, check.subject.family).get(check.subject.phase, ()))
@@ -292,7 +287,7 @@ class Judge:
         if over:
             return self._too_long(check, over, len(found), said)
         unknown = [each.blur for each, word in held if word is Held.UNKNOWN]
-        between = Blur(Stream("", 0.0, samples).longest_gap())
+        between = Blur(longest_gap(samples))
         if hold(0.0, bound.seconds, between) is Held.UNKNOWN:
             unknown.append(between)
         if unknown:
@@ -341,7 +336,7 @@ class Judge:
         said += f"; bound {PROMPT:.0f} s"
         if not any(sample.started >= returned + PROMPT for sample in later):
             return undecided(check, f"no request was answered later than {PROMPT:.0f} s after the return", said)
-        between = Stream("", 0.0, [s for s in self.requests(check) if s.started >= returned]).longest_gap()
+        between = longest_gap(s for s in self.requests(check) if s.started >= returned)
         blur = Blur(between, self.vantage(check.subject.family).slow(returned, returned + lag))
         held = hold(lag, PROMPT, blur)
         if held is Held.UNKNOWN:

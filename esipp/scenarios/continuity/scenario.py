@@ -1,19 +1,16 @@
 """Registration of the continuity scenario."""
 
-from collections.abc import Mapping
-
-from esipp.checks.check import Feature
 from esipp.checks.continuity import Continuity, ContinuityCheck
-from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES, rights
+from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
 
 
-def _judge(check: ContinuityCheck, judge: Judge, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-    return judge.verdict(check, features, facts)
+def _decide(check: ContinuityCheck, judge: Judge) -> Decision:
+    return judge.decide(check)
 
 
 def _lacks(check: ContinuityCheck, seen: Seen, then: RunThen) -> str:
@@ -29,7 +26,7 @@ SCENARIO = Scenario(
     subjects=(Continuity,),
     evidence=Seen,
     analyse=Judge,
-    judge=_judge,
+    decide=_decide,
     lacks=_lacks,
     section=section,
     phases=(

@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from esipp.checks.check import Feature
 from esipp.checks.endpoint_change import EndpointChange, EndpointChangeCheck
 from esipp.checks.model import Balancer
-from esipp.checks.observation import Verdict
 from esipp.checks.rights import GATES, SLICES
-from esipp.judging.frame import give_verdict
+from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.endpoint_change.figures import section
 from esipp.scenarios.endpoint_change.judge import Judge, Result
@@ -28,10 +26,8 @@ def _judges(moved: Moved) -> Judges:
     return cache(lambda balancer: Judge(moved.results[balancer]))
 
 
-def _judge(
-    check: EndpointChangeCheck, judges: Judges, features: Mapping[str, Feature], facts: Mapping[str, str]
-) -> Verdict:
-    return give_verdict(check, features, facts, lambda: judges(check.subject.balancer).decide(check), check.differences)
+def _decide(check: EndpointChangeCheck, judges: Judges) -> Decision:
+    return judges(check.subject.balancer).decide(check)
 
 
 def _lacks(check: EndpointChangeCheck, moved: Moved, then: RunThen) -> str:
@@ -46,7 +42,7 @@ SCENARIO = Scenario(
     subjects=(EndpointChange,),
     evidence=Moved,
     analyse=_judges,
-    judge=_judge,
+    decide=_decide,
     lacks=_lacks,
     section=section,
     phases=(Typical("moves", base=75, move=6.8),),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from esipp.checks.check import Check, Feature, Status, is_about
+from esipp.checks.check import Check, Status, is_about
 from esipp.checks.health import (
     EACH_TARGET,
     NOT_TOLD,
@@ -16,15 +16,14 @@ from esipp.checks.health import (
     Answer,
     HealthAnswer,
     HealthAnswerCheck,
-    HealthScenario,
     HealthScenarioCheck,
     Place,
 )
 from esipp.checks.model import Family
-from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.observation import Observation, Outcome
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
-from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.scenarios.health.evidence import WATCHER, Followed, Leaving, Node, Seen
 from esipp.scenarios.health.port_claims import CLAIMS
 from esipp.scenarios.paths.judge import say_bound, say_observed
@@ -34,12 +33,9 @@ SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
 REACHES_NOTHING = "{} does not reach that node at all: its control listener is silent as well"
 
 
-def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-    """The verdict on a check of this suite."""
-    if is_about(check, HealthAnswer):
-        return give_verdict(check, features, facts, lambda: decide_question(check, seen), check.differences)
-    assert is_about(check, HealthScenario)
-    return give_verdict(check, features, facts, lambda: decide_trial(check, seen), check.differences)
+def decide(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen) -> Decision:
+    """The decision on a check of this suite."""
+    return decide_question(check, seen) if is_about(check, HealthAnswer) else decide_trial(check, seen)
 
 
 def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:

@@ -7,7 +7,7 @@ from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthSc
 from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.health.evidence import Seen
-from esipp.scenarios.health.judge import judge
+from esipp.scenarios.health.judge import decide
 from esipp.scenarios.health.sections import section
 
 
@@ -34,7 +34,7 @@ SCENARIO = Scenario(
     record="health_checks",
     subjects=(HealthAnswer, HealthScenario),
     evidence=Seen,
-    judge=judge,
+    decide=decide,
     lacks=_lacks,
     section=section,
     phases=(

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from esipp.checks.check import Check, Feature, Level, Status, is_about
+from esipp.checks.check import Level, Status
 from esipp.checks.health import TWICE, Answer, Place
-from esipp.checks.interoperability import NOT_REWRITTEN, Interoperability, InteroperabilityCheck, Kind
+from esipp.checks.interoperability import NOT_REWRITTEN, InteroperabilityCheck, Kind
 from esipp.checks.model import NO_ANSWER, AddressClass, Role
-from esipp.checks.observation import Outcome, Verdict
-from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.checks.observation import Outcome
+from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.judge import document, doubled, our_own, tally
 from esipp.scenarios.interoperability.counting import (
@@ -31,12 +31,6 @@ LEAST = 20
 
 CHANGES = 5
 """The fewest changes of the other Service that must have reached the nodes."""
-
-
-def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-    """The verdict on a check of this suite's scenarios."""
-    assert is_about(check, Interoperability)
-    return give_verdict(check, features, facts, lambda: decide(check, seen), check.differences)
 
 
 def decide(check: InteroperabilityCheck, seen: Seen) -> Decision:

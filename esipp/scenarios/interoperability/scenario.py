@@ -4,7 +4,7 @@ from esipp.checks.interoperability import Interoperability, InteroperabilityChec
 from esipp.checks.rights import DISCOVERY, GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.interoperability.evidence import Seen
-from esipp.scenarios.interoperability.judge import judge
+from esipp.scenarios.interoperability.judge import decide
 from esipp.scenarios.interoperability.sections import section
 
 
@@ -20,7 +20,7 @@ SCENARIO = Scenario(
     record="interoperability",
     subjects=(Interoperability,),
     evidence=Seen,
-    judge=judge,
+    decide=decide,
     lacks=_lacks,
     section=section,
     phases=(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from esipp.checks.known_differences import Connections, Proof
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
-from esipp.checks.path import PathCheck
+from esipp.checks.path import OnPath
 from esipp.judging.ingress import held, is_told, why_not_its_own
 from esipp.judging.reading import Reading
 from esipp.judging.topology import IPAddress, parse_address
@@ -38,13 +38,10 @@ class Cover:
         return all(self.covered)
 
 
-def cover(path_check: PathCheck, excused: Connections, evidence: Evidence) -> Cover:
+def cover(subject: OnPath, excused: Connections, evidence: Evidence) -> Cover:
     """The observations of a check's own path that a known difference covers."""
-    readings, made = (
-        evidence.readings(path_check.subject.path),
-        evidence.observations.get(path_check.subject.path.key, ()),
-    )
-    special = _Special(path_check, excused, evidence)
+    readings, made = evidence.readings(subject.path), evidence.observations.get(subject.path.key, ())
+    special = _Special(subject, excused, evidence)
     fits = [special.fits(each, seen) for each, seen in zip(readings, made, strict=True)]
     alone = [not fit and special.explains(each, seen) for each, seen, fit in zip(readings, made, fits, strict=True)]
     covered = [fit or other for fit, other in zip(fits, alone, strict=True)]
@@ -54,8 +51,8 @@ def cover(path_check: PathCheck, excused: Connections, evidence: Evidence) -> Co
 class _Special:
     """The evidence that a known difference requires, held against single observations."""
 
-    def __init__(self, path_check: PathCheck, excused: Connections, evidence: Evidence) -> None:
-        self.path_check, self.excused, self.evidence = path_check, excused, evidence
+    def __init__(self, subject: OnPath, excused: Connections, evidence: Evidence) -> None:
+        self.subject, self.excused, self.evidence = subject, excused, evidence
         self.said: list[str] = []
         self._balancers = self._own_addresses() if excused.proof is Proof.BALANCER else frozenset()
 
@@ -67,7 +64,7 @@ class _Special:
         if self.excused.proof is Proof.OWN_NODE:
             return seen.seen is not None and parse_address(seen.seen[0]) in self._own_node()
         if self.excused.proof is Proof.FACT:
-            name = f"{self.excused.names}.{self.path_check.subject.path.family.value.lower()}"
+            name = f"{self.excused.names}.{self.subject.path.family.value.lower()}"
             named = self.evidence.facts.get(name)
             return bool(named) and seen.seen is not None and parse_address(seen.seen[0]) == parse_address(str(named))
         return True
@@ -85,14 +82,14 @@ class _Special:
 
     def _own_node(self) -> frozenset[IPAddress]:
         """The addresses of the client's own node."""
-        stand = self.evidence.topology.stands.get(self.path_check.subject.path.client.name)
+        stand = self.evidence.topology.stands.get(self.subject.path.client.name)
         node = self.evidence.topology.nodes.get(stand.node) if stand and stand.node else None
         return node.addresses if node else frozenset()
 
     # ---------------------------------------------------------------------------------------------- a proxy's address
     def _own_addresses(self) -> frozenset[str]:
         """The addresses that can belong to the Service's load balancer, by all connections through its VIP."""
-        evidence, path = self.evidence, self.path_check.subject.path
+        evidence, path = self.evidence, self.subject.path
         others = held(evidence.topology) | evidence.clients
         sources = {at: n for at, n in evidence.sources_at(path).items() if parse_address(at) not in others}
         if why_not_its_own(sources, others, told=is_told(evidence.facts)):
@@ -109,7 +106,7 @@ class _Special:
     # ------------------------------------------------------------------------------------------- single connections
     def _rerouted(self, seen: Observation) -> bool:
         """Whether the routes of this Service changed while each of the connections was open."""
-        path, ahead = self.path_check.subject.path, self.evidence.clocks.get(self.path_check.subject.path.client.name)
+        path, ahead = self.subject.path, self.evidence.clocks.get(self.subject.path.client.name)
         if ahead is None or not seen.spans or len(seen.spans) != seen.count:
             return False
         of = [each for each in self.evidence.steers if (each.service, each.family) == (path.object_name, path.family)]
@@ -123,13 +120,13 @@ class _Special:
         """Whether a connection through another Service had the address and port of a hung one, as packets show."""
         if seen.count > 1:
             return False
-        told = self.evidence.witnesses.get(self.path_check.subject.path.key, ())
+        told = self.evidence.witnesses.get(self.subject.path.key, ())
         came = next((each.delivered for each in told if each.seq == seen.seq and not each.doubt), None)
-        words = self.evidence.ports.shared(self.path_check.subject.path, came, seen) if came else ""
+        words = self.evidence.ports.shared(self.subject.path, came, seen) if came else ""
         self.said += [words] if words else []
         return bool(words)
 
     def _collided(self, seen: Observation) -> bool:
-        found = self.evidence.ports.collided(self.path_check.subject.path, seen, self.evidence.topology)
+        found = self.evidence.ports.collided(self.subject.path, seen, self.evidence.topology)
         self.said += [found.words] if found.words else []
         return found.explained

@@ -1,4 +1,4 @@
-"""The judge of path checks: from observations and topology to a verdict. Pure: it can re-judge an old run.
+"""The judge of path checks: from observations and topology to a decision. Pure: it can re-judge an old run.
 
 The order of questions is the order of trust. Does the check apply here? Is the harness sound? Do both witnesses agree?
 Do the controls hold? What did the backend see?
@@ -6,24 +6,17 @@ Do the controls hold? What did the backend see?
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from esipp.checks.check import (
-    Level,
-    Status,
-    is_instrument,
-    missing_features,
-    say_missing,
-    unproven_at_vips,
-)
+from esipp.checks.check import Level, Status, unproven_at_vips
 from esipp.checks.ingress import facts_at
 from esipp.checks.known_differences import Connections, Proof
 from esipp.checks.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
-from esipp.checks.observation import Observation, Outcome, Verdict, Witness
-from esipp.checks.path import Control, PathCheck, Spread
+from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.checks.power import missed, most_unseen, say_share
+from esipp.judging.frame import Decision
 from esipp.judging.ingress import held, in_doubt
 from esipp.judging.reading import Reading, told_address
 from esipp.judging.statistics import at_least_p
@@ -43,98 +36,57 @@ BY_CHANCE = 0.05
 """The chance below which a check loses more than its controls without a Service."""
 
 
-@dataclass(frozen=True)
-class _Words:
-    """The texts that every verdict of a check carries."""
-
-    expected: str
-    observed: str = "not observed"
-    tally: Mapping[str, int] = field(default_factory=dict)
-    shown: tuple[AddressClass, ...] = ()
-    ports: str = ""
-    change: str = ""
-    witnesses: str = ""
-
-
-def judge(path_check: PathCheck, evidence: Evidence) -> Verdict:
-    """Judge one check."""
-    words = _Words(say_expected(path_check, evidence.topology))
-
-    limits = ""
-
-    def verdict(status: Status, reason: str = "", **more: Any) -> Verdict:
-        more["sees"] = "; ".join(filter(None, (more.get("sees", ""), limits)))
-        return Verdict(
-            path_check.id, path_check.level, status, words.expected, words.observed, reason, words.tally,
-            shown=words.shown, ports=words.ports, change=words.change, witnesses=words.witnesses,
-            instrument=is_instrument(path_check, evidence.facts), **more,
-        )  # fmt: skip
-
-    missing = missing_features(path_check, evidence.features)
-    if missing:
-        ours = any(feature.ours for feature in missing.values())
-        return verdict(Status.UNSUPPORTED, say_missing(path_check, missing), left_out=ours, missing=tuple(missing))
-    for path in path_check.subject.paths:
-        if path.key in evidence.obstacles:
-            return verdict(Status.INCONCLUSIVE, evidence.obstacles[path.key])
-
-    readings = evidence.readings(path_check.subject.path)
-    if not readings:
-        return verdict(Status.ERROR, "the check was selected, but its path was never probed")
-    words = _words(path_check, evidence, words.expected)
-    for path in path_check.subject.paths:
-        broken = evidence.sound(path).broken
-        if broken:
-            return verdict(
-                Status.ERROR, broken if path == path_check.subject.path else f"{broken} (on {path.key}, a control)"
-            )
-    aside = [(path, evidence.sound(path).text(evidence.samples)) for path in dict.fromkeys(path_check.subject.paths)]
-    limits = "; ".join(
-        f"{told}{'' if path == path_check.subject.path else f' (on {path.key}, a control)'}"
-        for path, told in aside
-        if told
-    )
-    evidence = evidence.without_doubtful(path_check.subject.paths)
-    for control in path_check.subject.controls:
-        doubt = _doubt(control, evidence)
-        if doubt:
-            return verdict(Status.INCONCLUSIVE, doubt)
-    limits = "; ".join(filter(None, (limits, _say_lost(path_check, evidence))))
-    said = _decide(path_check, evidence, evidence.readings(path_check.subject.path), verdict)
-    if said.status in (Status.FAIL, Status.FLAKY):
-        doubts = [evidence.doubts[path.key] for path in path_check.subject.paths if path.key in evidence.doubts]
-        if doubts:
-            return verdict(Status.INCONCLUSIVE, f"{doubts[0]} (observed: {said.reason or said.observed})")
-        if why := _lost_without_a_service(path_check, evidence):
-            return verdict(Status.INCONCLUSIVE, why)
-    return said
+def decide(check: PathCheck, evidence: Evidence) -> Decision:
+    """Decide one check."""
+    path, paths = check.subject.path, check.subject.paths
+    unseen = Decision(Status.INCONCLUSIVE, say_expected(check, evidence.topology), "not observed")
+    for each in paths:
+        if each.key in evidence.obstacles:
+            return replace(unseen, reason=evidence.obstacles[each.key])
+    if not evidence.readings(path):
+        return replace(unseen, status=Status.ERROR, reason="the check was selected, but its path was never probed")
+    found = _observed(check.subject, evidence, unseen)
+    for each in paths:
+        if broken := evidence.sound(each).broken:
+            return replace(found, status=Status.ERROR, reason=broken + _of_a_control(each, path))
+    aside = ((each, evidence.sound(each).text(evidence.samples)) for each in dict.fromkeys(paths))
+    limits = "; ".join(text + _of_a_control(each, path) for each, text in aside if text)
+    evidence = evidence.without_doubtful(paths)
+    for control in check.subject.controls:
+        if doubt := _doubt(control, evidence):
+            return replace(found, reason=doubt, sees=limits)
+    decided = _decide(check, evidence, found)
+    limits = "; ".join(filter(None, (decided.sees, limits, _say_lost(check.subject, evidence))))
+    if decided.status not in (Status.FAIL, Status.FLAKY) or decided.foreign:
+        return replace(decided, sees=limits)
+    environment = next((evidence.doubts[each.key] for each in paths if each.key in evidence.doubts), "")
+    if not environment and (why := _lost_without_a_service(check.subject, evidence)):
+        return replace(found, reason=why, sees=limits)
+    return replace(decided, sees=limits, environment=environment)
 
 
-def _decide(
-    path_check: PathCheck, evidence: Evidence, readings: Sequence[Reading], verdict: Callable[..., Verdict]
-) -> Verdict:
-    """The verdict on sound evidence: whether it is as required."""
-    if path_check.level is Level.RECORD:
-        return verdict(Status.RECORDED)
+def _of_a_control(path: Path, own: Path) -> str:
+    return "" if path == own else f" (on {path.key}, a control)"
+
+
+def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
+    """The decision on sound evidence: whether it is as required."""
+    if check.level is Level.RECORD:
+        return replace(found, status=Status.RECORDED)
+    subject, readings = check.subject, evidence.readings(check.subject.path)
     total = sum(reading.count for reading in readings)
-    mistold = [_mistold(path_check, each, evidence) for each in evidence.observations[path_check.subject.path.key]]
-    fitting = (
-        r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, path_check.subject.accept)
-    )
-    good = sum(fitting)
-    aside = _aside(path_check, evidence) or next(filter(None, mistold), "")
+    mistold = [_mistold(subject, each, evidence) for each in evidence.observations[subject.path.key]]
+    good = sum(r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, subject.accept))
+    aside = _aside(subject, evidence) or next(filter(None, mistold), "")
     if good == total and not aside:
-        band = (
-            f"preserved out of band, in {path_check.subject.told.value}"
-            if path_check.subject.told is not Claim.NOTHING
-            else ""
-        )
+        band = f"preserved out of band, in {subject.told.value}" if subject.told is not Claim.NOTHING else ""
         one_flow = f"0 of {total} datagrams of one flow differ"
-        return verdict(Status.PASS, band, sees=one_flow if path_check.subject.path.one_socket else say_bound(total))
-    facts = facts_at(path_check.subject.own_service, evidence.facts)
-    unproven = unproven_at_vips(path_check, evidence.facts)
+        sees = one_flow if subject.path.one_socket else say_bound(total)
+        return replace(found, status=Status.PASS, reason=band, sees=sees)
+    facts = facts_at(subject.own_service, evidence.facts)
+    unproven = unproven_at_vips(check, evidence.facts)
     mixture = ""
-    for known in path_check.differences:
+    for known in check.differences:
         excused = known.connections
         if not known.holds(facts) or (aside and not excused.forwarded):
             continue
@@ -142,19 +94,19 @@ def _decide(
             continue  # what befalls single connections leaves others as they must be
         if excused.proof is Proof.BALANCER and in_doubt(unproven, facts):
             continue
-        covers = cover(path_check, excused, evidence)
+        covers = cover(subject, excused, evidence)
         if covers.whole:
-            sees, nature = covers.words or known.evidence, known.nature.value
-            return verdict(Status.KNOWN, known.reason, sees=sees, references=known.references, nature=nature)
+            return replace(found, status=Status.KNOWN, known=known, sees=covers.words or known.evidence)
         mixture = mixture or _mixture(excused, covers, readings)
-    if not aside and unproven and _of_nobody(path_check, evidence, readings):
-        return verdict(Status.INCONCLUSIVE, unproven)
+    foreign = bool(unproven) and not aside and _of_nobody(subject, evidence, readings)
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
     if good and good < total:
-        return verdict(Status.FLAKY, f"{total - good} of {total} differ" + (f": {faults}" if faults else ""))
+        reason = f"{total - good} of {total} differ" + (f": {faults}" if faults else "")
+        return replace(found, status=Status.FLAKY, reason=reason, foreign=foreign)
     if mixture:
-        return verdict(Status.FLAKY, "; ".join(filter(None, (mixture, faults))))
-    return verdict(Status.FAIL, faults)
+        reason = "; ".join(filter(None, (mixture, faults)))
+        return replace(found, status=Status.FLAKY, reason=reason, foreign=foreign)
+    return replace(found, status=Status.FAIL, reason=faults, foreign=foreign)
 
 
 def _mixture(excused: Connections, covers: Cover, readings: Sequence[Reading]) -> str:
@@ -166,82 +118,73 @@ def _mixture(excused: Connections, covers: Cover, readings: Sequence[Reading]) -
     return f"{by_it} of {total} connections show the load balancer's own address, the others do not"
 
 
-def _of_nobody(path_check: PathCheck, evidence: Evidence, readings: Sequence[Reading]) -> bool:
+def _of_nobody(subject: OnPath, evidence: Evidence, readings: Sequence[Reading]) -> bool:
     """Whether NAT before the load balancer may explain all wrong results: only unknown addresses.
 
     If source ranges admit only the client's own address, NAT also causes silence. The address of a node, a pod or
     another client does not come from NAT.
     """
     others = held(evidence.topology) | evidence.clients
-    made = evidence.observations[path_check.subject.path.key]
-    wrong = [
-        (each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, path_check.subject.accept)
-    ]
-    named = path_check.subject.path.service is not None and bool(path_check.subject.path.service.ranges)
+    made = evidence.observations[subject.path.key]
+    wrong = [(each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, subject.accept)]
+    named = subject.path.service is not None and bool(subject.path.service.ranges)
     nobodys = frozenset({AddressClass.OTHER}) | (NO_ANSWER if named else frozenset())
     foreign = (seen.seen is None or parse_address(seen.seen[0]) not in others for _, seen in wrong)
     return all(each.classes <= nobodys and not each.product_fault for each, _ in wrong) and all(foreign)
 
 
-def _aside(path_check: PathCheck, evidence: Evidence) -> str:
+def _aside(subject: OnPath, evidence: Evidence) -> str:
     """A violated requirement on all observations together, of backends or packets, as text; or an empty string."""
-    backends = evidence.backends(path_check.subject.path)
-    if path_check.subject.spread is Spread.ONE and len(backends) > 1:
+    backends = evidence.backends(subject.path)
+    if subject.spread is Spread.ONE and len(backends) > 1:
         return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}) instead of one"
-    if path_check.subject.is_negative:
-        answered = {
-            o.seq for o in evidence.observations.get(path_check.subject.path.key, ()) if o.outcome is Outcome.ANSWERED
-        }
-        for witness in evidence.witnesses.get(path_check.subject.path.key, ()):
+    if subject.is_negative:
+        answered = {o.seq for o in evidence.observations.get(subject.path.key, ()) if o.outcome is Outcome.ANSWERED}
+        for witness in evidence.witnesses.get(subject.path.key, ()):
             if witness.delivered and witness.seq not in answered:
                 view = "; ".join(" ".join(line.split()) for line in witness.words.splitlines())
                 return f"no answer, but packets reached a backend: {view}"
     return ""
 
 
-def _mistold(path_check: PathCheck, observation: Observation, evidence: Evidence) -> str:
+def _mistold(subject: OnPath, observation: Observation, evidence: Evidence) -> str:
     """What is wrong with the client address that a backend got out of band, or an empty string."""
-    if path_check.subject.told is Claim.NOTHING or not observation.echo:
+    if subject.told is Claim.NOTHING or not observation.echo:
         return ""
     if not observation.source:
         return "the client did not report its own address, so the address in the header cannot be checked"
-    told = told_address(observation, path_check.subject.told)
-    own = str(evidence.topology.shown(path_check.subject.path.client.name, observation.source[0]))
+    told = told_address(observation, subject.told)
+    own = str(evidence.topology.shown(subject.path.client.name, observation.source[0]))
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):
             return ""
         # A pod that its network add-on masquerades reaches the load balancer as its node, so that is the right address.
-        ways = (f"pod-to-{there}.{path_check.subject.path.family.value.lower()}" for there in ("node", "outside"))
+        ways = (f"pod-to-{there}.{subject.path.family.value.lower()}" for there in ("node", "outside"))
         masqueraded = any(evidence.facts.get(way) == "masqueraded" for way in ways)
-        if told and masqueraded and path_check.subject.path.client.vantage is Vantage.POD:
-            stand = evidence.topology.stands.get(path_check.subject.path.client.name)
+        if told and masqueraded and subject.path.client.vantage is Vantage.POD:
+            stand = evidence.topology.stands.get(subject.path.client.name)
             node = evidence.topology.nodes.get(stand.node) if stand and stand.node else None
             if node and parse_address(told) in node.addresses:
                 return ""
-    return f"the backend got {told or 'no address'} in {path_check.subject.told.value}, the client is {own}"
+    return f"the backend got {told or 'no address'} in {subject.told.value}, the client is {own}"
 
 
-def _words(path_check: PathCheck, evidence: Evidence, expected: str) -> _Words:
-    readings = evidence.readings(path_check.subject.path)
+def _observed(subject: OnPath, evidence: Evidence, unseen: Decision) -> Decision:
+    """What was observed on a path, still undecided."""
+    readings = evidence.readings(subject.path)
     tally: Counter[str] = Counter()
     for reading in readings:
         tally[reading.words] += reading.count
-    witnesses = evidence.witnesses.get(path_check.subject.path.key, ())
-    return _Words(
-        expected,
-        say_observed(tally),
-        dict(tally),
-        tuple(
-            sorted(
-                {
-                    _foremost(reading, path_check.subject.accept)
-                    for reading in evidence.sound(path_check.subject.path).readings or readings
-                }
-            )
-        ),
-        say_ports(evidence.observations.get(path_check.subject.path.key, ())),
-        "; ".join(sorted({each.change for each in witnesses if each.change})),
-        _say_witnesses(witnesses, evidence.blind, sum(tally.values())),
+    witnesses = evidence.witnesses.get(subject.path.key, ())
+    sound = evidence.sound(subject.path).readings or readings
+    return replace(
+        unseen,
+        observed=say_observed(tally),
+        tally=dict(tally),
+        shown=tuple(sorted({_foremost(reading, subject.accept) for reading in sound})),
+        ports=say_ports(evidence.observations.get(subject.path.key, ())),
+        change="; ".join(sorted({each.change for each in witnesses if each.change})),
+        witnesses=_say_witnesses(witnesses, evidence.blind, sum(tally.values())),
     )
 
 
@@ -258,10 +201,10 @@ def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
     return not reading.product_fault and not reading.harness_fault and bool(reading.classes & accept)
 
 
-def _say_lost(path_check: PathCheck, evidence: Evidence) -> str:
+def _say_lost(subject: OnPath, evidence: Evidence) -> str:
     """The losses of controls that hold, as text; or an empty string."""
     told = []
-    for path in dict.fromkeys(control.path for control in path_check.subject.controls):
+    for path in dict.fromkeys(control.path for control in subject.controls):
         readings = evidence.readings(path)
         if lost := sum(each.count for each in readings if _is_loss(each)):
             told.append(f"{lost} of {sum(each.count for each in readings)} lost (on {path.key}, a control)")
@@ -293,22 +236,20 @@ def _doubt(control: Control, evidence: Evidence) -> str:
     return ""
 
 
-def _lost_without_a_service(path_check: PathCheck, evidence: Evidence) -> str:
+def _lost_without_a_service(subject: OnPath, evidence: Evidence) -> str:
     """Why a check's losses do not count: paths without any Service lose as many; or an empty string.
 
     This applies only if lost connections are the only fault, and if they are not more than the controls' losses
     predict: the chance of at least as many of all losses on this path is ``BY_CHANCE`` or more.
     """
-    if _aside(path_check, evidence) or any(
-        _mistold(path_check, each, evidence) for each in evidence.observations[path_check.subject.path.key]
+    if _aside(subject, evidence) or any(
+        _mistold(subject, each, evidence) for each in evidence.observations[subject.path.key]
     ):
         return ""
-    readings = evidence.readings(path_check.subject.path)
-    wrong = [each for each in readings if not _fits(each, path_check.subject.accept)]
+    readings = evidence.readings(subject.path)
+    wrong = [each for each in readings if not _fits(each, subject.accept)]
     plain = list(
-        {
-            control.path.key: control.path for control in path_check.subject.controls if control.path.service is None
-        }.values()
+        {control.path.key: control.path for control in subject.controls if control.path.service is None}.values()
     )
     without = [each for path in plain for each in evidence.readings(path)]
     lost, lost_without = (sum(each.count for each in some if _is_loss(each)) for some in (wrong, without))
@@ -325,21 +266,16 @@ def _lost_without_a_service(path_check: PathCheck, evidence: Evidence) -> str:
     )
 
 
-def say_expected(path_check: PathCheck, topology: Topology) -> str:
+def say_expected(check: PathCheck, topology: Topology) -> str:
     """The expectation as a sentence, resolved to this cluster's addresses."""
-    if path_check.level is Level.RECORD:
+    subject = check.subject
+    if check.level is Level.RECORD:
         return "nothing required: the result is recorded"
-    if path_check.subject.is_negative:
+    if subject.is_negative:
         return "no answer (dropped or refused)"
-    said = " or ".join(
-        _say_class(each, path_check.subject.path, topology) for each in sorted(path_check.subject.accept)
-    )
-    said += (
-        f", and the client's own address in {path_check.subject.told.value}"
-        if path_check.subject.told is not Claim.NOTHING
-        else ""
-    )
-    return said + (", one backend for all connections" if path_check.subject.spread is Spread.ONE else "")
+    said = " or ".join(_say_class(each, subject.path, topology) for each in sorted(subject.accept))
+    said += f", and the client's own address in {subject.told.value}" if subject.told is not Claim.NOTHING else ""
+    return said + (", one backend for all connections" if subject.spread is Spread.ONE else "")
 
 
 def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from esipp.checks.check import Feature
-from esipp.checks.observation import Verdict
 from esipp.checks.path import OnPath, PathCheck
+from esipp.judging.frame import Known
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.topology import Topology
 from esipp.scenarios.paths.evidence import Evidence, Steer
-from esipp.scenarios.paths.judge import judge
+from esipp.scenarios.paths.judge import decide
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ def _evidence(window: Window | None, then: RunThen) -> Evidence:
     )
 
 
-def _judge(check: PathCheck, evidence: Evidence, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-    return judge(check, replace(evidence, features=features, facts=facts))
+def _with_known(evidence: Evidence, known: Known) -> Evidence:
+    return replace(evidence, features=known.features, facts=known.facts)
 
 
 def _lacks(check: PathCheck, evidence: Evidence, then: RunThen) -> str:
@@ -69,7 +68,8 @@ SCENARIO = Scenario(
     record="paths",
     subjects=(OnPath,),
     evidence=Window,
-    judge=_judge,
+    with_known=_with_known,
+    decide=decide,
     lacks=_lacks,
     pack=_window,
     unpack=_evidence,

@@ -1,16 +1,13 @@
 """The judge of isolation checks: unchanged Services while others change their policy. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 
-from esipp.checks.check import Feature, Status, surrounded
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Status
 from esipp.checks.policy_change import IsolationCheck, IsolationHealthCheck, PolicyChangeCheck
-from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.scenarios.health.judge import all_of
-from esipp.scenarios.paths.judge import judge as judge_path
-from esipp.scenarios.paths.judge import say_observed
+from esipp.scenarios.paths.judge import decide, say_observed
 from esipp.scenarios.policy_change.evidence import Seen, Window
 
 BESIDE = "beside"
@@ -26,24 +23,18 @@ def cut_short(check: PolicyChangeCheck, trial: str, seen: Seen) -> Decision | No
     return None
 
 
-def judge_steady(
-    check: IsolationCheck, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]
-) -> Verdict:
-    """The path judge's verdict, if other policies really changed meanwhile."""
-    broken = cut_short(check, BESIDE, seen)
+def decide_path(check: IsolationCheck, seen: Seen) -> Decision:
+    """The path judge's decision, if other policies really changed meanwhile."""
     window = seen.window
-    if broken is None and window is not None and window.doubt():
-        broken = undecided(check, window.doubt())
-    if broken is not None or window is None:
-        said = broken or undecided(check, "its path was never dialled")
-        return give_verdict(check, features, facts, lambda: said)
-    verdict = judge_path(check.with_subject(check.subject.on_path), window.evidence)
-    if verdict.status not in (Status.FAIL, Status.FLAKY):
-        return verdict
-    if why := surrounded(check, facts):
-        return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{why} (observed: {verdict.observed})")
-    when = _when(check, window)
-    return replace(verdict, reason="; ".join(each for each in (verdict.reason, when) if each))
+    if window is None:
+        return undecided(check, "its path was never dialled")
+    if window.doubt():
+        return undecided(check, window.doubt())
+    decided = decide(check.with_subject(check.subject.on_path), window.evidence)
+    if decided.status not in (Status.FAIL, Status.FLAKY):
+        return decided
+    reason = "; ".join(filter(None, (decided.reason, _when(check, window))))
+    return replace(decided, reason=reason, environment=decided.environment or None)
 
 
 def _when(check: IsolationCheck, window: Window) -> str:

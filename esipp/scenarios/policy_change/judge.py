@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from esipp.checks.check import Feature, Status, is_about, missing_features
+from esipp.checks.check import Status, is_about
 from esipp.checks.model import Family, Role, TrafficPolicy
-from esipp.checks.observation import Verdict
 from esipp.checks.policy_change import (
     PLACES,
     At,
@@ -19,14 +18,15 @@ from esipp.checks.policy_change import (
 )
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, excused
-from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.statistics import Distribution
+from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import SteadyRun
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.paths.judge import say_bound, say_observed
 from esipp.scenarios.policy_change.evidence import Seen
-from esipp.scenarios.policy_change.isolation_judge import BESIDE, cut_short, decide_health, judge_steady
+from esipp.scenarios.policy_change.isolation_judge import BESIDE, cut_short, decide_health, decide_path
 from esipp.scenarios.policy_change.timeline import (
     BUDGET,
     Course,
@@ -42,23 +42,16 @@ from esipp.scenarios.policy_change.timeline import (
 )
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
-Features = Mapping[str, Feature]
-Facts = Mapping[str, str]
 
 
-def judge(check: PolicyChangeCheck, seen: Seen, features: Features, facts: Facts) -> Verdict:
-    """The verdict on a check about traffic during policy changes."""
-    if is_about(check, Isolated) and not missing_features(check, features):
-        return judge_steady(check, seen, features, facts)
-    differences = check.differences if is_about(check, PolicyChange) else ()
-
-    def look() -> Decision:
-        if is_about(check, PolicyChange):
-            return cut_short(check, check.subject.service.value, seen) or _flipped(check, seen)
-        assert is_about(check, IsolatedHealth)
-        return cut_short(check, BESIDE, seen) or decide_health(check, seen)
-
-    return give_verdict(check, features, facts, look, differences)
+def decide(check: PolicyChangeCheck, seen: Seen) -> Decision:
+    """The decision on a check about traffic during policy changes."""
+    if is_about(check, Isolated):
+        return cut_short(check, BESIDE, seen) or decide_path(check, seen)
+    if is_about(check, PolicyChange):
+        return cut_short(check, check.subject.service.value, seen) or _flipped(check, seen)
+    assert is_about(check, IsolatedHealth)
+    return cut_short(check, BESIDE, seen) or decide_health(check, seen)
 
 
 def _sees(check: FlippedCheck, course: Course) -> str:
@@ -100,12 +93,9 @@ def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
     if doubt:
         return undecided(check, doubt)
     if check.subject.at is not None and (check.subject.at, check.subject.family) in course.data:
-        trouble = sum(
-            ground.shown(check.subject.at, s)[0] is Shown.OURS
-            for s in course.data[check.subject.at, check.subject.family].samples
-        )
-        if trouble:
-            return ours_failed(check, f"{trouble} probes failed", "the prober failed")
+        stream = course.data[check.subject.at, check.subject.family]
+        if ours := trouble.failed(stream.samples, most=0, name=stream.name):
+            return ours_failed(check, "too little", ours)
     decided = _CLAIMS[check.subject.claim](_Case(check, course, ground, seen))
     passed = decided.status is Status.PASS and not decided.sees
     return replace(decided, sees=_sees(check, course)) if passed else decided

@@ -15,7 +15,7 @@ from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.isolation_judge import BESIDE
-from esipp.scenarios.policy_change.judge import judge
+from esipp.scenarios.policy_change.judge import decide
 
 
 def _lacks(check: PolicyChangeCheck, seen: Seen, then: RunThen) -> str:
@@ -62,7 +62,7 @@ SCENARIO = Scenario(
     record="flips",
     subjects=(WhilePoliciesChange,),
     evidence=Seen,
-    judge=judge,
+    decide=decide,
     lacks=_lacks,
     section=section,
     phases=(
