@@ -207,7 +207,7 @@ def _not_tested(run: RecordedRun) -> list[str]:
 
 def _convergence(run: RecordedRun) -> list[str]:
     """How fast each load balancer followed endpoint changes, and its bound; the slower family only."""
-    found = numbers.balancers(run)
+    found = numbers.balancers(run.of)
     if not found:
         return []
     lines = ["", "## Convergence", "", "Seconds from an endpoint change until traffic follows it: p50 / p95 / max.", ""]

@@ -28,8 +28,7 @@ def test_a_room_says_what_is_in_it(room: Path) -> None:
 
 def test_this_tree_has_no_knot() -> None:
     found = house.measure(ROOT)
-    assert (found.loose, found.upward, found.knot) == ((), 0, ())
-    assert set(found.cycles) <= {("esipp.ledger.numbers", "esipp.ledger.reading")}
+    assert (found.loose, found.upward, found.knot, found.cycles) == ((), 0, (), ())
 
 
 def test_what_is_wrong_with_a_tree_is_seen(tmp_path: Path) -> None:
