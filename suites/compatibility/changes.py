@@ -92,20 +92,8 @@ def _changed(before: str, after: str, policy: str) -> Checks:
             given=(taken("balanced", ingress=PRESENT),),
         )  # fmt: skip
     if heir:
-        wants = taken("claimed", health_port=Same("created"))
         said = f"{change}, another Service can claim its health-check node port at once"
-        given = (taken("changed", health_port=ABSENT),)
-        yield check(
-            f"change.{name}.freed",
-            CORE,
-            said,
-            made,
-            wants,
-            "the API server does not free the port",
-            API_HEALTH_PORT,
-            REGISTRY,
-            given=given,
-        )
+        yield freed(f"change.{name}", said, made, taken("changed", health_port=ABSENT))
     same = "its addresses change while clients use them, or clients lose their session affinity"
     what = "it keeps its ClusterIPs, internalTrafficPolicy and sessionAffinity"
     rest = {"cluster_ips": Same("created"), "internal": "Local", "affinity": "ClientIP"}
@@ -127,19 +115,7 @@ def from_policy_to_policy() -> Checks:
     lost = "a change of the policy changes other fields"
     yield check("change.round-trip.away", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
     said = "When a load balancer changes to Cluster, another Service can claim its health-check node port at once"
-    wants = taken("claimed", health_port=Same("created"))
-    given = (taken("away", health_port=ABSENT),)
-    yield check(
-        "change.round-trip.freed",
-        CORE,
-        said,
-        made,
-        wants,
-        "the API server does not free the port",
-        API_HEALTH_PORT,
-        REGISTRY,
-        given=given,
-    )
+    yield freed("change.round-trip", said, made, taken("away", health_port=ABSENT))
     said = "When a load balancer returns to Local, it gets a health-check node port and keeps all other fields"
     wants = taken("back", policy="Local", health_port=PRESENT, **rest)
     yield check("change.round-trip.back", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
@@ -190,33 +166,10 @@ def from_policy_to_policy() -> Checks:
     half = "the Service keeps a part of Local"
     yield check("change.policy-removed", CORE, said, made, wants, half, API_ETP, REGISTRY)
     said = "When a patch removes externalTrafficPolicy, another Service can claim the health-check node port at once"
-    wants = taken("claimed", health_port=Same("created"))
-    given = (taken("removed", health_port=ABSENT),)
-    yield check(
-        "change.policy-removed.freed",
-        CORE,
-        said,
-        made,
-        wants,
-        "the API server does not free the port",
-        API_HEALTH_PORT,
-        REGISTRY,
-        given=given,
-    )
+    yield freed("change.policy-removed", said, made, taken("removed", health_port=ABSENT))
     made = chain("deleted", create(**LB, **LOCAL), Step("deleted", Verb.DELETE), claim(HAD))
     said = "Another Service can claim the health-check node port of a deleted Service at once"
-    given = (Taken("deleted"),)
-    yield check(
-        "change.deleted.freed",
-        CORE,
-        said,
-        made,
-        wants,
-        "the API server does not free the port",
-        API_HEALTH_PORT,
-        REGISTRY,
-        given=given,
-    )
+    yield freed("change.deleted", said, made, Taken("deleted"))
 
 
 def to_external_name() -> Checks:
@@ -228,12 +181,7 @@ def to_external_name() -> Checks:
     wants = taken("changed", **none, cluster_ips=ABSENT, internal=ABSENT)
     yield check("change.loadbalancer-to-externalname", CORE, said, made, wants, UNUSABLE, API_EXTERNAL_NAME, REGISTRY)
     said = "When a load balancer becomes an ExternalName Service, another Service can claim its health-check node port"
-    wants = taken("claimed", health_port=Same("created"))
-    name = "change.loadbalancer-to-externalname.freed"
-    given = (taken("changed", health_port=ABSENT),)
-    yield check(
-        name, CORE, said, made, wants, "the API server does not free the port", API_HEALTH_PORT, REGISTRY, given=given
-    )
+    yield freed("change.loadbalancer-to-externalname", said, made, taken("changed", health_port=ABSENT))
 
 
 def contradictions() -> Checks:

@@ -187,19 +187,7 @@ def updates_by_old_clients() -> Checks:
     half = "old clients cannot edit the Service, or leave it with a part of Local"
     yield check("client.drops-both", CORE, said, made, wants, half, UPDATES, API_ETP, REGISTRY, given=given)
     said = "After an update without policy and health-check node port, another Service can claim the port at once"
-    wants = taken("claimed", health_port=Same("created"))
-    gone = (taken("edited", health_port=ABSENT),)
-    yield check(
-        "client.drops-both.freed",
-        CORE,
-        said,
-        made,
-        wants,
-        "the API server does not free the port",
-        API_HEALTH_PORT,
-        REGISTRY,
-        given=gone,
-    )
+    yield freed("client.drops-both", said, made, taken("edited", health_port=ABSENT))
     said = "An update without policy and health-check node port keeps nodePort and ClusterIPs"
     wants = taken("edited", node_port=Same("created"), cluster_ips=Same("created"))
     cut = "the update interrupts clients of the Service"

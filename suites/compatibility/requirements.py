@@ -167,6 +167,15 @@ def check(
     )
 
 
+def freed(name: str, requirement: str, chain: Chain, after: Taken) -> Check[Requests]:
+    """Return the check that another Service can claim a health-check node port, which a step frees."""
+    wants = taken("claimed", health_port=Same("created"))
+    kept = "the API server does not free the port"
+    return check(
+        f"{name}.freed", Level.CORE, requirement, chain, wants, kept, API_HEALTH_PORT, REGISTRY, given=(after,)
+    )
+
+
 def refusal(
     name: str,
     requirement: str,

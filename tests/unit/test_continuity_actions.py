@@ -25,6 +25,7 @@ from esipp.scenarios.continuity.objects import SELECTOR, service_name
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.run import Gathering
+from esipp.scenarios.timeouts import Timeouts
 from suites.continuity.checks import WAYS
 from suites.continuity.events import EVENTS
 from tests.unit.continuity_world import CLIENT, FAMILY, PROXY, key
@@ -109,13 +110,22 @@ def event(phase: Phase) -> Event:
     return replace(next(each for each in EVENTS if each.phase is phase), lasts=0.0)
 
 
-def made(traffic: FakeStreams | None = None, watching: Any = None, disruptor: FakeDisruptor | None = None) -> Acts:
+SHORT = Budget("anything", 0.2, need=1, spacing=0.05)
+QUICK = Timeouts(ways_settled=SHORT, pods_ready=SHORT, health_follows=SHORT, evicted=SHORT, sources_stable=SHORT)
+
+
+def made(
+    traffic: FakeStreams | None = None,
+    watching: Any = None,
+    disruptor: FakeDisruptor | None = None,
+    timeouts: Timeouts = QUICK,
+) -> Acts:
     services = {service_name(way): {"spec": {"healthCheckNodePort": 30000 + n}} for n, way in enumerate(WAYS)}
     testbed = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
     return Acts(
         testbed, SimpleNamespace(trouble=""), traffic or FakeStreams(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
         Places("a", "c", "b"), list(WAYS), 0.1, frozenset({parse_address(CLIENT)}),
-        frozenset({parse_address(PROXY)}), Stop(), disruptor,  # type: ignore[arg-type]
+        frozenset({parse_address(PROXY)}), Stop(), disruptor, timeouts,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -123,8 +133,6 @@ def made(traffic: FakeStreams | None = None, watching: Any = None, disruptor: Fa
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CALM", 0.2)
     monkeypatch.setattr(module, "PROMPT", 0.0)
-    for name in ("WHOLE", "TOLD", "GONE", "STABLE"):
-        monkeypatch.setattr(module, name, Budget(name.lower(), 0.2, need=1, spacing=0.05))
 
 
 @pytest.mark.parametrize("phase", [Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER])
@@ -163,7 +171,7 @@ def test_the_speaker_that_counts_is_the_one_that_announces() -> None:
 def test_it_goes_on_when_the_speaker_has_taken_its_vips_back(
     later: str, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BACK", Budget("back", 5.0, need=1, spacing=0.01))
+    timeouts = replace(QUICK, vips_back=Budget("back", 5.0, need=1, spacing=0.01))
     traffic, disruptor, looked = FakeStreams(), FakeDisruptor(), list[str]()
     traffic.streams = {key("default.local"): live("default.local", 0.1, answered())}
 
@@ -174,7 +182,7 @@ def test_it_goes_on_when_the_speaker_has_taken_its_vips_back(
         return answered(node=looked[-1])(0, 0.0)
 
     monkeypatch.setattr(traffic, "latest", latest)
-    made(traffic, disruptor=disruptor).perform(event(Phase.SPEAKER), Notes())
+    made(traffic, disruptor=disruptor, timeouts=timeouts).perform(event(Phase.SPEAKER), Notes())
     assert len(looked) == looks
 
 
@@ -292,11 +300,11 @@ def test_an_interrupt_ends_every_wait() -> None:
 
 
 # ------------------------------------------------------------------------------------------------- one after the other
-def gathering(acts: Acts, *phases: Phase) -> Gathering:
+def gathering(acts: Acts, *phases: Phase, timeouts: Timeouts = QUICK) -> Gathering:
     return Gathering(
         acts.testbed, None, None, "image", list(WAYS), [Family.IPV4],  # type: ignore[arg-type]
         [event(each) for each in phases], Told(None, "ns"), acts.stop,
-        lambda: pytest.fail("there is one"), lambda _: None,
+        lambda: pytest.fail("there is one"), lambda _: None, timeouts=timeouts,
     )  # fmt: skip
 
 
@@ -304,8 +312,6 @@ def gathering(acts: Acts, *phases: Phase) -> Gathering:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("QUIET", 0.0), ("FIRST_QUIET", 0.0)):
         monkeypatch.setattr(f"esipp.scenarios.continuity.run.{name}", value)
-    for name in ("WHOLE", "SETTLED"):
-        monkeypatch.setattr(f"esipp.scenarios.continuity.run.{name}", Budget(name, 0.2, need=1, spacing=0.05))
 
 
 @pytest.mark.usefixtures("_quick")
@@ -341,12 +347,12 @@ def test_ways_that_do_not_answer_again_are_told() -> None:
 
 @pytest.mark.usefixtures("_quick")
 def test_a_way_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esipp.scenarios.continuity.run.SETTLED", Budget("ways", 1.0, need=1, spacing=0.05))
     monkeypatch.setattr("esipp.scenarios.continuity.run.LEAST", 0.1)
     traffic = FakeStreams()
     traffic.left = ["nodeport.local IPv4"]
     acts = made(traffic, disruptor=FakeDisruptor())
-    session = gathering(acts, Phase.CORDON, Phase.EXCLUDE, Phase.SPEAKER)
+    timeouts = replace(QUICK, ways_settled=Budget("ways", 1.0, need=1, spacing=0.05))
+    session = gathering(acts, Phase.CORDON, Phase.EXCLUDE, Phase.SPEAKER, timeouts=timeouts)
     session._go_through(acts, None)  # type: ignore[arg-type]
     assert [window.unsettled for window in session._windows] == ["nodeport.local IPv4"] * 3
     first, *others = (window.until - window.began for window in session._windows)

@@ -14,9 +14,9 @@ from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.topology import MARKS, Node
 from esipp.scenarios.endpoint_change import objects as scene
-from esipp.scenarios.endpoint_change import reference_state as told
 from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
 from esipp.scenarios.endpoint_change.run import Gathering
+from esipp.scenarios.timeouts import Timeouts
 from suites.convergence.checks import CHECKS
 from tests.unit.test_endpoint_change_run import LiveWorld, driven
 
@@ -88,9 +88,9 @@ def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_i
 
 @pytest.mark.parametrize("left", [{}, {"IPv4": "192.0.2.77"}])
 def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
-    left: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    left: dict[str, str],
 ) -> None:
-    monkeypatch.setattr(told, "LET_GO", Budget("made up", 0.2, need=1, spacing=0.01))
+    timeouts = Timeouts(vips_released=Budget("made up", 0.2, need=1, spacing=0.01))
     looks: list[Any] = []
 
     def view() -> Any:
@@ -103,7 +103,7 @@ def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
         return {"services": [*gone, another]}
 
     reference: Any = SimpleNamespace(view=view, container="made-up")
-    word = ReferenceWord(reference, "ns", NODES)
+    word = ReferenceWord(reference, "ns", NODES, timeouts=timeouts)
     word.look_again([Balancer.ECMP])
     assert word.views(Balancer.ECMP)[What.FREED].healthy == frozenset(left.values())
     assert len(looks) >= 2

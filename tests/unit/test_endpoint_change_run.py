@@ -19,6 +19,7 @@ from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 from esipp.scenarios.endpoint_change.plan import plan
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 
 NODES = ("a", "b", "c")
 CLIENT = "192.0.2.9"
@@ -116,17 +117,26 @@ class LiveWorld:
         return Sample(seq, now, now + 0.001, "answered", now_open[node], node, CLIENT)
 
 
+HASTY = replace(TIMEOUTS, change_followed=0.6)
+
+
 @contextmanager
 def driven(
-    world: LiveWorld, moves: int, bound: float | None = None, serves: int = 7, patience: float = 0.0
+    world: LiveWorld,
+    moves: int,
+    bound: float | None = None,
+    serves: int = 7,
+    patience: float = 0.0,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> Iterator[Driver]:
     prober = threading.Thread(target=world.probe)
     prober.start()
     steps = plan("7", 3, moves)
+    timeouts = replace(timeouts, first_pod=replace(timeouts.first_pod, seconds=3.0))
     anything: Any = world
     driver = Driver(
         anything, "ns", "run", "image", Balancer.ECMP, NODES, steps, "7", anything, anything, (), threading.Event(),
-        period=0.05, bound=bound, serves=serves, patience=patience, settled=replace(drive.SETTLED, seconds=3.0),
+        period=0.05, bound=bound, serves=serves, patience=patience, timeouts=timeouts,
     )  # fmt: skip
     try:
         driver.drive()
@@ -161,9 +171,9 @@ def test_connections_are_counted_once_a_balancer_that_weighs_nodes_has_asked_the
     assert world.rested >= 1.5
 
 
-def test_a_second_node_is_given_the_time_that_the_balancer_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drive, "BOTH", replace(drive.BOTH, seconds=0.0))
-    with driven(LiveWorld(), 1, bound=4.0) as driver:
+def test_a_second_node_is_given_the_time_that_the_balancer_needs() -> None:
+    timeouts = replace(TIMEOUTS, both_nodes=replace(TIMEOUTS.both_nodes, seconds=0.0))
+    with driven(LiveWorld(), 1, bound=4.0, timeouts=timeouts) as driver:
         pass
     assert driver.counted
 
@@ -183,27 +193,25 @@ class ServesOn(LiveWorld):
 
 
 @pytest.mark.parametrize("serves", [0, 9])
-def test_a_pod_that_serves_on_is_given_the_time_for_it(monkeypatch: pytest.MonkeyPatch, serves: int) -> None:
-    monkeypatch.setattr(drive, "BACK", replace(drive.BACK, seconds=0.1))
+def test_a_pod_that_serves_on_is_given_the_time_for_it(serves: int) -> None:
+    timeouts = replace(TIMEOUTS, pod_again=replace(TIMEOUTS.pod_again, seconds=0.1))
     with nullcontext() if serves else pytest.raises(HarnessError, match="to exist again"):
-        with driven(ServesOn(), 6, serves=serves) as driver:
+        with driven(ServesOn(), 6, serves=serves, timeouts=timeouts) as driver:
             pass
         assert len({change.number for change in driver.changes}) == len(driver.steps)
 
 
 def test_a_balancer_that_does_not_follow_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drive, "LEAST_PROMISED", 0.6)
     monkeypatch.setattr(drive, "MOST_LATE", 2)
-    with driven(LiveWorld(steers=False), 10) as driver:
+    with driven(LiveWorld(steers=False), 10, timeouts=HASTY) as driver:
         pass
     assert len(driver.steps) > len({change.number for change in driver.changes}) >= 2
     assert not driver.counted
 
 
-def test_a_slow_balancer_that_nobody_knows_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_balancer_that_nobody_knows_is_waited_for() -> None:
     """It took longer than any move is waited for, and was called broken: here it is given the time, and follows."""
-    monkeypatch.setattr(drive, "LEAST_PROMISED", 0.6)
-    with driven(LiveWorld(takes=1.5), 2, serves=0, patience=8.0) as driver:
+    with driven(LiveWorld(takes=1.5), 2, serves=0, patience=8.0, timeouts=HASTY) as driver:
         pass
     assert driver._late == 0
     assert len(driver.changes) == 4

@@ -152,6 +152,12 @@ class Stream:
         return max(self.gaps(since, until), default=0.0)
 
 
+def longest_gap(samples: Iterable[Sample]) -> float:
+    """The longest time between the starts of two of these probes, in order of their start."""
+    starts = (sample.started for sample in samples)
+    return max((after - before for before, after in pairwise(starts)), default=0.0)
+
+
 Reader = Callable[[dict[str, Any], Callable[[float], float]], Sample]
 """Reads a result line of a prober; the second argument maps the prober's monotonic seconds to this process's."""
 

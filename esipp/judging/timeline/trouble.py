@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, longest_gap
 
 OURS = "error"
 """The prober's outcome for an error of its own: a source port that is taken, for example. It proves nothing."""
@@ -33,7 +33,7 @@ def failed(
 
 def paused(samples: Iterable[Sample], name: str = "") -> str:
     """A sentence if this machine was too busy to probe for longer than ``MOST_GAP``; empty if not."""
-    longest = Stream(name, 0.0, samples).longest_gap()
+    longest = longest_gap(samples)
     if longest <= MOST_GAP:
         return ""
     which = f" ({name})" if name else ""

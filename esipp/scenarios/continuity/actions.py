@@ -25,16 +25,8 @@ from esipp.scenarios.continuity.evidence import Asked, Places
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.traffic import CALM, Streams
 from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.testbed import Testbed
-
-LOOKS = 0.1
-WHOLE = Budget("all pods of the Deployment to be ready again", 120.0, need=1, spacing=LOOKS)
-TOLD = Budget("a node's health check to follow", 30.0, need=1, spacing=LOOKS)
-GONE = Budget("evicted pods to be gone", 60.0, need=1, spacing=LOOKS)
-BACK = Budget("the previous node to announce the VIPs again", 15.0, need=1, spacing=LOOKS)
-"""Then it goes on: a load balancer need not give them back."""
-STABLE = Budget("pods to see the client's source address again", FIELD_LIMIT, need=1, spacing=LOOKS)
-"""After the policy is Local again either policy's source is right until then; a check of its own asks for less time."""
 
 MOST_HELD = 40.0
 """The most seconds for which a node is kept without a pod. A breach of a longer bound is not detected."""
@@ -120,6 +112,7 @@ class Acts:
     of_balancer: frozenset[IPAddress]
     stop: Stop
     disruptor: Disruptor | None = None
+    timeouts: Timeouts = TIMEOUTS
     _pause: threading.Event = field(default_factory=threading.Event)
 
     def perform(self, event: Event, notes: Notes) -> None:
@@ -187,12 +180,12 @@ class Acts:
         notes.happened = time.monotonic()
 
     def _see_rolled(self, notes: Notes) -> None:
-        self._until(lambda: self._replaced(notes.pods), WHOLE)
+        self._until(lambda: self._replaced(notes.pods), self.timeouts.pods_ready)
         notes.words = f"{', '.join(sorted(notes.pods))} replaced by {', '.join(sorted(self.watching.pods))}"
 
     def _see_deleted(self, notes: Notes) -> None:
         (pod,) = notes.pods
-        self._until(lambda: self._replaced(notes.pods), WHOLE)
+        self._until(lambda: self._replaced(notes.pods), self.timeouts.pods_ready)
         notes.words = f"{pod} on node {self.places.endpoint} was deleted, and its replacement is ready there"
 
     def _close(self, notes: Notes) -> None:
@@ -203,7 +196,7 @@ class Acts:
 
     def _see_unready(self, notes: Notes) -> None:
         (pod,) = notes.pods
-        self._until(lambda: self._told(pod, False), TOLD)
+        self._until(lambda: self._told(pod, False), self.timeouts.health_follows)
         if notes.happened is None:  # once for as long as a balancer needs to steer away; then shorter than that
             notes.happened = time.monotonic()
             self.hold(self.bound + CALM)
@@ -216,7 +209,7 @@ class Acts:
 
     def _see_ready(self, notes: Notes) -> None:
         (pod,) = notes.pods
-        self._until(lambda: self._told(pod, True), TOLD)
+        self._until(lambda: self._told(pod, True), self.timeouts.health_follows)
         self.hold(CALM)
 
     @property
@@ -231,7 +224,7 @@ class Acts:
         notes.happened = time.monotonic()
 
     def _see_cluster(self, _: Notes) -> None:
-        self._until(lambda: self._health(lambda said: said not in ("200", "503"), "gone"), TOLD)
+        self._until(lambda: self._health(lambda said: said not in ("200", "503"), "gone"), self.timeouts.health_follows)
         # One that loses the nodes by this may take its whole bound for it, and is then to be seen without them for
         # longer than that.
         self.hold(2 * self.bound + CALM)
@@ -246,8 +239,8 @@ class Acts:
 
     def _see_local(self, notes: Notes) -> None:
         assert notes.returned is not None
-        self._until(lambda: self._health(lambda said: said == "200", "200 again"), TOLD)
-        stable = self.stop.converge(self._sources, STABLE)
+        self._until(lambda: self._health(lambda said: said == "200", "200 again"), self.timeouts.health_follows)
+        stable = self.stop.converge(self._sources, self.timeouts.sources_stable)
         if stable.held:
             began, latest = notes.either.pop()
             notes.either.append((began, max(latest - FIELD_LIMIT, time.monotonic() - CALM / 2)))
@@ -275,15 +268,15 @@ class Acts:
         proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=phase is Phase.KUBELET)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
         if phase is Phase.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
-            self.stop.converge(lambda: self._back(before), BACK)
+            self.stop.converge(lambda: self._back(before), self.timeouts.vips_back)
 
     def _see_drained(self, _: Notes) -> None:
-        self._until(self._drained, GONE)
+        self._until(self._drained, self.timeouts.evicted)
         self.hold(CALM)
 
     def _see_503(self, _: Notes) -> None:
         node = self.places.endpoint
-        self._until(lambda: self._health(lambda said: said == "503", "503", only=node), TOLD)
+        self._until(lambda: self._health(lambda said: said == "503", "503", only=node), self.timeouts.health_follows)
         self.hold(self.bound + CALM)
 
     def _announcing(self) -> str:

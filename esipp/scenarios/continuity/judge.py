@@ -18,7 +18,7 @@ from esipp.judging.timeline import trouble
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
 from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
 from esipp.judging.timeline.sources import Sourced, say_sources, sources
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream, longest_gap
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, Seen, Window
 from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, why_moved
@@ -184,7 +184,7 @@ class Judge:
     def sees(self, check: ContinuityCheck) -> str:
         """What a check can and cannot detect."""
         made = len(self.requests(check))
-        longest = 0.0 if check.subject.phase is Phase.QUIET else Stream("", 0.0, self.requests(check)).longest_gap()
+        longest = 0.0 if check.subject.phase is Phase.QUIET else longest_gap(self.requests(check))
         said = f"{made} new connections of one client"
         said += f", at most {longest:.2f} s apart" if longest else ""
         kept = len(self.exchanges(check.subject.way, check.subject.family).get(check.subject.phase, ()))
@@ -287,7 +287,7 @@ class Judge:
         if over:
             return self._too_long(check, over, len(found), said)
         unknown = [each.blur for each, word in held if word is Held.UNKNOWN]
-        between = Blur(Stream("", 0.0, samples).longest_gap())
+        between = Blur(longest_gap(samples))
         if hold(0.0, bound.seconds, between) is Held.UNKNOWN:
             unknown.append(between)
         if unknown:
@@ -336,7 +336,7 @@ class Judge:
         said += f"; bound {PROMPT:.0f} s"
         if not any(sample.started >= returned + PROMPT for sample in later):
             return undecided(check, f"no request was answered later than {PROMPT:.0f} s after the return", said)
-        between = Stream("", 0.0, [s for s in self.requests(check) if s.started >= returned]).longest_gap()
+        between = longest_gap(s for s in self.requests(check) if s.started >= returned)
         blur = Blur(between, self.vantage(check.subject.family).slow(returned, returned + lag))
         held = hold(lag, PROMPT, blur)
         if held is Held.UNKNOWN:

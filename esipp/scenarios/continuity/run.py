@@ -4,11 +4,11 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
-from esipp.base.waiting import LEAST, Budget, Reading
+from esipp.base.waiting import LEAST, Reading
 from esipp.checks.continuity import CHECKED, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
@@ -21,21 +21,20 @@ from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
 from esipp.scenarios.context import Context
 from esipp.scenarios.continuity import objects as scene
-from esipp.scenarios.continuity.actions import MOST_HELD, WHOLE, Acts, Notes
+from esipp.scenarios.continuity.actions import MOST_HELD, Acts, Notes
 from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import events_of, families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.record import keep
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.sections import section
-from esipp.scenarios.continuity.traffic import Streams, Targets
+from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
 
-SETTLED = Budget("every way to answer every request", 30.0, need=3, spacing=0.1)
 QUIET = 1.5
 """Seconds in which nothing is done, before, between and after: no less, as the last requests need time to be over."""
 
@@ -57,7 +56,7 @@ class Gathering:
         stop: ends the scenario.
         disruptor: creates the disruptor; called only if a phase needs it.
         say: receives progress messages.
-        patience: seconds that a load balancer's first answer may take here.
+        timeouts: how long each wait may take.
         bound: the promised time within which the cluster's own load balancer must have left a node.
     """
 
@@ -73,7 +72,7 @@ class Gathering:
     disruptor: Callable[[], Disruptor]
     say: Callable[[str], None]
     uncertainty: float = 0.0
-    patience: float = 0.0
+    timeouts: Timeouts = TIMEOUTS
     bound: Bound | None = None
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
@@ -108,7 +107,7 @@ class Gathering:
             gates.start()
             acts = Acts(
                 testbed, gates, streams, watching, places, list(self.ways), self._longest(checking.bound),
-                self._own(), self._of_balancer(), self.stop,
+                self._own(), self._of_balancer(), self.stop, timeouts=self.timeouts,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
@@ -123,6 +122,7 @@ class Gathering:
             frozenset(each for of in addresses.values() for each in of),
             self._of_balancer(),
             obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
+            PACE.every, PACE.timeout, self.uncertainty,
         )  # fmt: skip
 
     def _longest(self, told: float | None) -> float:
@@ -135,7 +135,7 @@ class Gathering:
         testbed, places = self.testbed, acts.places
         manifest = scene.deployment(testbed.run, self.image, (places.endpoint, places.other), serves)
         testbed.cluster.create(f"/apis/apps/v1/namespaces/{testbed.namespace}/deployments", manifest)
-        held = self.stop.converge(acts.whole, WHOLE)
+        held = self.stop.converge(acts.whole, self.timeouts.pods_ready)
         if not held.held:
             raise HarnessError(f"The pods of the Deployment are not ready: {held}.", "kubectl get events -A")
         acts.streams.start()
@@ -170,7 +170,7 @@ class Gathering:
             trouble = broken.sentence
         except (ApiError, UnreachableError) as broken:
             trouble = str(broken)
-        held = self.stop.converge(acts.whole, WHOLE)
+        held = self.stop.converge(acts.whole, self.timeouts.pods_ready)
         left = self._settle(acts, list(acts.streams.streams)) if held.held else [held.state]
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
@@ -195,8 +195,7 @@ class Gathering:
             known = time.monotonic() > soon and self._unsettled.issuperset(left)
             return Reading(not left, ", ".join(left), hopeless=known)
 
-        budget = replace(SETTLED, seconds=max(SETTLED.seconds, self.patience))
-        settled = self.stop.converge(look, budget)
+        settled = self.stop.converge(look, self.timeouts.ways_settled)
         left = [] if settled.held else settled.state.split(", ")
         self._unsettled = set(left)
         return left
@@ -288,7 +287,7 @@ def observe(context: Context) -> Seen:
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         Told(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
-        patience=testbed.patience.answering,
+        timeouts=TIMEOUTS.answering(testbed.patience.answering),
         bound=bound_of(run.settings.bound, findings.balancer),
     )  # fmt: skip
     with run.phase("continuity", ", ".join(event.phase.value for event in events)):
@@ -298,6 +297,5 @@ def observe(context: Context) -> Seen:
             judge = Judge(Seen(trouble=broken.sentence))
         except (ApiError, UnreachableError) as broken:
             judge = Judge(Seen(trouble=f"A request to the API server failed while traffic flowed: {broken}"))
-        keep(run, judge, gathering.uncertainty)
-        run.sections["continuity"] = section(judge, gathering.uncertainty)
+        run.sections["continuity"] = section(judge)
     return judge.seen

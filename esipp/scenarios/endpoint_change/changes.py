@@ -20,17 +20,10 @@ from esipp.scenarios.endpoint_change.plan import Kind, Step, last_open
 from esipp.scenarios.endpoint_change.probes import Observing
 from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Seen, spreads_by, timeline
 from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 
 LOOKS = 0.05
-SETTLED = Budget("traffic to reach the first pod", 30.0, need=10, spacing=0.1)
-LEAST_PROMISED, PERIODS = 12.0, 4.0
-"""The time limit for following an endpoint change: ``LEAST_PROMISED`` seconds or ``PERIODS`` bounds of the load
-balancer, whichever is longer, at the latest from when a deleted pod stops serving. It is only the observation time:
-``timing.PROMPT`` limits the lag of a node."""
-BACK = Budget("a deleted pod to exist again", 40.0, need=1, spacing=LOOKS)
-BOTH = Budget("traffic to reach both nodes", 15.0, need=3, spacing=0.1)
-AGAIN = Budget("the load balancer's bound to pass", 5.0, need=1, spacing=0.1)  # and the bound itself
 
 MOST_LATE, MOST_VERY_LATE = 5, 2
 """The number of changes that were not followed after which the scenario stops, as more would only take time. The second
@@ -46,11 +39,10 @@ class Driver:
     """One service's moves.
 
     ``period`` is what the balancer asks health checks by, as far as it tells: moves begin at random moments of it,
-    else the steering of one would set the time of the next. ``bound`` is how long its steering may take, ``settled``
-    its first answer; ``serves`` is for how many seconds every pod on the testbed serves on when it is deleted.
-    ``spreads`` says that it uses all nodes at once, as far as is known. ``patience`` is for how many seconds traffic is
-    waited for of one of which nothing is known; 0 where something is.
-    ``changes``, ``ends``, ``opened_last`` and ``counted`` are what came of it.
+    else the steering of one would set the time of the next. ``bound`` is how long its steering may take; ``serves`` is
+    for how many seconds every pod on the testbed serves on when it is deleted. ``spreads`` says that it uses all nodes
+    at once, as far as is known. ``patience`` is for how many seconds traffic is waited for of one of which nothing is
+    known; 0 where something is. ``changes``, ``ends``, ``opened_last`` and ``counted`` are what came of it.
     """
 
     cluster: Cluster
@@ -68,7 +60,7 @@ class Driver:
     period: float = 0.5
     bound: float | None = None
     serves: int = scene.serves_on(None)
-    settled: Budget = SETTLED
+    timeouts: Timeouts = TIMEOUTS
     spreads: bool = True
     patience: float = 0.0
     changes: list[Change] = field(default_factory=list)
@@ -86,7 +78,8 @@ class Driver:
         self._chance = random.Random(f"{self.seed} pauses")
         self._hands = ThreadPoolExecutor(max_workers=3)
         # Until then a balancer that goes by serving endpoints may rightly keep the node of a deleted pod (KEP-1669).
-        self._least = self.serves + max(LEAST_PROMISED, PERIODS * (self.bound or 0.0))
+        limits = self.timeouts
+        self._least = self.serves + max(limits.change_followed, limits.change_bounds * (self.bound or 0.0))
         seconds = max(self._least, self.serves + self.patience)
         need = int(QUIET / LOOKS) + 1
         self._promised = Budget("an endpoint change to be followed", seconds, need=need, spacing=LOOKS)
@@ -122,18 +115,19 @@ class Driver:
         """
         try:
             self._gate(self.first_pod, True)
-            settled = converge(self._first_answers, self.settled)
+            settled = converge(self._first_answers, self.timeouts.first_pod)
             # Where its node serves, a VIP that is not answered every time is the balancer's doing: judged as it is.
             if not settled.held and not self._first_serves():
                 self.obstacle = (
                     f"neither its VIP nor the nodePort of {self.nodes[0]} answered within "
-                    f"{self.settled.seconds:.0f} s, with one pod ready there"
+                    f"{self.timeouts.first_pod.seconds:.0f} s, with one pod ready there"
                 )
                 return
             if not settled.held and self.patience and not self._ever_answered():
                 self.obstacle = (
-                    f"its VIP did not answer once within {self.settled.seconds:.0f} s, and it is unknown how long this "
-                    "load balancer takes: name it with --provider NAME, or wait longer with --bound SECONDS"
+                    f"its VIP did not answer once within {self.timeouts.first_pod.seconds:.0f} s, and it is unknown "
+                    "how long this load balancer takes: name it with --provider NAME, or wait longer with "
+                    "--bound SECONDS"
                 )
                 return
             for number, step in enumerate(self.steps):
@@ -194,7 +188,8 @@ class Driver:
 
     def _wait_for(self, slot: int) -> None:
         """Until the slot's last pod has gone, and its new one runs."""
-        back = replace(BACK, seconds=BACK.seconds + self.serves)
+        limit = self.timeouts.pod_again
+        back = replace(limit, seconds=limit.seconds + self.serves)
 
         def there() -> Reading:
             gone = self._leaving.get(slot) not in self.watching.pods
@@ -226,15 +221,17 @@ class Driver:
         nodes = {self.nodes[double], self.nodes[single]}
         spread = self.spreads
         bound = self.bound or 0.0
-        both = replace(BOTH, seconds=BOTH.seconds + bound)  # a second node is used after some checks of it
+        limit = self.timeouts.both_nodes
+        both = replace(limit, seconds=limit.seconds + bound)
         if not converge(lambda: self._both(nodes, spread), both).held:
             return
         # A balancer that weighs nodes knows of a pod more by its next checks. That time is only let pass: a request of
         # ours that is late meanwhile, as on a busy machine, says nothing of the nodes.
         known = time.monotonic() + bound
+        over = self.timeouts.bound_over
         passed = converge(
             lambda: Reading(time.monotonic() >= known, "both nodes serve", hopeless=self.stopped.is_set()),
-            replace(AGAIN, seconds=AGAIN.seconds + bound),
+            replace(over, seconds=over.seconds + bound),
         )
         if not passed.held:
             return

@@ -21,8 +21,7 @@ from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.judge import Health, Judge
 from esipp.scenarios.endpoint_change.polls import shares
 from esipp.scenarios.endpoint_change.reported_state import Word
-
-LET_GO = Budget("the load balancer to release a deleted Service's VIPs", 30.0, need=1, spacing=0.2)
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 
 EXCLUDED = "excluded-node"
 """The mark of a node that load balancers must leave out."""
@@ -42,6 +41,7 @@ class ReferenceWord(Word):
     _decisions: dict[str, list[Decision]] = field(default_factory=dict)
     _views: dict[Balancer, dict[What, Health]] = field(default_factory=dict)
     _stream: Stream | None = None
+    timeouts: Timeouts = TIMEOUTS
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -143,7 +143,7 @@ class ReferenceWord(Word):
                 left[balancer] = frozenset(own[name]["vips"].values()) if name in own else frozenset()
             return Reading(not any(left.values()), str(left))
 
-        converge(look, LET_GO)
+        converge(look, self.timeouts.vips_released)
         for balancer, vips in left.items():
             self._views[balancer] = {**self.views(balancer), What.FREED: Health(vips, frozenset())}
 

@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.checks.endpoint_change import PROXIES, EndpointChange
@@ -20,7 +20,7 @@ from esipp.preflight.preflight import Findings
 from esipp.scenarios.balancer_facts import observed_checks
 from esipp.scenarios.context import Context
 from esipp.scenarios.endpoint_change import objects as scene
-from esipp.scenarios.endpoint_change.changes import SETTLED, Driver
+from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.health_probes import observe as observe_probes
 from esipp.scenarios.endpoint_change.judge import Judge, Result
@@ -38,6 +38,7 @@ from esipp.scenarios.endpoint_change.sections import section
 from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.health.every_node import Everywhere
+from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.clients import Clients
 from esipp.testbed.refusals import hint_for
 from esipp.testbed.testbed import Testbed
@@ -209,8 +210,8 @@ class Gathering:
         return Driver(
             testbed.cluster, testbed.namespace, testbed.run, self.image, balancer, nodes, plan(seed, len(nodes),
             self.moves), seed, observing, watching, self.word.decisions(balancer), self._stopped, period=told.period or
-            0.5, bound=max(known, default=None), serves=scene.serves_on(testbed.steering), settled=replace(SETTLED,
-            seconds=patience.answering) if own else SETTLED, spreads=promise.spreads is True, patience=0.0 if
+            0.5, bound=max(known, default=None), serves=scene.serves_on(testbed.steering), timeouts=TIMEOUTS.answering(
+            patience.answering) if own else TIMEOUTS, spreads=promise.spreads is True, patience=0.0 if
             promise.known else slowest(all_profiles()),
         )  # fmt: skip
 

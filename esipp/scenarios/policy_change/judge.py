@@ -21,6 +21,7 @@ from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.statistics import Distribution
+from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import SteadyRun
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.paths.judge import say_bound, say_observed
@@ -92,12 +93,9 @@ def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
     if doubt:
         return undecided(check, doubt)
     if check.subject.at is not None and (check.subject.at, check.subject.family) in course.data:
-        trouble = sum(
-            ground.shown(check.subject.at, s)[0] is Shown.OURS
-            for s in course.data[check.subject.at, check.subject.family].samples
-        )
-        if trouble:
-            return ours_failed(check, f"{trouble} probes failed", "the prober failed")
+        stream = course.data[check.subject.at, check.subject.family]
+        if ours := trouble.failed(stream.samples, most=0, name=stream.name):
+            return ours_failed(check, "too little", ours)
     decided = _CLAIMS[check.subject.claim](_Case(check, course, ground, seen))
     passed = decided.status is Status.PASS and not decided.sees
     return replace(decided, sees=_sees(check, course)) if passed else decided

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.check import is_about
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.policy_change import (
@@ -43,7 +43,6 @@ from esipp.scenarios.policy_change.probes import (
 )
 from esipp.scenarios.policy_change.sections import section
 from esipp.scenarios.policy_change.timeline import (
-    BUDGET,
     STAYS,
     Course,
     Flip,
@@ -55,20 +54,15 @@ from esipp.scenarios.policy_change.timeline import (
     says,
     stays,
 )
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
 
 ROUNDS = 3
 """The number of cycles Local, Cluster, Local."""
 
-LOOKS = 0.1
-FOLLOWED = Budget("a policy change to be followed", BUDGET, need=1, spacing=LOOKS)
-
 LASTS = STAYS + 0.3
 """Seconds for which right answers must last before the next policy change."""
-
-LOOSE = 8.0
-"""Seconds after which a policy change counts as followed without rewriting, if everything answers."""
 
 MOST_LATE = 2
 """The number of policy changes that were not followed after which the scenario stops; one for each direction is enough.
@@ -77,13 +71,8 @@ The first takes the whole budget. What did not follow it has failed its checks o
 seconds in later changes: enough for a data plane that follows at all.
 """
 
-LAST = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
-"""After the end: what stays silent is known to have done so only once its time is up."""
-
 CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""
-
-MADE = Budget("connections to be established", 5.0, need=1, spacing=LOOKS)
 
 
 @dataclass
@@ -99,6 +88,7 @@ class Driver:
     traffic: Traffic
     stop: Stop
     keeps: bool = False
+    timeouts: Timeouts = TIMEOUTS
     course: Course = field(default_factory=Course)
     _failed: set[tuple[TrafficPolicy, str]] = field(default_factory=set)
     """What did not follow a change to a policy, by that policy and the place."""
@@ -132,7 +122,9 @@ class Driver:
                     break
             course.end = time.monotonic()
             patience = (PATIENT if course.kept else TIMEOUT) + 0.1
-            self.stop.converge(lambda: Reading(time.monotonic() - course.end > patience, "last answers"), LAST)
+            self.stop.converge(
+                lambda: Reading(time.monotonic() - course.end > patience, "last answers"), self.timeouts.last_answers
+            )
         finally:
             course.end = course.end or time.monotonic()
             kept = [stream for each in course.kept for stream in each.streams]
@@ -198,7 +190,7 @@ class Driver:
             waiting = [stream.name for each in made for stream in each.streams if not stream.samples]
             return Reading(not waiting, ", ".join(waiting))
 
-        self.stop.converge(look, MADE)
+        self.stop.converge(look, self.timeouts.connections_made)
 
     # ------------------------------------------------------------------------------------- has it been followed?
     def _is_followed(self) -> bool:
@@ -209,13 +201,13 @@ class Driver:
             nonlocal late
             now = time.monotonic()
             late = self._late(last, now, strictly=True)
-            if late and now - last.cause > LOOSE:
+            if late and now - last.cause > self.timeouts.policy_loosely:
                 late = self._late(last, now, strictly=False)
             over = {place for to, place in self._failed if to is last.to and now - last.cause > PROMPT}
             waiting = [place for place in late if place not in over]
             return Reading(not waiting, f"waiting for {', '.join(waiting)}" if waiting else "followed")
 
-        self.stop.converge(look, FOLLOWED)
+        self.stop.converge(look, self.timeouts.policy_followed)
         self._failed |= {(last.to, place) for place in late}
         return not late
 

@@ -1,0 +1,79 @@
+"""Timeouts of the scenarios in which something changes under traffic: endpoint changes, policy changes, continuity."""
+
+from dataclasses import dataclass, replace
+
+from esipp.base.waiting import Budget
+from esipp.checks.timing import FIELD_LIMIT
+
+LOOKS = 0.1
+"""Seconds between two readings."""
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long each wait may take, at most. It ends as soon as what it waits for is there.
+
+    The defaults suit a small cluster on a busy machine. No verdict rests on them: bounds are in checks/timing.py and in
+    the profiles of load balancers. ``replace`` overrides single ones for a slow cluster.
+    """
+
+    # -------------------------------------------------------------------------------------------- endpoint changes
+    first_pod: Budget = Budget("traffic to reach the first pod", 30.0, need=10, spacing=0.1)
+    """Until the VIP answers every time, with one pod ready."""
+
+    change_followed: float = 12.0
+    """Seconds for an endpoint change to be followed, or ``change_bounds``, whichever is longer; at the latest from when
+    a deleted pod stops serving. ``timing.PROMPT`` limits the lag of a node."""
+
+    change_bounds: float = 4.0
+    """How many bounds of the load balancer the same may take."""
+
+    pod_again: Budget = Budget("a deleted pod to exist again", 40.0, need=1, spacing=0.05)
+    """From when it has stopped serving."""
+
+    both_nodes: Budget = Budget("traffic to reach both nodes", 15.0, need=3, spacing=0.1)
+    """Before the balance is tested, and the load balancer's bound: it uses a second node after some checks of it."""
+
+    bound_over: Budget = Budget("the load balancer's bound to pass", 5.0, need=1, spacing=0.1)
+    """And the bound itself."""
+
+    vips_released: Budget = Budget("the load balancer to release a deleted Service's VIPs", 30.0, need=1, spacing=0.2)
+
+    # ---------------------------------------------------------------------------------------------- policy changes
+    policy_followed: Budget = Budget("a policy change to be followed", FIELD_LIMIT, need=1, spacing=LOOKS)
+    """Until right answers last, at every entry and at every health-check node port."""
+
+    policy_loosely: float = 8.0
+    """Seconds after which a policy change counts as followed without rewriting, if everything answers."""
+
+    connections_made: Budget = Budget("connections to be established", 5.0, need=1, spacing=LOOKS)
+
+    last_answers: Budget = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
+    """After the end: what stays silent is known to have done so only once its time is up."""
+
+    # -------------------------------------------------------------------------------------------------- continuity
+    ways_settled: Budget = Budget("every way to answer every request", 30.0, need=3, spacing=0.1)
+    """Before the first event, and after each one."""
+
+    pods_ready: Budget = Budget("all pods of the Deployment to be ready again", 120.0, need=1, spacing=LOOKS)
+
+    health_follows: Budget = Budget("a node's health check to follow", 30.0, need=1, spacing=LOOKS)
+
+    evicted: Budget = Budget("evicted pods to be gone", 60.0, need=1, spacing=LOOKS)
+
+    vips_back: Budget = Budget("the previous node to announce the VIPs again", 15.0, need=1, spacing=LOOKS)
+    """Then it goes on: a load balancer need not give them back."""
+
+    sources_stable: Budget = Budget("pods to see the client's source address again", FIELD_LIMIT, need=1, spacing=LOOKS)
+    """After the policy is Local again, either policy's source is right until then; a check of its own asks for less."""
+
+    def answering(self, seconds: float) -> "Timeouts":
+        """The same where a load balancer's first answer may take this long (``testbed.patience``)."""
+        return replace(
+            self,
+            first_pod=replace(self.first_pod, seconds=max(self.first_pod.seconds, seconds)),
+            ways_settled=replace(self.ways_settled, seconds=max(self.ways_settled.seconds, seconds)),
+        )
+
+
+TIMEOUTS = Timeouts()
