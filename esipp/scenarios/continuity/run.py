@@ -30,7 +30,6 @@ from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import events_of, families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
-from esipp.scenarios.continuity.sections import section
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.scenarios.endpoint_change.watches import Watching
@@ -306,5 +305,4 @@ def observe(context: Context) -> Seen:
             judge = Judge(Seen(trouble=broken.sentence))
         except (ApiError, UnreachableError) as broken:
             judge = Judge(Seen(trouble=f"A request to the API server failed while traffic flowed: {broken}"))
-        run.sections["continuity"] = section(judge)
     return judge.seen

@@ -7,9 +7,10 @@ from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthSc
 from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent, Touches
+from esipp.scenarios.health.diagnosis import diagnose
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import decide
-from esipp.scenarios.health.sections import section
+from esipp.scenarios.health.sections import section, summary
 
 
 def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen, then: RunThen) -> str:
@@ -36,8 +37,10 @@ SCENARIO = Scenario(
     subjects=(HealthAnswer, HealthScenario),
     evidence=Seen,
     decide=decide,
+    diagnose=diagnose,
     lacks=_lacks,
     section=section,
+    summary=summary,
     phases=(
         Typical("settle health checks", (HealthAnswer,), base=1),
         Typical("ask health checks", (HealthAnswer,), base=2, check=0.006),
