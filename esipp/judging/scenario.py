@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 from esipp.base.document import Section
 from esipp.checks.catalog import suite_names
-from esipp.checks.check import Check, Subject
+from esipp.checks.check import Check, Status, Subject
 from esipp.checks.observation import Observation, Verdict, Witness
 from esipp.checks.rights import Right
 from esipp.judging.frame import Decision, Known, give_verdict
+from esipp.judging.schedule import PlannedEvent
 
 FOLDER = "esipp.scenarios"
 
@@ -66,9 +67,8 @@ class Typical:
         check: seconds for each of these checks.
         connection: seconds for each connection of these checks. Each check has as many as a path gets.
         move: seconds for each endpoint change that a load balancer has to follow.
-        parts: seconds for each scenario, or for each change during steady traffic. If it is given, only checks of these
-            parts need the phase.
-        together: whether the parts run in parallel.
+        events: its events, if it has several; then only checks of their parts need the phase. ``judging/schedule.py``
+            plans which run side by side.
     """
 
     phase: str
@@ -77,8 +77,7 @@ class Typical:
     check: float = 0.0
     connection: float = 0.0
     move: float = 0.0
-    parts: Mapping[str, float] = field(default_factory=dict)
-    together: bool = False
+    events: tuple[PlannedEvent, ...] = ()
 
 
 def _same(evidence: Any) -> Any:
@@ -91,6 +90,10 @@ def _unless_asked(check: Check, _: Any, then: RunThen) -> str:
 
 def _alone(analysed: Any, _: Known) -> Any:
     return analysed
+
+
+def _fault(check: Check, _: Verdict) -> str:
+    return check.fails_if
 
 
 def _nothing(_: Any) -> None:
@@ -111,10 +114,12 @@ class Scenario:
         analyse: what is computed of the evidence once, before the first check is judged.
         with_known: the same, with what is known of the cluster, for a decision that needs that too.
         decide: the decision on a check.
+        diagnose: where to look first after a failure; if not given, what makes the check fail.
         lacks: why recorded evidence cannot decide a check, empty if it can; by default if the run did not ask it.
         pack: what of the evidence is recorded under ``record``, if other records have the rest.
         unpack: the evidence again, from what was packed and the run's other records.
         section: what report.html shows of a recorded run (``ledger.reading.RecordedRun``).
+        summary: what the summary of a run shows of it.
         phases: the parts of its run and how long each usually takes, in order.
         rights: what its run does with the API server besides what every run does.
     """
@@ -126,12 +131,14 @@ class Scenario:
     subjects: tuple[type[Subject], ...]
     evidence: type
     decide: Callable[[Any, Any], Decision]
+    diagnose: Callable[[Any, Verdict], str] = _fault
     lacks: Callable[[Any, Any, RunThen], str] = _unless_asked
     analyse: Callable[[Any], Any] = _same
     with_known: Callable[[Any, Known], Any] = _alone
     pack: Callable[[Any], Any] = _same
     unpack: Callable[[Any, RunThen], Any] | None = None
     section: Callable[[Any], Section | None] = _nothing
+    summary: Callable[[Any], Section | None] = _nothing
     phases: tuple[Typical, ...] = ()
     rights: tuple[Right, ...] = ()
 
@@ -157,6 +164,11 @@ def scenarios() -> tuple[Scenario, ...]:
 def scenario_of(check: Check) -> Scenario:
     """The scenario that decides a check."""
     return next(each for each in scenarios() if isinstance(check.subject, each.subjects))
+
+
+def where_to_look(check: Check, verdict: Verdict) -> str:
+    """Where to look first after a failure; empty if all is well."""
+    return scenario_of(check).diagnose(check, verdict) if verdict.status in (Status.FAIL, Status.FLAKY) else ""
 
 
 @cache

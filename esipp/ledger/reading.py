@@ -25,7 +25,7 @@ from esipp.ledger.agreement import contradictions
 from esipp.ledger.codec import EvidenceError
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.ledger.evidence import read_judged
-from esipp.ledger.file import SCHEMA_VERSION
+from esipp.ledger.file import READABLE
 from esipp.ledger.numbers import unreadable
 from esipp.ledger.older import Older
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
@@ -92,6 +92,16 @@ class Phase(NamedTuple):
     at: float
 
 
+class RecordedEvent(NamedTuple):
+    """An event of a phase: what it touched, when it began, in Unix seconds, and how long it took."""
+
+    phase: str
+    name: str
+    touches: str
+    began: float
+    seconds: float
+
+
 @dataclass
 class RecordedRun:
     """A run as its ledger describes it.
@@ -105,7 +115,6 @@ class RecordedRun:
         probes, witnesses: the observations by path.
         judged: what the judge of each scenario was given, by the scenario's name; ``unread``: why some cannot be read.
         evidence: other evidence, by suite and kind, in order.
-        sections: the suites' own sections for the terminal.
         end: the closing record; None without one.
         trouble: the faults of the ledger itself; empty if it is whole.
         sha256: the hex digest of all bytes of the ledger, its closing record among them.
@@ -122,12 +131,12 @@ class RecordedRun:
     obstacles: dict[str, str] = field(default_factory=dict)
     settled: list[dict[str, Any]] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
+    events: list[RecordedEvent] = field(default_factory=list)
     probes: dict[str, list[Probe]] = field(default_factory=dict)
     witnesses: dict[str, list[Witness]] = field(default_factory=dict)
     judged: dict[str, Any] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
     evidence: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
-    sections: dict[str, list[str]] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
     judged_at: dict[str, float] = field(default_factory=dict)
     end: dict[str, Any] | None = None
@@ -287,9 +296,11 @@ class _Reader:
             schema = None
         if schema is None:
             raise PreflightError(f"{self.path} does not begin with the header of a run.", hint)
-        if schema != SCHEMA_VERSION:
+        if schema not in READABLE:
             told = f"{self.path} has ledger schema {schema}, written by esipp {header.get('suite', '?')}"
-            raise PreflightError(f"{told}; this one reads schema {SCHEMA_VERSION}.", "use the esipp that wrote it.")
+            raise PreflightError(
+                f"{told}; this one reads schema {' and '.join(map(str, READABLE))}.", "use the esipp that wrote it."
+            )
         try:
             fault = record_checks()["header"](header)
             if fault:
@@ -353,6 +364,10 @@ class _Reader:
     def _take_phase(self, run: RecordedRun, told: dict[str, Any]) -> None:
         run.phases.append(Phase(told["name"], float(told["seconds"]), float(told["at"])))
 
+    def _take_event(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        times = float(told["began"]), float(told["seconds"])
+        run.events.append(RecordedEvent(told["phase"], told["name"], told["touches"], *times))
+
     def _take_observation(self, run: RecordedRun, told: dict[str, Any]) -> None:
         path = intern(told["path"])
         which = (path, told["seq"], told["started"])
@@ -396,7 +411,7 @@ class _Reader:
             self._fault(run, run.unread[suite])
 
     def _take_section(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.sections[told["suite"]] = [str(line) for line in told["lines"]]
+        """Older ledgers have the sections of their summary as text; evidence has the same."""
 
     def _take_note(self, run: RecordedRun, told: dict[str, Any]) -> None:
         run.notes.append((told["about"], told["note"]))
@@ -445,8 +460,8 @@ class _Reader:
         probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
         for each in contradictions(run.checks, run.verdicts, probed):
             self._fault(run, each)
-        for each in unreadable(run):
-            self._fault(run, each)
+        if why := unreadable(run.of):
+            self._fault(run, why)
         if self._faults > MOST_TROUBLE:
             run.trouble.append(f"and {self._faults - MOST_TROUBLE} more faults")
 

@@ -17,12 +17,13 @@ from esipp.base.echo_token import TOKEN
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.implementation import Pairs, as_json
 from esipp.base.redaction import KNOWN, learn_cloud, redact
-from esipp.checks.check import Binding, Check, Feature, is_about
+from esipp.checks.check import Binding, Check, Feature, checks_about
 from esipp.checks.exclusions import Exclusions, as_words
 from esipp.checks.observation import Verdict
 from esipp.checks.path import OnPath, PathCheck
 from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
-from esipp.judging.diagnosis import where_to_look
+from esipp.judging.scenario import where_to_look
+from esipp.judging.schedule import PlannedEvent
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import SCHEMA_VERSION, Ledger
 from esipp.ledger.progress import Progress
@@ -120,8 +121,8 @@ def know_cloud(settings: Settings) -> None:
 class Run:
     """A run in progress.
 
-    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``, ``sections``
-    by suites that have more to tell than verdicts; ``trouble`` is the first failure of the harness, which ends the
+    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``;
+    ``trouble`` is the first failure of the harness, which ends the
     run, ``later`` are those while it ended, such as something that could not be removed. ``asked`` are the suites and
     checks that were asked for, as on the command line. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
     ``progress`` is how far it is; ``shows_phases`` that whoever shows it tells phases from there, so that they need
@@ -138,7 +139,6 @@ class Run:
     left_out: int = 0
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    sections: dict[str, list[str]] = field(default_factory=dict)
     trouble: EsippError | None = None
     later: list[EsippError] = field(default_factory=list)
     interrupted: bool = False
@@ -234,7 +234,7 @@ class Run:
     @property
     def path_checks(self) -> list[PathCheck]:
         """The checks that are a path's."""
-        return [check for check in self.checks if is_about(check, OnPath)]
+        return checks_about(OnPath, self.checks)
 
     @property
     def repeat(self) -> str:
@@ -263,6 +263,17 @@ class Run:
         self.record("phase", name=name, seconds=round(spent, 3))
         if not self.shows_phases:
             self.say(f"{name}: done after {spent:.1f} s")
+
+    @contextlib.contextmanager
+    def event(self, phase: str, event: PlannedEvent) -> Iterator[None]:
+        """Time an event of a phase, whatever comes of it."""
+        began, since = time.time(), time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = round(time.monotonic() - since, 3)
+            touches = event.touches.value
+            self.record("event", phase=phase, name=event.name, touches=touches, began=round(began, 3), seconds=seconds)
 
     def keep(self, verdict: Verdict) -> None:
         """Record the verdict on a check, with its diagnosis."""
@@ -306,8 +317,6 @@ class Run:
         if self.ledger is None:
             return said
         try:
-            for suite, lines in self.sections.items():
-                self.record("section", suite=suite, lines=list(lines))
             self.ledger.seal(
                 result=said.result,
                 why=said.why,

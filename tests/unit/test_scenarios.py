@@ -51,6 +51,7 @@ from types import SimpleNamespace
 from esipp.checks.catalog import checks_of, suite_names, title_of
 from esipp.checks.check import Status
 from esipp.judging.durations import expected
+from esipp.judging.frame import Known
 from esipp.judging.scenario import RunThen, scenario_of
 from esipp.ledger.evidence import read_judged
 from esipp.ledger.run import Run, Settings
@@ -61,14 +62,14 @@ assert suite_names().index("compatibility") < suite_names().index("versions") < 
 assert title_of("versions") == "Versions" and expected([check], 1, 1)["versions"] == 1
 scenario = scenario_of(check)
 nothing = scenario.read(None, RunThen(1))
-assert scenario.judge(check, nothing, {}, {}).status is Status.INCONCLUSIVE
+assert scenario.judge(check, nothing, Known()).status is Status.INCONCLUSIVE
 run = Run(Settings("kind-test", image="x", out=OUT), say=lambda _: None)
 run.begin([check], left_out=0)
 answers = iter(["v1.36.0"] * 9 + ["v1.35.2"])
 testbed = SimpleNamespace(batches=SimpleNamespace(scenarios={}), cluster=SimpleNamespace(version=lambda: next(answers)))
 context = Context(run, SimpleNamespace(features={}, facts={}), {"testbed": testbed}.get)
 observed = context.observe(scenario)
-verdict = scenario.judge(check, scenario.analyse(observed), {}, {})
+verdict = scenario.judge(check, scenario.analyse(observed), Known())
 assert (verdict.status, verdict.observed) == (Status.FAIL, "v1.35.2, v1.36.0"), verdict
 run.keep(verdict)
 run.end()

@@ -3,7 +3,6 @@
 import contextlib
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
@@ -13,28 +12,30 @@ from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.ingress import held, is_told
 from esipp.judging.promise import Promise, promise_of, promise_of_reference
 from esipp.judging.topology import family_of
+from esipp.ledger.run import Run
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.timeouts import slowest
 from esipp.loadbalancers.views import asked_of
 from esipp.preflight.preflight import Findings
 from esipp.scenarios.balancer_facts import observed_checks
-from esipp.scenarios.context import Context
+from esipp.scenarios.context import Context, perform
 from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import record
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.health_probes import observe as observe_probes
-from esipp.scenarios.endpoint_change.judge import Judge, Result
+from esipp.scenarios.endpoint_change.judge import Judge, Moved, Result
 from esipp.scenarios.endpoint_change.objects import balancers_of
 from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_of
 from esipp.scenarios.endpoint_change.plan import plan
 from esipp.scenarios.endpoint_change.polled_state import polled_word
+from esipp.scenarios.endpoint_change.polls import shown
 from esipp.scenarios.endpoint_change.probe_capture import Hearing
-from esipp.scenarios.endpoint_change.probes import Observing, Targets
-from esipp.scenarios.endpoint_change.record import keep
+from esipp.scenarios.endpoint_change.probes import PACE, Observing, Targets
+from esipp.scenarios.endpoint_change.record import SUITE
 from esipp.scenarios.endpoint_change.reference_state import ReferenceWord
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
-from esipp.scenarios.endpoint_change.scenario import Moved
-from esipp.scenarios.endpoint_change.sections import section
+from esipp.scenarios.endpoint_change.sections import REPORTED
 from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.health.every_node import Everywhere
@@ -74,7 +75,7 @@ class Gathering:
     judges: dict[Balancer, Judge] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
-    def run(self) -> None:
+    def run(self, run: Run) -> None:
         """Make all endpoint changes; creates one judge for each load balancer.
 
         Raises:
@@ -100,7 +101,7 @@ class Gathering:
             polls.start()
             stack.enter_context(self.word.listening())
             drivers = {balancer: self._driver(balancer, observing[balancer], watching) for balancer in ready}
-            self._drive(drivers)
+            perform(run, "moves", {each.value: driver.drive for each, driver in drivers.items()}, self._stopped)
             watching.check()
             self.word.look(drivers)
             for each in observing.values():
@@ -120,17 +121,6 @@ class Gathering:
             else:
                 heard = arrivals.get(scene.service_name(balancer), [])
                 self.judges[balancer] = Judge(self._result(drivers[balancer], heard))
-
-    def _drive(self, drivers: Mapping[Balancer, Driver]) -> None:
-        with ThreadPoolExecutor(max_workers=max(1, len(drivers))) as pool:
-            running = [pool.submit(driver.drive) for driver in drivers.values()]
-            try:
-                done, _ = wait(running, return_when=FIRST_EXCEPTION)  # whichever it is, at once
-                for each in done:
-                    each.result()
-            except BaseException:  # an interrupt as well: the others need not go on
-                self._stopped.set()
-                raise
 
     def _let_go(self, balancers: Collection[Balancer]) -> None:
         """Delete the Cluster Services, and check that their VIPs are released."""
@@ -268,15 +258,14 @@ def observe(context: Context) -> Moved:
     )  # fmt: skip
     names = ", ".join(each.value for each in gathering.balancers)
     with run.phase("moves", f"{settings.moves} up and {settings.moves} down: {names}; seed {settings.seed}"):
-        gathering.run()
+        gathering.run(run)
         keep(run, gathering)
         own = gathering.judges.get(Balancer.DEFAULT)
         if own is not None:
             observed_checks(run, testbed.balancer, own.result.observed.checking)
-        judges = list(gathering.judges.values())
-        told_of = section(judges, settings.seed, settings.moves, gathering.uncertainty)
-        beside = gathering.bystanders.lines() if gathering.bystanders else []
-        run.sections["convergence"] = told_of + gathering.word.lines(gathering.judges) + beside
+        others = gathering.bystanders.lines() if gathering.bystanders else []
+        if reported := [*gathering.word.lines(gathering.judges), *others]:
+            run.note(REPORTED, "; ".join(line.strip() for line in reported).replace(":; ", ": "))
     return Moved({balancer: judge.result for balancer, judge in gathering.judges.items()})
 
 
@@ -288,3 +277,30 @@ def word_of(findings: Findings, testbed: Testbed) -> Word:
     return polled_word(
         asked_of(nodes, findings.balancer.word), testbed.cluster, testbed.namespace, testbed.services, nodes
     )
+
+
+def keep(run: Run, gathering: Gathering) -> None:
+    """Write everything down; times are seconds of this process's monotonic clock."""
+    run.evidence(
+        SUITE,
+        "settings",
+        seed=gathering.seed,
+        moves=gathering.moves,
+        balancers=[each.value for each in gathering.balancers],
+        spacing=PACE.every,
+        timeout=PACE.timeout,
+        clock_uncertainty=gathering.uncertainty,
+        packets=gathering.heard or "captured on every node",
+    )
+    if gathering.bystanders is not None and gathering.bystanders.asked:
+        run.evidence(SUITE, "bystanders", **gathering.bystanders.as_json())
+        if gathering.bystanders.finding:
+            run.note("health checks", gathering.bystanders.finding)
+    for judge in gathering.judges.values():
+        record.keep(run, judge)
+    for balancer, judge in gathering.judges.items():
+        polls = gathering.word.polls(balancer)
+        for poll in polls:
+            run.evidence(SUITE, "poll", balancer=balancer.value, **poll.as_json())
+        for each in shown(polls, judge.result.changes, judge.result.ends):
+            run.evidence(SUITE, "shown", balancer=balancer.value, **each.as_json())

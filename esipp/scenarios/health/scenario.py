@@ -6,9 +6,11 @@ from esipp.checks.check import is_about
 from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthScenario, HealthScenarioCheck
 from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import PlannedEvent, Touches
+from esipp.scenarios.health.diagnosis import diagnose
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import decide
-from esipp.scenarios.health.sections import section
+from esipp.scenarios.health.sections import section, summary
 
 
 def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen, then: RunThen) -> str:
@@ -35,18 +37,23 @@ SCENARIO = Scenario(
     subjects=(HealthAnswer, HealthScenario),
     evidence=Seen,
     decide=decide,
+    diagnose=diagnose,
     lacks=_lacks,
     section=section,
+    summary=summary,
     phases=(
         Typical("settle health checks", (HealthAnswer,), base=1),
         Typical("ask health checks", (HealthAnswer,), base=2, check=0.006),
         Typical(
             "trials",
             (HealthScenario,),
-            parts={"lifecycle": 18, "terminating": 8, "placement": 82, "stable": 82},
-            together=True,
+            events=(
+                PlannedEvent("lifecycle", 18),
+                PlannedEvent("terminating", 8, measures=True),
+                PlannedEvent("placement", 82, measures=True, of=("placement", "stable")),
+            ),
         ),
-        Typical("cordon", (HealthScenario,), parts={"cordoned": 3}),
+        Typical("cordon", (HealthScenario,), events=(PlannedEvent("cordoned", 3, Touches.NODE),)),
     ),
     rights=(*GATES, *rights("get patch update", "services")),
 )

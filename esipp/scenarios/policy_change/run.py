@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -24,7 +25,7 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import Topology
 from esipp.ledger.run import Run
 from esipp.probing.traffic import Target, Traffic
-from esipp.scenarios.context import Context, kept, side_by_side, spare
+from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.policy_change.changes import as_flip, flip
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.isolation import Beside
@@ -41,7 +42,6 @@ from esipp.scenarios.policy_change.probes import (
     read_kept,
     read_port,
 )
-from esipp.scenarios.policy_change.sections import section
 from esipp.scenarios.policy_change.timeline import (
     STAYS,
     Course,
@@ -286,7 +286,6 @@ def observe(context: Context) -> Seen:
         with run.phase("flips", f"Local, Cluster, Local: {', '.join(services)}"):
             keeps = any(is_about(check, PolicyChange) and check.subject.claim is FlipClaim.KEPT for check in checks)
             _flip(run, testbed, clients, topology, services, stop, seen, keeps)
-    run.sections["flips"] = section(seen)
     return seen
 
 
@@ -305,16 +304,14 @@ def _flip(
     traffic = traffic_of(clients)
     seen.controls = controls(traffic, clients)
 
-    def perform(service: Flipping) -> None:
+    def change(service: Flipping) -> None:
         driver = Driver(testbed, ground, service, traffic, stop, keeps)
         seen.courses[service] = driver.course
         with kept(service.value, run, seen):
             driver.perform()
 
     try:
-        with side_by_side(stop) as pool:
-            for each in [pool.submit(perform, service) for service in services]:
-                each.result()
+        perform(run, "flips", {service.value: partial(change, service) for service in services}, stop)
     finally:
         traffic.stop(seen.controls.values())
     spare(testbed, seen, (service.value for service in services))
