@@ -75,6 +75,11 @@ class EndpointChange(Subject):
     family: Family | None = None
 
     @property
+    def part(self) -> str:
+        """Return the load balancer."""
+        return self.balancer.value
+
+    @property
     def traits(self) -> Mapping[str, str]:
         """Return the claim."""
         return {"what": self.what.value}

@@ -138,6 +138,11 @@ class PolicyChange(WhilePoliciesChange):
     at: At | None = None
 
     @property
+    def part(self) -> str:
+        """Return the Service that changes."""
+        return self.service.value
+
+    @property
     def traits(self) -> Mapping[str, str]:
         """Return the claim."""
         return {"claim": self.claim.value}

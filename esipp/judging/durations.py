@@ -4,11 +4,12 @@ The numbers come from whole runs on four kind nodes with four cores. Other clust
 finished phases correct the estimate. No verdict depends on these numbers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from esipp.checks.check import Check
 from esipp.judging.scenario import Typical, scenarios
+from esipp.judging.schedule import PlannedEvent, Step, seconds_of, steps
 
 BEFORE = (
     Typical("preflight", base=0.7),
@@ -33,17 +34,33 @@ def expected(checks: Iterable[Check], samples: int, moves: int) -> dict[str, flo
     """Return the typical seconds of each phase that these checks need, in order."""
     checks = list(checks)
     seconds: dict[str, float] = {}
-    every = [(typical, checks) for typical in BEFORE]
-    every += [(typical, [check for check in checks if isinstance(check.subject, typical.of or scenario.subjects)])
-              for scenario in scenarios() for typical in scenario.phases]  # fmt: skip
-    for typical, own in [*every, *((typical, checks) for typical in AFTER)]:
-        asked = {check.subject.part for check in own} & typical.parts.keys()
-        if not own or (typical.parts and not asked):
-            continue
+    every = [(typical, checks, list[PlannedEvent]()) for typical in BEFORE]
+    every += _needed(checks)
+    for typical, own, events in [*every, *((typical, checks, list[PlannedEvent]()) for typical in AFTER)]:
         spent = typical.base + len(own) * (typical.check + samples * typical.connection) + moves * typical.move
-        parts = [typical.parts[part] for part in asked]
-        seconds[typical.phase] = spent + (max(parts) if parts and typical.together else sum(parts))
+        seconds[typical.phase] = spent + seconds_of(events)
     return seconds
+
+
+def schedule(checks: Iterable[Check]) -> list[tuple[Typical, tuple[Step, ...]]]:
+    """Return the events that these checks need, as they are planned, phase by phase."""
+    return [(typical, steps(events)) for typical, _, events in _needed(list(checks)) if events]
+
+
+def planned_events(phase: str) -> dict[str, PlannedEvent]:
+    """Return the events of a phase, by their names."""
+    return {event.name: event for typical in phases() if typical.phase == phase for event in typical.events}
+
+
+def _needed(checks: Sequence[Check]) -> Iterator[tuple[Typical, list[Check], list[PlannedEvent]]]:
+    """The phases of scenarios that these checks need, with their own checks and the events for those."""
+    for scenario in scenarios():
+        for typical in scenario.phases:
+            own = [check for check in checks if isinstance(check.subject, typical.of or scenario.subjects)]
+            asked = {check.subject.part for check in own}
+            events = [event for event in typical.events if asked.intersection(event.parts)]
+            if own and (events or not typical.events):
+                yield typical, own, events
 
 
 def pace(typical: Mapping[str, float], done: Mapping[str, float]) -> float:

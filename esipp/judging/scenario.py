@@ -16,6 +16,7 @@ from esipp.checks.check import Check, Subject
 from esipp.checks.observation import Observation, Verdict, Witness
 from esipp.checks.rights import Right
 from esipp.judging.frame import Decision, Known, give_verdict
+from esipp.judging.schedule import PlannedEvent
 
 FOLDER = "esipp.scenarios"
 
@@ -66,9 +67,8 @@ class Typical:
         check: seconds for each of these checks.
         connection: seconds for each connection of these checks. Each check has as many as a path gets.
         move: seconds for each endpoint change that a load balancer has to follow.
-        parts: seconds for each scenario, or for each change during steady traffic. If it is given, only checks of these
-            parts need the phase.
-        together: whether the parts run in parallel.
+        events: its events, if it has several; then only checks of their parts need the phase. ``judging/schedule.py``
+            plans which run side by side.
     """
 
     phase: str
@@ -77,8 +77,7 @@ class Typical:
     check: float = 0.0
     connection: float = 0.0
     move: float = 0.0
-    parts: Mapping[str, float] = field(default_factory=dict)
-    together: bool = False
+    events: tuple[PlannedEvent, ...] = ()
 
 
 def _same(evidence: Any) -> Any:

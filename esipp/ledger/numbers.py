@@ -1,4 +1,4 @@
-"""Measured numbers from a ledger's evidence: convergence, continuity. Pure."""
+"""Measured numbers from a ledger's evidence: convergence. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # the reader asks here whether evidence can be read
 
 Made = TypeVar("Made", Json, list[Json])
 
-CONVERGENCE, CONTINUITY = "convergence", "continuity"
+CONVERGENCE = "convergence"
 
 LOSSES = ("timed_out", "refused", "reset", "wrong", "stray")
 
@@ -130,24 +130,3 @@ def _move(own: Json, told: Mapping[str, Any]) -> None:
 def response(balancer: Json) -> list[Json]:
     """Its distributions from the first sign of a change to traffic, by family and direction."""
     return [each for each in balancer["distributions"] if each["phase"] == "trigger to traffic"]
-
-
-# ---------------------------------------------------------------------------------------------------------- continuity
-@_part("continuity, its ways", lambda: [])
-def ways(run: "RecordedRun") -> list[Json]:
-    """The steady traffic by phase, way and family."""
-    names = ("phase", "way", "family", "requests", "lost", "late", "gap", "broken")
-    return [pick(told, *names) | {"wrong": told.get("wrong_count")} for told in run.of(CONTINUITY, "way")]
-
-
-@_part("continuity, its windows", lambda: [])
-def windows(run: "RecordedRun") -> list[Json]:
-    """What was done, and how long it took in seconds."""
-    return [
-        {
-            "phase": told["phase"],
-            "seconds": round(told["until"] - told["began"], 4),
-            **pick(told, "words", "trouble", "unsettled"),
-        }
-        for told in run.of(CONTINUITY, "window")
-    ]

@@ -13,12 +13,19 @@ class Older:
     """Reads the records of one ledger, in their order."""
 
     def __init__(self) -> None:
-        self._proofs: list[Record] = []
+        self._more: dict[str, Record] = {}
 
     def today(self, record: Record) -> Record:
         """A record as a ledger of today has it."""
-        if record["record"] == "evidence" and record["kind"] == "disrupted":
-            self._proofs.append(record["data"])
-        if record["record"] == "judged" and record["suite"] == "health_checks" and self._proofs:
-            return record | {"seen": {"proofs": self._proofs} | record["seen"]}
+        if record["record"] == "evidence":
+            self._remember(record["suite"], record["kind"], record["data"])
+        if record["record"] == "judged" and record["suite"] in self._more:
+            return record | {"seen": self._more[record["suite"]] | record["seen"]}
         return record
+
+    def _remember(self, suite: str, kind: str, data: Record) -> None:
+        more = self._more.setdefault(suite, {})
+        if (suite, kind) == ("health_checks", "disrupted"):
+            more.setdefault("proofs", []).append(data)
+        if (suite, kind) == ("continuity", "settings"):
+            more |= {"spacing": data["spacing"], "timeout": data["timeout"], "uncertainty": data["clock_uncertainty"]}

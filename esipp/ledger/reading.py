@@ -92,6 +92,16 @@ class Phase(NamedTuple):
     at: float
 
 
+class RecordedEvent(NamedTuple):
+    """An event of a phase: what it touched, when it began, in Unix seconds, and how long it took."""
+
+    phase: str
+    name: str
+    touches: str
+    began: float
+    seconds: float
+
+
 @dataclass
 class RecordedRun:
     """A run as its ledger describes it.
@@ -122,6 +132,7 @@ class RecordedRun:
     obstacles: dict[str, str] = field(default_factory=dict)
     settled: list[dict[str, Any]] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
+    events: list[RecordedEvent] = field(default_factory=list)
     probes: dict[str, list[Probe]] = field(default_factory=dict)
     witnesses: dict[str, list[Witness]] = field(default_factory=dict)
     judged: dict[str, Any] = field(default_factory=dict)
@@ -352,6 +363,10 @@ class _Reader:
 
     def _take_phase(self, run: RecordedRun, told: dict[str, Any]) -> None:
         run.phases.append(Phase(told["name"], float(told["seconds"]), float(told["at"])))
+
+    def _take_event(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        times = float(told["began"]), float(told["seconds"])
+        run.events.append(RecordedEvent(told["phase"], told["name"], told["touches"], *times))
 
     def _take_observation(self, run: RecordedRun, told: dict[str, Any]) -> None:
         path = intern(told["path"])

@@ -23,6 +23,7 @@ from esipp.checks.observation import Verdict
 from esipp.checks.path import OnPath, PathCheck
 from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
 from esipp.judging.diagnosis import where_to_look
+from esipp.judging.schedule import PlannedEvent
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import SCHEMA_VERSION, Ledger
 from esipp.ledger.progress import Progress
@@ -263,6 +264,17 @@ class Run:
         self.record("phase", name=name, seconds=round(spent, 3))
         if not self.shows_phases:
             self.say(f"{name}: done after {spent:.1f} s")
+
+    @contextlib.contextmanager
+    def event(self, phase: str, event: PlannedEvent) -> Iterator[None]:
+        """Time an event of a phase, whatever comes of it."""
+        began, since = time.time(), time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = round(time.monotonic() - since, 3)
+            touches = event.touches.value
+            self.record("event", phase=phase, name=event.name, touches=touches, began=round(began, 3), seconds=seconds)
 
     def keep(self, verdict: Verdict) -> None:
         """Record the verdict on a check, with its diagnosis."""

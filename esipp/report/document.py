@@ -16,6 +16,9 @@ from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
+from esipp.scenarios.continuity.evidence import Seen as Continuity
+from esipp.scenarios.continuity.judge import Judge as ContinuityJudge
+from esipp.scenarios.continuity.windows import ways
 from esipp.scenarios.health.evidence import Seen as Health
 from esipp.scenarios.health.evidence import follow_times
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
@@ -122,11 +125,7 @@ def document(run: RecordedRun) -> Json:
             "settings": _settings(run, numbers.CONVERGENCE, "seed", "moves", "spacing", "timeout", "clock_uncertainty"),
             "balancers": numbers.balancers(run),
         },
-        "continuity": {
-            "settings": _settings(run, numbers.CONTINUITY, "spacing", "timeout", "serves", "checking", "trouble"),
-            "windows": numbers.windows(run),
-            "ways": numbers.ways(run),
-        },
+        "continuity": _continuity(run.evidence_of(Continuity)),
         "flips": _policy_changes(run.evidence_of(PolicyChanges) or PolicyChanges()),
         "health": _health(run.evidence_of(Health) or Health()),
         "phases": [
@@ -142,6 +141,28 @@ def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
     """The settings of a suite that measures; null if it did not run."""
     records = run.of(suite, "settings")
     return numbers.pick(records[-1], *names) if records else None
+
+
+def _continuity(seen: Continuity | None) -> Json:
+    """The disruptions under steady traffic, and the numbers of each way in."""
+    if seen is None:
+        return {"settings": None, "windows": [], "ways": []}
+    checking = {"period": seen.checking.period, "failures": seen.checking.failures}
+    settings = {"spacing": seen.spacing, "timeout": seen.timeout, "serves": int(seen.serves)}
+    return {
+        "settings": settings | {"checking": checking, "trouble": seen.trouble},
+        "windows": [
+            {"phase": each.phase.value, "seconds": _between(each.began, each.until), "words": each.words}
+            | {"trouble": each.trouble, "unsettled": each.unsettled}
+            for each in seen.windows
+        ],
+        "ways": [
+            {"phase": each.phase, "way": each.way, "family": each.family, "requests": each.requests}
+            | {"lost": each.lost, "late": each.late, "gap": round(each.longest, 4), "broken": each.broken}
+            | {"wrong": each.wrong_count}
+            for each in ways(ContinuityJudge(seen))
+        ],
+    }
 
 
 def _policy_changes(seen: PolicyChanges) -> list[Json]:

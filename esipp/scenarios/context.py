@@ -1,7 +1,8 @@
-"""What a scenario's run is given, and what runs share: parallel parts, and failures that end one part alone."""
+"""What a scenario's run is given, and what runs share: events as they are planned, and failures that end one alone."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,9 @@ from esipp.checks.check import Check, Feature, Subject, checks_about, missing_fe
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.course import Course
+from esipp.judging.durations import planned_events
 from esipp.judging.scenario import FOLDER, RunThen, Scenario
+from esipp.judging.schedule import PlannedEvent, Touches, steps
 from esipp.judging.topology import Topology
 from esipp.ledger.evidence import judged
 from esipp.ledger.run import Run
@@ -106,15 +109,37 @@ class Context:
         return evidence
 
 
-@contextmanager
-def side_by_side(stop: Stop) -> Iterator[ThreadPoolExecutor]:
-    """A thread pool for parts of a scenario; an error or interrupt in the body ends them."""
-    with ThreadPoolExecutor() as pool:
-        try:
-            yield pool
-        except BaseException:
-            stop.set()
-            raise
+def perform(run: Run, phase: str, acts: Mapping[str, Callable[[], object]], stop: Stop | threading.Event) -> None:
+    """Perform events of a phase, side by side or alone as they are planned, and record when each ran.
+
+    An error or an interrupt ends them all; ``kept`` leaves it to one. Only an event that touches more than its own
+    Services runs in the calling thread: it needs the signals that arrive there.
+
+    Args:
+        run: records them.
+        phase: the phase.
+        acts: what the events do, by their names.
+        stop: ends those that still run.
+    """
+    planned = planned_events(phase)
+    for step in steps(planned[name] for name in acts):
+        if step[0].touches is not Touches.OWN_SERVICES:
+            _event(run, phase, step[0], acts[step[0].name])
+            continue
+        with ThreadPoolExecutor(len(step)) as pool:
+            try:
+                going = [pool.submit(_event, run, phase, event, acts[event.name]) for event in step]
+                done, _ = wait(going, return_when=FIRST_EXCEPTION)
+                for each in done:
+                    each.result()
+            except BaseException:
+                stop.set()
+                raise
+
+
+def _event(run: Run, phase: str, event: PlannedEvent, act: Callable[[], object]) -> None:
+    with run.event(phase, event):
+        act()
 
 
 def spare(testbed: Testbed, course: Course, parts: Iterable[str]) -> None:

@@ -8,18 +8,26 @@ from typing import Any
 from esipp.base.document import Section
 from esipp.checks.api import Answer
 from esipp.checks.check import Level, Status
+from esipp.checks.continuity import Phase as ContinuityPhase
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.health import Answer as HealthAnswer
 from esipp.checks.health import Place
 from esipp.checks.model import Family
 from esipp.checks.observation import Outcome, Verdict
 from esipp.checks.policy_change import At, Flipping
+from esipp.judging.promise import Checking
+from esipp.judging.timeline.events import Mark, Steer
+from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.topology import parse_address
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.rendering.html import blocks
 from esipp.scenarios.api.judge import Seen as ApiSeen
+from esipp.scenarios.continuity.evidence import Exchange, Window
+from esipp.scenarios.continuity.evidence import Seen as Continuity
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
 from esipp.scenarios.health.evidence import Seen as Health
+from suites.continuity.checks import WAYS
 from tests.unit import interoperability_world, policy_change_world
 from tests.unit.test_policy_change_isolation import window
 
@@ -189,45 +197,38 @@ def api() -> Evidence:
     return {"compatibility": ApiSeen(answers=answers)}
 
 
-def continuity() -> Evidence:
-    window = {"phase": "deleted", "began": 210.0, "happened": 210.2, "ended": 224.0, "until": 225.0, "causes": [210.0]}
-    lost = [[212.0 + 0.1 * at, 215.0 + 0.1 * at, "timeout", "", "", "", "no answer"] for at in range(21)]
-    late = [[216.0, 217.2, "answered", "p", "node-a", CLIENT["IPv4"], ""]]
-    other = [[217.0, 217.1, "answered", "p", "node-a", "10.9.9.9", "by nobody we know"]]
-    quiet = {
-        "requests": 195,
-        "lost": 0,
-        "late": 0,
-        "gap": 0.0,
-        "sources": {},
-        "pods": {},
-        "wrong_count": 0,
-        "wrong": [],
-    }
-    busy = {"requests": 164, "lost": 21, "late": 1, "gap": 4.0, "sources": {}, "pods": {}, "wrong_count": 23}
-    ways = []
-    for way in ("default.local", "reference-ecmp.local"):
-        for family in FAMILIES:
-            named = {"way": way, "family": family, "broken": 0, "breaks": []}
-            ways.append(quiet | named | {"phase": "quiet"})
-            broke = {"phase": "deleted", "wrong": lost + late + other, "broken": 1, "breaks": [[213.5, "p", "reset"]]}
-            ways.append(busy | named | broke)
-    return {
-        ("continuity", "settings"): [
-            {"spacing": 0.1, "timeout": 3.0, "serves": 7, "checking": {"period": 1.0, "failures": 2}, "since": 200.0}
-        ],
-        ("continuity", "window"): [window | {"either": [], "words": "it is gone", "trouble": "", "unsettled": ""}],
-        ("continuity", "way"): ways,
-        ("continuity", "health"): [
-            {"node": "node-a", "family": "IPv4", "stretches": [[200.0, 211.0, 99, "200"], [211.1, 224.0, 99, "503"]]}
-        ],
-        ("continuity", "steer"): [
-            {"way": "reference-ecmp.local", "nodes": ["node-b"], "at": 212.5, "family": "IPv4", "why": "unhealthy"}
-        ],
-        ("continuity", "control"): [{"phase": "deleted", "family": "IPv4", "requests": 163, "wrong": []}],
-        ("continuity", "obstacle"): [{"way": "reference-proxy.local", "family": "IPv4", "why": "it has no address"}],
-        ("continuity", "mark"): [{"family": "", "at": 211.0, "what": "deleting", "pod": "p", "node": "node-a"}],
-    }
+def continuity(causes: tuple[float, ...] = (210.0,), late: float = 216.0) -> Evidence:
+    """A deletion in which 21 requests are lost; one is answered late, and one shows somebody else's address."""
+    own = parse_address(CLIENT["IPv4"])
+    quiet = [Sample(at, 200 + at / 10, 200.01 + at / 10, "answered", "p", "node-a", str(own)) for at in range(100)]
+    busy = [Sample(100 + at, 210 + at / 10, 210.01 + at / 10, "answered", "p", "node-a", str(own)) for at in range(150)]
+    busy[20:41] = [Sample(each.seq, each.started, each.started + 3, "timeout") for each in busy[20:41]]
+    slow = round((late - 210) * 10)
+    busy[slow] = busy[slow]._replace(ended=busy[slow].started + 1.2)
+    busy[75] = busy[75]._replace(source="10.9.9.9")
+    exchanges = [Exchange((0, 0), quiet[50]), Exchange((0, 0), Sample(9, 213.4, 213.5, "reset"))]
+    ways = {way: (way, Family.IPV4) for way in WAYS if way.slug in ("default.local", "reference-ecmp.local")}
+    codes = [Sample(at, 200 + at / 10, 200 + at / 10, "200" if at < 110 else "503") for at in range(240)]
+    seen = Continuity(
+        streams={of: Stream(way.slug, 0.1, [*quiet, *busy]) for way, of in ways.items()},
+        lasting=dict.fromkeys(ways.values(), exchanges),
+        control={Family.IPV4: Stream("control", 0.1, [*quiet, *busy[:20]])},
+        health={Family.IPV4: {"node-a": Stream("health", 0.1, codes)}},
+        windows=[Window(ContinuityPhase.DELETED, 210.0, 225.0, 210.2, 224.0, causes, words="it is gone")],
+        marks=[Mark(0.0, "ready", "p"), Mark(0.0, "slice-ready", "p", "IPv4")],
+        nodes={"p": "node-a"},
+        steers={way: [Steer(212.5, "IPv4", ("node-b",), "unhealthy")] for way in ways if way.by != "default"},
+        checking=Checking(1.0, 2),
+        serves=7,
+        own=frozenset({own}),
+        obstacles={
+            (next(way for way in WAYS if way.slug == "reference-proxy.local"), Family.IPV4): "it has no address"
+        },
+        since=200.0,
+        spacing=0.1,
+        timeout=3.0,
+    )
+    return {"continuity": seen}
 
 
 def interoperability() -> Evidence:

@@ -9,20 +9,26 @@ from typing import Any
 import jsonschema
 
 from esipp.checks.check import Level, Status
+from esipp.checks.continuity import Phase
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import Flipping
+from esipp.judging.promise import Checking
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.ledger.evidence import judged
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
+from esipp.scenarios.continuity.evidence import Seen as Continuity
+from esipp.scenarios.continuity.evidence import Window as Disruption
 from esipp.scenarios.health.evidence import Followed, Round
 from esipp.scenarios.health.evidence import Seen as Health
 from esipp.scenarios.paths.judge import Evidence
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
 from esipp.scenarios.policy_change.timeline import Course, Flip
+from suites.continuity.checks import WAYS
 from tests.unit.world import CHECKS, topology
 
 DIGEST = "sha256:" + "1" * 64
@@ -156,12 +162,14 @@ def measured(run: Run) -> None:
     run.evidence("convergence", "balance", balancer="default", family="IPv4", **split, p_value=0.5)
     checks = {"sources": ["192.0.2.1"], "gaps": spread, "failures": [2, 3]}
     run.evidence("convergence", "checks", balancer="default", told={"period": 1.0, "failures": 2}, observed=checks)
-    checking = {"period": 1.0, "failures": 2}
-    run.evidence("continuity", "settings", spacing=0.1, timeout=3.0, serves=7, checking=checking, trouble="")
-    window = {"began": 1.0, "until": 3.0, "words": "done", "trouble": "", "unsettled": ""}
-    run.evidence("continuity", "window", phase="drain", **window)
-    numbers = {"requests": 9, "lost": 1, "late": 0, "gap": 0.2, "wrong_count": 0, "wrong": [], "broken": 0}
-    run.evidence("continuity", "way", phase="drain", way="default.local", family="IPv4", **numbers)
+    way = next(way for way in WAYS if way.slug == "default.local")
+    made = [Sample(at, 1 + at / 10, 1.1 + at / 10, "timeout" if at == 4 else "answered", "p") for at in range(9)]
+    steady = Continuity(
+        streams={(way, Family.IPV4): Stream("default.local", 0.1, made)},
+        windows=[Disruption(Phase.DRAIN, 1.0, 3.0, words="done")],
+        checking=Checking(1.0, 2),
+    )
+    run.record("judged", **judged("continuity", steady))
     flip = Flip(0, TrafficPolicy.LOCAL, 1.0, 1.5, "Local", 30001)
     others = Window(Evidence({}, topology(), {}, 1), neighbours={"neighbour": Neighbour([flip])})
     changes = PolicyChanges(window=others, courses={Flipping.NODE_PORT: Course([flip])})

@@ -20,7 +20,7 @@ from esipp.report.comparing.statistics import ALPHA, LEAST, Compared, compare_sa
 from esipp.report.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
 from esipp.scenarios.health.evidence import Followed, Round
 from esipp.scenarios.health.evidence import Seen as Health
-from tests.unit import policy_change_world
+from tests.unit import drawings_world, policy_change_world
 from tests.unit.comparing_world import path_check, probe, run_of, said
 
 SAMPLES = st.lists(st.floats(0.001, 10), min_size=LEAST, max_size=20)
@@ -150,14 +150,15 @@ def test_every_suite_that_measures_is_read() -> None:
     nodes = zip((Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE), (0.2, 0.7, None), strict=True)
     status = {(place, Family.IPV4): Followed(seconds) for place, seconds in nodes}
     run.judged["health_checks"] = Health(rounds=[Round(0, "", {}, status, {}), Round(1, "", {}, {}, {})])
+    run.judged |= drawings_world.continuity()
     run.evidence = {
         ("convergence", "distribution"): [which | {"samples": [0.1, 0.2]}],
-        ("continuity", "way"): [{"phase": "drain", "gap": 1.5}, {"phase": "drain", "gap": 0.0}],
     }
     assert samples(run) == {
         (CONVERGENCE, "default, IPv4, up: call to trigger"): [0.1, 0.2],
         (HEALTH, "every node"): [0.7],
-        (GAPS, "drain"): [1.5, 0.0],
+        (GAPS, "quiet"): [0.0, 0.0],
+        (GAPS, "deleted"): [pytest.approx(4.0)] * 2,
     }
 
 
@@ -174,9 +175,9 @@ def test_evidence_of_another_shape_is_left_out_and_hinders_nothing() -> None:
     run = run_of()
     run.evidence = {
         ("convergence", "distribution"): [{"something": "else"}],
-        ("continuity", "way"): [{"phase": "drain", "gap": 1.0}],
     }
-    assert list(samples(run)) == [(GAPS, "drain")]
+    run.judged |= drawings_world.continuity()
+    assert list(samples(run)) == [(GAPS, "quiet"), (GAPS, "deleted")]
 
 
 def test_other_commands_do_not_load_what_the_test_needs() -> None:

@@ -90,7 +90,7 @@ def test_judgements_stand_beside_what_was_seen() -> None:
         "healthcheck.lifecycle.chosen": ("health_checks", Status.FLAKY, Level.CORE),
         "convergence.reference-ecmp.ipv4.black-hole": ("convergence", Status.FAIL, Level.EXTENDED),
         "convergence.default.ipv4.black-hole": ("convergence", Status.PASS, Level.RECORD),
-        "continuity.deleted.reference-ecmp.local.ipv6.gap": ("continuity", Status.KNOWN, Level.EXTENDED),
+        "continuity.deleted.reference-ecmp.local.ipv4.gap": ("continuity", Status.KNOWN, Level.EXTENDED),
         "api.policy.local": ("compatibility", Status.FAIL, Level.CORE),
         "api.policy.cluster": ("compatibility", Status.PASS, Level.CORE),
     }

@@ -1,7 +1,5 @@
 """The reference load balancer's view against the cluster's own nodes; and what breaks while moves are made."""
 
-import threading
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -145,27 +143,6 @@ def test_what_the_api_server_refuses_is_told_in_a_sentence(monkeypatch: pytest.M
     with pytest.raises(HarnessError, match="403") as raised, driven(world, 1):
         pass
     assert raised.value.hint
-
-
-def test_the_first_driver_that_breaks_ends_all() -> None:
-    nothing: Any = None
-    gathering = Gathering(nothing, nothing, "image", [], 1, 7, False)
-
-    def breaks() -> None:
-        raise HarnessError("broken", "mend it")
-
-    ended = threading.Event()
-
-    def waits() -> None:
-        if gathering._stopped.wait(5.0):
-            ended.set()
-
-    drivers: Any = {Balancer.DEFAULT: SimpleNamespace(drive=waits), Balancer.ECMP: SimpleNamespace(drive=breaks)}
-    began = time.monotonic()
-    with pytest.raises(HarnessError, match="broken"):
-        gathering._drive(drivers)
-    assert time.monotonic() - began < 3.0
-    assert ended.is_set()
 
 
 def test_checks_of_nodes_say_which_family_is_asked() -> None:

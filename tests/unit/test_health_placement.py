@@ -77,6 +77,7 @@ def test_no_pod_of_a_node_is_exchanged_for_another() -> None:
 def test_what_a_game_must_have_happens() -> None:
     for seed in SEEDS:
         truths = {number: after.truth() for number, _, after in drawn(seed)}
+        assert set(truths[1].values()) == {1}, "each node follows up, and down by round 3"
         for number in (3, 8, 13, 18):
             assert set(truths[number].values()) == {0}
             assert any(truths[number + 1].values())

@@ -11,7 +11,7 @@ from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError
 from esipp.cluster.client import ApiError
 from esipp.ledger.run import Run, Settings
-from esipp.scenarios.context import kept, side_by_side
+from esipp.scenarios.context import kept, perform
 from esipp.scenarios.health.evidence import Seen
 
 
@@ -39,22 +39,58 @@ def test_what_is_nobodys_fault_breaks_one_trial(broken: Exception, tmp_path: Pat
     assert seen.broken == {}
 
 
-def test_an_interrupt_ends_the_trials() -> None:
-    stop = Stop()
-    began, waiting = time.monotonic(), threading.Event()
+class Recording(Run):
+    """A run that keeps what it is told to record."""
 
-    def trial() -> None:
+    def record(self, record: str, **fields: object) -> None:
+        recorded.append((record, fields))
+
+
+recorded: list[tuple[str, dict[str, object]]] = []
+
+
+@pytest.fixture
+def run() -> Run:
+    recorded.clear()
+    return Recording(Settings("kind-test"))
+
+
+@pytest.mark.parametrize("broken", [KeyboardInterrupt(), HarnessError("the prober is gone", "run again.")])
+def test_an_interrupt_ends_the_events_beside_it(run: Run, broken: BaseException) -> None:
+    stop, waiting = Stop(), threading.Event()
+    began = time.monotonic()
+
+    def lasts() -> None:
         waiting.set()
         while time.monotonic() < began + 30:
             stop.check()
             time.sleep(0.01)
 
-    def session() -> None:
-        with side_by_side(stop) as pool:
-            pool.submit(trial)
-            waiting.wait(5)
-            raise KeyboardInterrupt
+    def breaks() -> None:
+        waiting.wait(5)
+        raise broken
 
-    with pytest.raises(KeyboardInterrupt):
-        session()
-    assert time.monotonic() - began < 2
+    with pytest.raises(type(broken)):
+        perform(run, "trials", {"lifecycle": lasts, "terminating": breaks}, stop)
+    assert time.monotonic() - began < 5
+
+
+def test_events_of_own_services_run_at_the_same_time_and_are_recorded(run: Run) -> None:
+    both = threading.Barrier(2, timeout=10)
+    perform(run, "trials", {"placement": both.wait, "lifecycle": both.wait}, Stop())
+    assert {kind for kind, _ in recorded} == {"event"}
+    assert {(told["phase"], told["name"], told["touches"]) for _, told in recorded} == {
+        ("trials", "placement", "own Services"), ("trials", "lifecycle", "own Services"),
+    }  # fmt: skip
+
+
+def test_an_event_that_touches_a_node_runs_where_signals_arrive(run: Run) -> None:
+    where: list[threading.Thread] = []
+    perform(run, "cordon", {"cordoned": lambda: where.append(threading.current_thread())}, Stop())
+    assert where == [threading.current_thread()]
+
+
+def test_an_event_that_nobody_planned_is_refused(run: Run) -> None:
+    with pytest.raises(KeyError):
+        perform(run, "trials", {"made-up": lambda: None}, Stop())
+    assert recorded == []

@@ -9,9 +9,10 @@ from esipp.base.document import Link
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.observation import Witness
 from esipp.checks.reference import Reference, read_reference
-from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedRun
+from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedEvent, RecordedRun
 from esipp.report.html import render, script_of_the_page
 from esipp.report.html.embedded import MOST_PROBES
+from esipp.report.html.head import head_of
 from esipp.report.html.trouble import troubles_of
 from esipp.report.rendering.html import HERE as PAGE
 from esipp.report.rendering.html import inline
@@ -111,6 +112,22 @@ def test_the_head_says_what_was_qualified_and_how_that_was_decided() -> None:
     for said in ("v1.36.3", "Odd thing", "looked", "every node has one", "sha256:abc", "its pods", "d1935", "r-1",
                  "2026-11-21 12:04:14 UTC", "5 min 0 s", "esipp run --context x", "a-lane"):  # fmt: skip
         assert said in text, said
+
+
+def test_the_timeline_shows_what_ran_side_by_side() -> None:
+    run = the_run()
+    run.phases = [Phase("arrange", 10.0, 10.0), Phase("trials", 80.0, 90.0), Phase("cordon", 10.0, 100.0)]
+    run.events = [
+        RecordedEvent("trials", "placement", "own Services", 12.0, 78.0),
+        RecordedEvent("trials", "lifecycle", "own Services", 10.0, 20.0),
+        RecordedEvent("cordon", "cordoned", "a node", 91.0, 9.0),
+    ]
+    spans = [(each.name, each.touches, each.start, each.width) for each in head_of(run)["spans"]]
+    assert spans == [
+        ("arrange", "", 0.0, 100.0), ("trials", "", 100.0, 800.0), ("lifecycle", "own Services", 100.0, 200.0),
+        ("placement", "own Services", 120.0, 780.0), ("cordon", "", 900.0, 100.0), ("cordoned", "a node", 910.0, 90.0),
+    ]  # fmt: skip
+    assert "in 3 phases" in render(run)
 
 
 def test_a_failure_is_told_with_where_to_look_and_how_to_repeat_it() -> None:
@@ -257,6 +274,7 @@ def hostile() -> RecordedRun:
     run.components = [Component(*[EVIL] * 6)]
     run.notes = [(EVIL, EVIL)]
     run.phases = [Phase(EVIL, 1.0, 2.0)]
+    run.events = [RecordedEvent(EVIL, EVIL, EVIL, 1.0, 1.0)]
     run.trouble = [EVIL]
     run.topology = {"nodes": {EVIL: {"internal": {"IPv4": EVIL}, "addresses": [EVIL]}}, "roles": {EVIL: EVIL}}
     run.probes[LOCAL] = [replace_probe(probes(LOCAL)[0])._replace(detail=EVIL, node=EVIL)]

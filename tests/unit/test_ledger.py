@@ -13,6 +13,7 @@ from esipp.checks.check import Binding, Level
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Witness
 from esipp.checks.path import PathCheck
+from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.ledger.file import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
 from esipp.ledger.run import Run, Settings
 from tests.unit.verdicts import judge
@@ -43,7 +44,7 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     run.record("topology", **topology().as_json())
     run.fact("proxy-mode", "nftables", "asked after preflight")
     run.record("settled", held=True, seconds=0.1, state="72 paths answer")
-    with run.phase("observe", "probing"):
+    with run.phase("observe", "probing"), run.event("observe", PlannedEvent("drain", touches=Touches.NODE)):
         for path_check in SOME:
             for each in evidence().observations[path_check.subject.path.key]:
                 run.record("observation", **each.as_json())

@@ -15,6 +15,7 @@ from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.model import AddressClass
 from esipp.checks.path import PathCheck
+from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.ledger.evidence import judged
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
@@ -53,6 +54,8 @@ def made(folder: Path, broken: bool = False) -> None:
         for path_check in SOME:
             for each in evidence().observations[path_check.subject.path.key]:
                 run.record("observation", **each.as_json())
+        with run.event("observe", PlannedEvent("drain", touches=Touches.NODE)):
+            pass
     for path_check in SOME:
         run.keep(judge(path_check, evidence()))
     if broken:
@@ -94,6 +97,9 @@ def test_a_whole_ledger_is_believed(healthy: Path) -> None:
     probes = run.probes[SOME[0].subject.path.key]
     assert [probe.seq for probe in probes] == [each.seq for each in evidence().observations[SOME[0].subject.path.key]]
     assert [phase.name for phase in run.phases] == ["observe"]
+    assert [(event.phase, event.name, event.touches) for event in run.events] == [("observe", "drain", "a node")]
+    (phase,), (event,) = run.phases, run.events
+    assert phase.at - phase.seconds - 0.1 <= event.began <= phase.at + 0.1
     assert read_run(healthy / "ledger.jsonl").conclusion == run.conclusion, "the file will do"
 
 

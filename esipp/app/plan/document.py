@@ -8,6 +8,8 @@ from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.check import Check, Level
 from esipp.checks.profile import LoadBalancer
+from esipp.judging.durations import schedule
+from esipp.judging.schedule import say_step
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
 
@@ -46,6 +48,7 @@ def _plan(made: Plan) -> Iterator[Pair]:
         yield "internal", f"load balancers, by {each.key}={each.value}: {sources}"
     if made.sample.nodes:
         yield "agents", _agents(made)
+    yield from events(made)
     yield from times(made)
     for text in left(made):
         yield "if killed", text
@@ -118,6 +121,12 @@ def things(made: Work) -> Iterator[str]:
     yield counted(counts.clients, "outside client")
 
 
+def events(made: Work) -> Iterator[Pair]:
+    """The events of each phase, in their order."""
+    for number, (typical, planned) in enumerate(schedule(made.asked)):
+        yield "" if number else "events", f"{typical.phase}: {', then '.join(map(say_step, planned))}"
+
+
 def times(made: Work) -> Iterator[Pair]:
     """The duration, and what it is based on."""
     yield "time", f"about {minutes(made.seconds)}"
@@ -183,5 +192,15 @@ def work_as_json(made: Work, command: str = CLEAN) -> Json:
         "made": vars(made.made),
         "seconds": round(made.seconds),
         "parts": [vars(part) for part in made.parts],
+        "events": [
+            {
+                "phase": typical.phase,
+                "steps": [
+                    [{"name": event.name, "touches": event.touches.value, "seconds": event.seconds} for event in step]
+                    for step in planned
+                ],
+            }
+            for typical, planned in schedule(made.asked)
+        ],
         "left": list(left(made, command)),
     }

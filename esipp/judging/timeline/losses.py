@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from esipp.checks.timing import Blur, Held, hold
 from esipp.judging.controls import Vantage
@@ -60,11 +59,6 @@ class Tally:
         """The numbers as text."""
         said = f"{self.lost} of {self.requests} requests lost, {self.late} late"
         return said + (f", longest gap {self.gap.seconds:.2f} s" if self.gap else "")
-
-    def as_json(self) -> dict[str, Any]:
-        """The numbers as a ledger record."""
-        gap = round(self.gap.seconds, 4) if self.gap else 0.0
-        return {"requests": self.requests, "lost": self.lost, "late": self.late, "gap": gap}
 
 
 def is_late(sample: Sample) -> bool:

@@ -8,6 +8,9 @@ from esipp.checks.observation import Outcome
 from esipp.judging.statistics import Distribution
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.statistics import Compared, compare_samples, correct
+from esipp.scenarios.continuity.evidence import Seen as Continuity
+from esipp.scenarios.continuity.judge import Judge as ContinuityJudge
+from esipp.scenarios.continuity.windows import ways
 from esipp.scenarios.health.evidence import Seen as Health
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
 from esipp.scenarios.policy_change.judge import followed
@@ -107,8 +110,9 @@ def _health(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
 
 
 def _gaps(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
-    for record in run.of("continuity", "way"):
-        yield (GAPS, str(record["phase"])), [float(record["gap"])]
+    seen = run.evidence_of(Continuity)
+    for way in ways(ContinuityJudge(seen)) if seen else ():
+        yield (GAPS, way.phase), [way.longest]
 
 
 def _flips(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:

@@ -53,12 +53,16 @@ class Part(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A phase: its name, its seconds, and its start and width in thousandths of the run."""
+    """A phase, or an event of the phase above: its name, seconds, and start and width in thousandths of the run.
+
+    ``touches`` is what an event touches; a phase has none.
+    """
 
     name: str
     seconds: float
     start: float
     width: float
+    touches: str = ""
 
 
 def head_of(run: RecordedRun) -> dict[str, Any]:
@@ -85,7 +89,10 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "facts": Table(("Fact", "Value", "Source"), tuple(_facts(run))),
         "components": run.components,
         "digests": sum(1 for each in run.components if each.digest),
-        "phases": _phases(run),
+        "features": sorted(run.features.items()),
+        "nodes": _nodes(run.topology),
+        "phases": len(run.phases),
+        "spans": _phases(run),
         "seconds": _lasted(begun, ended),
         "begun": _utc(begun),
         "ended": _utc(ended),
@@ -262,20 +269,23 @@ def _part(run: RecordedRun, level: Level, checks: list[Any]) -> Part:
 
 
 def _phases(run: RecordedRun) -> list[Span]:
-    """The phases on the run's timeline; it shows which overlap."""
+    """The phases and their events on the run's timeline; it shows which ran at the same time."""
     if not run.phases:
         return []
     first = min(phase.at - phase.seconds for phase in run.phases)
     whole = max(phase.at for phase in run.phases) - first or 1.0
-    return [
-        Span(
-            phase.name,
-            phase.seconds,
-            round(1000 * (phase.at - phase.seconds - first) / whole, 1),
-            max(3.0, round(1000 * phase.seconds / whole, 1)),
+
+    def span(name: str, began: float, seconds: float, touches: str = "") -> Span:
+        return Span(
+            name, seconds, round(1000 * (began - first) / whole, 1), max(3.0, round(1000 * seconds / whole, 1)), touches
         )
-        for phase in run.phases
-    ]
+
+    spans = []
+    for phase in run.phases:
+        spans.append(span(phase.name, phase.at - phase.seconds, phase.seconds))
+        own = sorted((each for each in run.events if each.phase == phase.name), key=lambda each: each.began)
+        spans += [span(each.name, each.began, each.seconds, each.touches) for each in own]
+    return spans
 
 
 def repeat(run: RecordedRun, check: str) -> str:

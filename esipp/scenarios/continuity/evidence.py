@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
@@ -71,19 +71,6 @@ class Window:
     unsettled: str = ""
     returned: float | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """The window as the ledger keeps it."""
-        times = {name: getattr(self, name) for name in ("began", "happened", "ended", "until", "returned")}
-        return {
-            "phase": self.phase.value,
-            **{name: None if at is None else round(at, 4) for name, at in times.items()},
-            "causes": [round(at, 4) for at in self.causes],
-            "either": [[round(at, 4) for at in each] for each in self.either],
-            "words": self.words,
-            "trouble": self.trouble,
-            "unsettled": self.unsettled,
-        }
-
 
 @dataclass(frozen=True)
 class Places:
@@ -116,6 +103,7 @@ class Seen:
         obstacles: why a way could not be probed. ``trouble``: why nothing was done at all.
         since: when traffic had first settled; nothing before is judged.
         details: the prober's details on requests without an answer, by stream and number.
+        spacing: seconds between two requests; ``timeout``: after which one is lost; ``uncertainty``: of the clock.
     """
 
     places: Places = field(default_factory=lambda: Places("", "", ""))
@@ -139,6 +127,9 @@ class Seen:
     others: Mapping[tuple[str, Family], Stream] = field(default_factory=dict)
     bound: Bound | None = None
     addresses: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
+    spacing: float = 0.0
+    timeout: float = 0.0
+    uncertainty: float = 0.0
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

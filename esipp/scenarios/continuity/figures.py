@@ -4,10 +4,12 @@ from esipp.base.document import MISSING, Block, Figure, Fold, Section, Strong, T
 from esipp.base.drawing import MUTED, WIDTH, Drawing, Scale
 from esipp.base.plural import counted as many
 from esipp.base.plural import form
-from esipp.judging.showing import attempted, headed, real, shorten
+from esipp.checks.continuity import Phase
+from esipp.judging.showing import attempted, headed, shorten
 from esipp.ledger.reading import RecordedRun
+from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.gaps import longest, zooms
-from esipp.scenarios.continuity.windows import LEFT, SUITE, Evidence, Way, judged, key, mark
+from esipp.scenarios.continuity.windows import LEFT, Evidence, Way, judged, key, mark
 
 ID = "continuity"
 TITLE = "Continuity"
@@ -16,11 +18,12 @@ LANE = 15.0
 
 def section(run: RecordedRun) -> Section:
     """The section; empty if the suite did not run."""
-    if not any(run.of(SUITE, kind) for kind in ("settings", "window", "way", "obstacle")):
+    observed = run.evidence_of(Seen)
+    if observed is None:
         return Section(TITLE)
-    seen = Evidence.read(run)
+    seen = Evidence.of(observed)
     parts = {
-        "The disruptions": lambda: _begin(run, seen),
+        "The disruptions": lambda: _begin(seen),
         "The timeline": lambda: _overview(seen),
         "The gaps": lambda: longest(seen, judged(run)),
         "The phases": lambda: zooms(seen),
@@ -29,30 +32,29 @@ def section(run: RecordedRun) -> Section:
     return attempted(ID, TITLE, parts)
 
 
-def _begin(run: RecordedRun, seen: Evidence) -> list[Block]:
-    settings = seen.settings
+def _begin(evidence: Evidence) -> list[Block]:
+    seen = evidence.seen
     lines: list[Block] = []
-    if settings.get("trouble"):
-        lines.append(Text(Strong(f"No measurement: {settings['trouble']}")))
+    if seen.trouble:
+        lines.append(Text(Strong(f"No measurement: {seen.trouble}")))
     parts = [
-        f"a new connection on every way in each {real(settings.get('spacing')) or 0:g} s",
-        f"lost without an answer within {real(settings.get('timeout')) or 0:g} s",
-        f"terminating pods keep serving for {settings.get('serves')} s",
+        f"a new connection on every way in each {seen.spacing:g} s",
+        f"lost without an answer within {seen.timeout:g} s",
+        f"terminating pods keep serving for {seen.serves:g} s",
     ]
-    if settings:
-        lines.append(Text("; ".join(parts) + f". {seen.budget_words}."))
-    for each in run.of(SUITE, "obstacle"):
-        lines.append(Text(f"{each.get('way')} {each.get('family')} could not be tested: {each.get('why')}"))
+    lines.append(Text("; ".join(parts) + f". {evidence.budget_words}."))
+    for (way, family), why in seen.obstacles.items():
+        lines.append(Text(f"{way.slug} {family.value} could not be tested: {why}"))
     if not seen.windows:
         lines.append(Text("No disruption was recorded: there was none, or the run ended early."))
     rows = [
         [
-            f"{key(at)} {each.get('phase')}",
-            (real(each.get("until")) or 0) - (real(each.get("began")) or 0),
-            str(each.get("words") or MISSING),
-            "; ".join(str(each[name]) for name in ("trouble", "unsettled") if each.get(name)) or MISSING,
+            f"{key(at)} {each.phase.value}",
+            each.until - each.began,
+            each.words or MISSING,
+            "; ".join(why for why in (each.trouble, each.unsettled) if why) or MISSING,
         ]
-        for at, each in enumerate(seen.windows)
+        for at, each in enumerate(evidence.windows)
     ]
     if rows:
         lines.append(Table.of(["phase", "observed (s)", "evidence", "problems"], rows, "The disruptions, in order"))
@@ -71,7 +73,7 @@ def _overview(seen: Evidence) -> list[Block]:
     top, y = 24.0, 26.0
     bottom = y + LANE * len(seen.lanes) + 4
     for at, each in enumerate(seen.windows):
-        left, right = (scale(min(end, max(begin, real(each.get(n)) or begin)) - begin) for n in ("began", "until"))
+        left, right = (scale(min(end, max(begin, moment)) - begin) for moment in (each.began, each.until))
         drawing.box(left, top, right - left, bottom - top, fill=MUTED, faint=True)
         drawing.line((left, top), (left, bottom), stroke=MUTED, wide=0.8)
         drawing.text((left + right) / 2, 18, key(at), anchor="middle", bold=True)
@@ -84,7 +86,7 @@ def _overview(seen: Evidence) -> list[Block]:
         y += LANE
     drawing.axis(scale, top, bottom, "s", most=14)
     drawing.height = bottom + 20
-    keys = ", ".join(f"{key(at)} {each.get('phase')}" for at, each in enumerate(seen.windows))
+    keys = ", ".join(f"{key(at)} {each.phase.value}" for at, each in enumerate(seen.windows))
     words = (
         "Tall stroke: a lost request. Short stroke: a late answer. Diamond: a wrong answer. Cross: an established "
         "connection that broke, or whose pod ended. Grey: a disruption and its effects until traffic was stable "
@@ -97,22 +99,22 @@ def _overview(seen: Evidence) -> list[Block]:
 def _tables(run: RecordedRun, seen: Evidence) -> list[Block]:
     verdicts = judged(run)
     control = {
-        (str(each.get("phase")), str(each.get("family"))): (
-            int(each.get("requests") or 0),
-            len(each.get("wrong") or []),
-        )
-        for each in run.of(SUITE, "control")
+        (phase, family.value): seen.seen.in_phase(Phase(phase), seen.seen.control[family].samples)
+        for phase in seen.phases
+        for family in seen.families
+        if family in seen.seen.control
     }
     rows: list[list[str | int | float | None]] = []
     for phase in seen.phases:
         for way in (each for each in seen.ways if each.phase == phase):
             said = verdicts.get((phase, way.way, way.family))
             judgement = f"{said.what}: {said.status}" if said else "no verdict"
-            numbers = [way.requests, way.lost, way.late, way.gap, way.wrong_answers, way.broken]
+            numbers = [way.requests, way.lost, way.late, way.longest, way.wrong_answers, way.broken]
             rows.append([f"{phase}, {way.way} {way.family}", *numbers, judgement])
         for family in sorted({family for of, family in control if of == phase}):
-            requests, wrong = control[phase, family]
-            rows.append([f"{phase}, control {family}", requests, wrong, None, None, None, None, "the control"])
+            asked = control[phase, family]
+            lost = sum(not each.answered for each in asked)
+            rows.append([f"{phase}, control {family}", len(asked), lost, None, None, None, None, "the control"])
     if not rows:
         return []
     head = ["phase, way in", "requests", "lost", "late", "longest gap (s)", "wrong answers", "broken", "verdict"]
@@ -150,4 +152,4 @@ def _all(seen: Evidence) -> Fold:
 def _numbers(way: Way | None) -> str:
     if way is None:
         return MISSING
-    return f"{way.requests} / {way.lost} / {way.late} / {number(way.gap)} / {way.broken}"
+    return f"{way.requests} / {way.lost} / {way.late} / {number(way.longest)} / {way.broken}"

@@ -1,13 +1,13 @@
 """Figures of gaps in steady traffic: the longest gaps and their budget, and phases with losses in detail."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from esipp.base.document import Block, Figure, Fold, Table, Text, number
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
 from esipp.base.plural import counted as many
-from esipp.judging.showing import headed, real, shorten
-from esipp.scenarios.continuity.windows import LEFT, SPLIT, Evidence, Judged, Way, key, mark
+from esipp.judging.showing import headed, shorten
+from esipp.scenarios.continuity.evidence import Window
+from esipp.scenarios.continuity.windows import LEFT, Evidence, Judged, Way, key, mark
 from esipp.scenarios.endpoint_change.single_events import Stretch, health
 
 LANE = 16.0
@@ -15,7 +15,6 @@ AROUND = 0.6
 """Seconds before and after a phase that the figure includes."""
 
 MOST_NODES = 6
-Record = Mapping[str, Any]
 
 
 def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> list[Block]:
@@ -23,7 +22,7 @@ def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> 
     found = [each for each in seen.ways if each.gap]
     if not found:
         return [Text("No way in had a gap.")] if seen.ways else []
-    scale = scale_of([*(each.gap or 0.0 for each in found), seen.budget or 0.0], LEFT + 60, WIDTH - 150)
+    scale = scale_of([*(each.longest for each in found), seen.budget or 0.0], LEFT + 60, WIDTH - 150)
     drawing = Drawing("continuity-gaps", "The longest gap by phase and way in, with the budget", "")
     y, top = 20.0, 16.0
     for phase in (phase for phase in seen.phases if any(each.phase == phase for each in found)):
@@ -33,7 +32,7 @@ def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> 
             drawing.text(LEFT + 52, y + 12, shorten(way, 26), anchor="end", size=11)
             drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
             for each in here:
-                _gap_mark(drawing, scale(each.gap or 0.0), y + 8, each.family)
+                _gap_mark(drawing, scale(each.longest), y + 8, each.family)
             said = list(dict.fromkeys(verdicts[each[:3]].words for each in here if each[:3] in verdicts))
             drawing.text(scale.right + 14, y + 12, "; ".join(said) or "no verdict", size=11)
             y += 16
@@ -43,7 +42,7 @@ def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> 
         drawing.text(scale(seen.budget) + 4, 12, f"budget {seen.budget:.2f} s", fill=BAD, size=11)
     drawing.axis(scale, top, y)
     drawing.height = y + 20
-    drawing.words = "; ".join(f"{each.phase}, {each.name}: {number(each.gap)} s" for each in found)
+    drawing.words = "; ".join(f"{each.phase}, {each.name}: {number(each.longest)} s" for each in found)
     words = (
         "From the start of the first to the start of the last missed request in a row. Filled, above the line: IPv4. "
         "Hollow, below the line: IPv6. The budget applies where the gap is judged; the judge extends it by the time in "
@@ -64,15 +63,15 @@ def zooms(seen: Evidence) -> list[Block]:
     parts = []
     calm = []
     for at, window in enumerate(seen.windows):
-        here = [each for each in seen.ways if each.phase == window.get("phase") and (each.wrong or each.breaks)]
+        here = [each for each in seen.ways if each.phase == window.phase.value and (each.wrong or each.breaks)]
         if here:
             lost, late = sum(each.lost for each in here), sum(each.late for each in here)
             broken = sum(each.broken for each in here)
             ways = many(len(here), "way in", "ways in")
-            summary = f"{key(at)} {window.get('phase')}: {lost} lost, {late} late, {broken} broken, on {ways}"
+            summary = f"{key(at)} {window.phase.value}: {lost} lost, {late} late, {broken} broken, on {ways}"
             parts.append(Fold(summary, _zoom(seen, at, window, here)))
         else:
-            calm.append(f"{key(at)} {window.get('phase')}")
+            calm.append(f"{key(at)} {window.phase.value}")
     quiet = [each for each in seen.ways if each.phase == "quiet" and (each.wrong or each.breaks)]
     if quiet:
         summary = "; ".join(f"{each.name}: {each.lost} lost, {each.late} late of {each.requests}" for each in quiet)
@@ -84,24 +83,23 @@ def zooms(seen: Evidence) -> list[Block]:
     return headed("Phases in detail", [Text(calm_words), *parts])
 
 
-def _zoom(seen: Evidence, at: int, window: Record, here: Sequence[Way]) -> tuple[Block, ...]:
-    begin = real(window.get("began")) or 0.0
+def _zoom(seen: Evidence, at: int, window: Window, here: Sequence[Way]) -> tuple[Block, ...]:
+    begin = window.began
     moments = [at for way in here for at in way.moments]
-    end = max([real(window.get("until")) or begin, *moments]) + AROUND
+    end = max([window.until, *moments]) + AROUND
     scale = Scale(-AROUND, end - begin, LEFT, WIDTH - 60)
-    drawing = Drawing(f"continuity-{key(at).lower()}", f"{window.get('phase')} in detail", "")
-    causes = [each - begin for each in seen.causes(window) if scale.within(each - begin)]
+    drawing = Drawing(f"continuity-{key(at).lower()}", f"{window.phase.value} in detail", "")
+    causes = [each - begin for each in window.causes if scale.within(each - begin)]
     labels = [(scale(each), str(number_)) for number_, each in enumerate(causes, 1)]
-    settled = real(window.get("ended"))
-    if settled is not None and scale.within(settled - begin):
-        labels.append((scale(settled - begin), "done"))
+    if window.ended is not None and scale.within(window.ended - begin):
+        labels.append((scale(window.ended - begin), "done"))
     top = y = 20.0
     for x, row, text in staggered(labels, WIDTH, 10):
         if row == 0:
             drawing.text(x, 14, text, size=10, bold=True)
-    for record in list(seen.health)[: MOST_NODES * 2]:
-        runs = [Stretch(float(s) - begin, float(u) - begin, int(n), str(o), "") for s, u, n, o in record["stretches"]]
-        name = f"health check of {shorten(record.get('node'), 16)} {record.get('family')}"
+    for node, family, stream in seen.health[: MOST_NODES * 2]:
+        runs = [Stretch(e.since - begin, e.until - begin, e.probes, e.outcome, "") for e in stream.stretches()]
+        name = f"health check of {shorten(node, 16)} {family.value}"
         drawing.text(LEFT - 8, y + 10, name, anchor="end", size=11, fill=MUTED)
         health(drawing, runs, scale, y + 1)
         y += 13
@@ -111,14 +109,14 @@ def _zoom(seen: Evidence, at: int, window: Record, here: Sequence[Way]) -> tuple
         drawing.text(LEFT - 8, y + 11, shorten(way.name, 32), anchor="end", size=11)
         drawing.line((LEFT, y + 14), (scale.right, y + 14), stroke=MUTED, faint=True)
         mark(drawing, way.wrong, way.breaks, scale, begin, y)
-        span = _gap(way, seen.causes(window))
-        if span is not None and way.gap:
-            drawing.line((scale(span[0] - begin), y + 15), (scale(span[1] - begin), y + 15), stroke=INK, wide=2)
-            drawing.text(scale.right + 4, y + 12, f"{way.gap:.2f} s", size=10)
+        gap = way.gap
+        if gap is not None and gap.seconds:
+            drawing.line((scale(gap.first - begin), y + 15), (scale(gap.last - begin), y + 15), stroke=INK, wide=2)
+            drawing.text(scale.right + 4, y + 12, f"{gap.seconds:.2f} s", size=10)
         moves = [t - begin for t in _steers(seen, way) if scale.within(t - begin)]
         drawing.signs(((scale(t), y + 4) for t in moves), "v", stroke=ACCENT)
-        gap = f"{number(span[0] - begin)} to {number(span[1] - begin)}" if span else number(None)
-        rows.append([way.name, way.requests, way.lost, way.late, way.gap, gap, way.broken])
+        span = f"{number(gap.first - begin)} to {number(gap.last - begin)}" if gap else number(None)
+        rows.append([way.name, way.requests, way.lost, way.late, way.longest, span, way.broken])
         y += LANE
     if seen.budget is not None:
         left = scale(0.0)
@@ -131,11 +129,11 @@ def _zoom(seen: Evidence, at: int, window: Record, here: Sequence[Way]) -> tuple
     drawing.axis(scale, top, y, "s", most=12)
     drawing.height = y + 20
     drawing.words = "; ".join(
-        f"{r[0]}: {r[2]} of {r[1]} lost, {r[3]} late, longest gap {number(real(r[4]))} s" for r in rows
+        f"{w.name}: {w.lost} of {w.requests} lost, {w.late} late, longest gap {number(w.longest)} s" for w in here
     )
     head = ["way in", "requests", "lost", "late", "longest gap (s)", "from, to (s)", "broken"]
     words = (
-        f"{window.get('words') or window.get('trouble')}. Numbered lines: actions. Tall stroke: lost. Short stroke: "
+        f"{window.words or window.trouble}. Numbered lines: actions. Tall stroke: lost. Short stroke: "
         "late. Diamond: wrong answer. Cross: an established connection that broke, or whose pod ended. A bar below "
         "marks the longest gap, with its length. A triangle: the reference load balancer reported other nodes in use."
     )
@@ -143,23 +141,5 @@ def _zoom(seen: Evidence, at: int, window: Record, here: Sequence[Way]) -> tuple
 
 
 def _steers(seen: Evidence, way: Way) -> list[float]:
-    return [
-        at
-        for each in seen.steers
-        if each.get("way") == way.way and each.get("family") == way.family and (at := real(each.get("at"))) is not None
-    ]
-
-
-def _gap(way: Way, causes: Sequence[float]) -> tuple[float, float] | None:
-    """The span of the longest gap; as for the judge, no gap spans an action."""
-    best: tuple[float, float] | None = None
-    first = last = None
-    for each in sorted(way.wrong):
-        if each.kind == "wrong":
-            continue
-        apart = last is None or each.at - last > SPLIT or any(last < cause <= each.at for cause in causes)
-        first = each.at if apart or first is None else first
-        last = each.at
-        if best is None or last - first > best[1] - best[0]:
-            best = (first, last)
-    return best
+    found = ((of, steers) for of, steers in seen.seen.steers.items() if of.slug == way.way)
+    return [each.at for _, steers in found for each in steers if each.family == way.family]

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
@@ -13,7 +14,9 @@ from esipp.checks.continuity import CHECKED, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
+from esipp.judging.durations import planned_events
 from esipp.judging.promise import Bound
+from esipp.judging.schedule import steps
 from esipp.judging.topology import IPAddress, Topology, parse_address
 from esipp.loadbalancers.bound import bound_of
 from esipp.probing import transports
@@ -27,10 +30,9 @@ from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import events_of, families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.record import keep
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.sections import section
-from esipp.scenarios.continuity.traffic import Streams, Targets
+from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
@@ -58,6 +60,7 @@ class Gathering:
         say: receives progress messages.
         timeouts: how long each wait may take.
         bound: the promised time within which the cluster's own load balancer must have left a node.
+        timed: records when an event was.
     """
 
     testbed: Testbed
@@ -74,6 +77,7 @@ class Gathering:
     uncertainty: float = 0.0
     timeouts: Timeouts = TIMEOUTS
     bound: Bound | None = None
+    timed: Callable[[Event], AbstractContextManager[object]] = contextlib.nullcontext
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
     _unsettled: set[str] = field(default_factory=set)
@@ -122,6 +126,7 @@ class Gathering:
             frozenset(each for of in addresses.values() for each in of),
             self._of_balancer(),
             obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
+            PACE.every, PACE.timeout, self.uncertainty,
         )  # fmt: skip
 
     def _longest(self, told: float | None) -> float:
@@ -155,7 +160,8 @@ class Gathering:
                 continue
             if event.disruption and acts.disruptor is None:
                 acts.disruptor = stack.enter_context(self.disruptor())
-            sound = self._phase(acts, event)
+            with self.timed(event):
+                sound = self._phase(acts, event)
             if sound:  # what flows over pods that are not all there is not what flows while nothing is done
                 acts.hold(QUIET)
 
@@ -281,13 +287,16 @@ def observe(context: Context) -> Seen:
     """The evidence of all phases."""
     run, testbed, findings = context.run, context.testbed, context.findings
     checks = context.asked(Continuity)
-    events = events_of(checks)
+    planned, events = planned_events("continuity"), events_of(checks)
+    order = [each.name for step in steps(planned[event.phase.value] for event in events) for each in step]
+    events.sort(key=lambda event: order.index(event.phase.value))
     stop = Stop()
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         Told(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
         timeouts=TIMEOUTS.answering(testbed.patience.answering),
         bound=bound_of(run.settings.bound, findings.balancer),
+        timed=lambda event: run.event("continuity", planned[event.phase.value]),
     )  # fmt: skip
     with run.phase("continuity", ", ".join(event.phase.value for event in events)):
         try:
@@ -296,6 +305,5 @@ def observe(context: Context) -> Seen:
             judge = Judge(Seen(trouble=broken.sentence))
         except (ApiError, UnreachableError) as broken:
             judge = Judge(Seen(trouble=f"A request to the API server failed while traffic flowed: {broken}"))
-        keep(run, judge, gathering.uncertainty)
-        run.sections["continuity"] = section(judge, gathering.uncertainty)
+        run.sections["continuity"] = section(judge)
     return judge.seen

@@ -1,9 +1,11 @@
 """Registration of the continuity scenario."""
 
-from esipp.checks.continuity import Continuity, ContinuityCheck
+from esipp.checks.continuity import Continuity, ContinuityCheck, Phase
+from esipp.checks.disruption import Disruption
 from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
@@ -17,6 +19,19 @@ def _lacks(check: ContinuityCheck, seen: Seen, then: RunThen) -> str:
     asked = (check.subject.way, check.subject.family)
     known = then.asked(check) or asked in seen.streams or asked in seen.obstacles or seen.trouble
     return "" if known else f"no request was sent through {check.subject.way.slug} over {check.subject.family}"
+
+
+SECONDS = {
+    Phase.QUIET: 5, Phase.ROLLING_UPDATE: 31, Phase.DELETED: 18, Phase.FLAPS: 24, Phase.FLIPS: 18, Phase.CORDON: 7,
+    Phase.DRAIN: 23, Phase.EXCLUDE: 9, Phase.KUBE_PROXY: 10, Phase.SPEAKER: 6, Phase.API_SERVER: 54, Phase.KUBELET: 75,
+}  # fmt: skip
+"""How long each phase usually takes."""
+
+
+def _touches(phase: Phase) -> Touches:
+    if phase.value not in {each.value for each in Disruption}:
+        return Touches.OWN_SERVICES
+    return Touches.CLUSTER if phase is Phase.API_SERVER else Touches.NODE
 
 
 SCENARIO = Scenario(
@@ -33,20 +48,10 @@ SCENARIO = Scenario(
         Typical(
             "continuity",
             base=14,
-            parts={
-                "quiet": 5,
-                "rolling-update": 31,
-                "deleted": 18,
-                "readiness-flaps": 24,
-                "policy-flips": 18,
-                "cordon": 7,
-                "drain": 23,
-                "exclude": 9,
-                "kube-proxy": 10,
-                "speaker": 6,
-                "api-server": 54,
-                "kubelet": 75,
-            },
+            events=tuple(
+                PlannedEvent(phase.value, SECONDS[phase], _touches(phase), services="continuity", measures=True)
+                for phase in Phase
+            ),
         ),
     ),
     rights=(*GATES, *SLICES, *rights("patch", "services"), *rights("create patch", "deployments", "apps")),

@@ -11,7 +11,7 @@ from esipp.judging.timeline.losses import Tally
 from esipp.scenarios.continuity.judge import Judge
 
 
-def section(judge: Judge, uncertainty: float) -> list[str]:
+def section(judge: Judge) -> list[str]:
     """The lines of the section."""
     seen = judge.seen
     if seen.trouble:
@@ -24,7 +24,7 @@ def section(judge: Judge, uncertainty: float) -> list[str]:
     ways = list(dict.fromkeys(way for way, _ in seen.streams))
     lines = [
         f"steady traffic during disruptions; terminating pods keep serving for {seen.serves:.0f} s; "
-        f"clock precise to {1000 * uncertainty:.1f} ms",
+        f"clock precise to {1000 * seen.uncertainty:.1f} ms",
         f"bound of the reference load balancers: {bound}",
         f"the cluster's own load balancer: {_own(seen.bound)}",
         "",

@@ -2,24 +2,26 @@
 
 import string
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from esipp.base.document import number
 from esipp.base.drawing import BAD, INK, Drawing, Scale
 from esipp.base.plural import counted as many
-from esipp.judging.showing import real
+from esipp.checks.continuity import Phase
+from esipp.checks.continuity import Way as ContinuityWay
+from esipp.checks.model import Family
+from esipp.judging.timeline.losses import Gap, is_late
+from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.topology import parse_address
 from esipp.ledger.reading import RecordedRun
+from esipp.scenarios.continuity.evidence import Seen, Window
+from esipp.scenarios.continuity.judge import Judge
 
 SUITE = "continuity"
 LEFT = 200.0
-LATE = 0.9
-"""Seconds after which an answer is late (docs/continuity.md)."""
-
-SPLIT = 2.0
-"""Seconds without a missed request that separate two gaps."""
-
-Record = Mapping[str, Any]
+MOST = 300
+"""Wrong requests of a way in a phase, and broken connections, that figures show; their numbers count all."""
 
 
 class Wrong(NamedTuple):
@@ -27,7 +29,6 @@ class Wrong(NamedTuple):
 
     at: float
     kind: str
-    words: str
 
 
 class Broke(NamedTuple):
@@ -46,7 +47,7 @@ class Way(NamedTuple):
     requests: int
     lost: int
     late: int
-    gap: float | None
+    gap: Gap | None
     wrong: tuple[Wrong, ...]
     wrong_count: int
     broken: int
@@ -61,6 +62,11 @@ class Way(NamedTuple):
     def moments(self) -> list[float]:
         """The times of losses."""
         return [*(each.at for each in self.wrong), *(each.at for each in self.breaks)]
+
+    @property
+    def longest(self) -> float:
+        """The longest gap in seconds; 0 without one."""
+        return self.gap.seconds if self.gap else 0.0
 
     @property
     def wrong_answers(self) -> int:
@@ -88,23 +94,29 @@ class Evidence:
         lanes: each way in and family by name, with its requests in each phase.
     """
 
-    settings: Record = field(default_factory=dict)
-    windows: Sequence[Record] = ()
-    ways: Sequence[Way] = ()
-    lanes: Mapping[str, Sequence[Way]] = field(default_factory=dict)
-    health: Sequence[Record] = ()
-    steers: Sequence[Record] = ()
+    seen: Seen
+    windows: Sequence[Window]
+    ways: Sequence[Way]
+    lanes: Mapping[str, Sequence[Way]]
 
     @classmethod
-    def read(cls, run: RecordedRun) -> "Evidence":
-        """Read the evidence from a run's ledger."""
-        ways = [_way(each) for each in run.of(SUITE, "way")]
+    def of(cls, seen: Seen) -> "Evidence":
+        """What the judge of the evidence says of each way."""
+        found = ways(Judge(seen))
         lanes: dict[str, list[Way]] = {}
-        for each in ways:
+        for each in found:
             lanes.setdefault(each.name, []).append(each)
-        settings = (run.of(SUITE, "settings") or [{}])[-1]
-        windows = sorted(run.of(SUITE, "window"), key=lambda each: real(each.get("began")) or 0.0)
-        return cls(settings, windows, ways, lanes, run.of(SUITE, "health"), run.of(SUITE, "steer"))
+        return cls(seen, sorted(seen.windows, key=lambda each: each.began), found, lanes)
+
+    @property
+    def families(self) -> list[Family]:
+        """The families with a way in."""
+        return [family for family in Family if any(of is family for _, of in self.seen.streams)]
+
+    @property
+    def health(self) -> list[tuple[str, Family, Stream]]:
+        """The health checks: node, family, answers."""
+        return [(node, of, stream) for of in self.families for node, stream in self.seen.health.get(of, {}).items()]
 
     @property
     def phases(self) -> list[str]:
@@ -114,70 +126,76 @@ class Evidence:
     @property
     def span(self) -> tuple[float, float]:
         """The start and the end of the observations."""
-        moments = [
-            at for each in self.windows for name in ("began", "until") if (at := real(each.get(name))) is not None
-        ]
+        since = self.seen.since
+        moments = [at for each in self.windows for at in (each.began, each.until)]
         moments += [at for way in self.ways for at in way.moments]
-        if (since := real(self.settings.get("since"))) is not None:
-            moments.append(since)
-        for each in self.health:
-            moments += [float(run[1]) for run in each.get("stretches") or [] if since is None or run[1] > since]
-        return (since if since is not None else min(moments, default=0.0)), max(moments, default=1.0)
+        for _, _, stream in self.health:
+            moments += [run.until for run in stream.stretches() if run.until > since]
+        return since, max(moments, default=1.0)
 
     @property
     def budget(self) -> float | None:
         """(N+1) x period as the reference load balancer reports it; None if it does not."""
-        checking = self.settings.get("checking") or {}
-        period, failures = real(checking.get("period")), real(checking.get("failures"))
-        return None if period is None or failures is None else (failures + 1) * period
+        return self.seen.checking.bound
 
     @property
     def budget_words(self) -> str:
         """The budget in words."""
-        checking = self.settings.get("checking") or {}
-        if self.budget is None:
+        of = self.seen.checking
+        if of.bound is None:
             return "There is no budget for gaps: the load balancer does not report its health checks"
-        settings = f"N={checking['failures']}, period {float(checking['period']):.2f} s, as the load balancer reports"
-        return f"The budget of a gap is (N+1) x period = {self.budget:.2f} s ({settings})"
+        settings = f"N={of.failures}, period {of.period:.2f} s, as the load balancer reports"
+        return f"The budget of a gap is (N+1) x period = {of.bound:.2f} s ({settings})"
 
     @property
     def words(self) -> str:
         """All losses in words."""
         found = [
             f"{each.phase}, {each.name}: {each.lost} of {each.requests} lost, {each.late} late, longest gap "
-            f"{number(each.gap)} s, {each.broken} broken"
+            f"{number(each.longest)} s, {each.broken} broken"
             for each in self.ways
             if each.lost or each.late or each.broken or each.wrong_answers
         ]
         total = sum(each.requests for each in self.ways)
         return f"{many(total, 'request')}. " + ("; ".join(found) or "None was lost, late or answered wrongly.")
 
-    def causes(self, window: Record) -> list[float]:
-        """The times of the actions in a window."""
-        return [at for each in window.get("causes") or [] if (at := real(each)) is not None]
+
+def ways(judge: Judge) -> list[Way]:
+    """Each way in, family by family, in the quiet time and in each phase."""
+    seen = judge.seen
+    phases = (Phase.QUIET, *(window.phase for window in seen.windows))
+    return [_way(judge, phase, way, family) for phase in phases for way, family in seen.streams]
 
 
-def _way(record: Record) -> Way:
-    wrong = tuple(_wrong(each) for each in record.get("wrong") or [])
+def _way(judge: Judge, phase: Phase, way: ContinuityWay, family: Family) -> Way:
+    wrong = [
+        Wrong(each.started, kind) for each in judge.of_phase(phase, way, family) if (kind := _kind(judge, way, each))
+    ]
+    numbers = judge.tally(phase, way, family)
+    breaks = [Broke(each.at, each.sample.outcome) for each in judge.every_break(phase, way, family)]
     return Way(
-        str(record["phase"]),
-        str(record["way"]),
-        str(record["family"]),
-        int(record.get("requests") or 0),
-        int(record.get("lost") or 0),
-        int(record.get("late") or 0),
-        real(record.get("gap")),
-        wrong,
-        int(record.get("wrong_count") or len(wrong)),
-        int(record.get("broken") or 0),
-        tuple(Broke(float(at), str(outcome)) for at, _, outcome in record.get("breaks") or []),
+        phase.value,
+        way.slug,
+        family.value,
+        numbers.requests,
+        numbers.lost,
+        numbers.late,
+        numbers.gap,
+        tuple(wrong[:MOST]),
+        len(wrong),
+        len(judge.breaks(phase, way, family)),
+        tuple(breaks[:MOST]),
     )
 
 
-def _wrong(each: Sequence[Any]) -> Wrong:
-    started, ended, outcome = float(each[0]), float(each[1]), str(each[2])
-    kind = "lost" if outcome != "answered" else "late" if ended - started >= LATE else "wrong"
-    return Wrong(started, kind, str(each[6]) if len(each) > 6 else "")
+def _kind(judge: Judge, way: ContinuityWay, sample: Sample) -> str:
+    """What is wrong with a request; empty if nothing is."""
+    if not sample.answered:
+        return "lost"
+    if is_late(sample):
+        return "late"
+    wrong = judge.wrong_place(way, sample) or parse_address(sample.source) not in judge.allowed(way, sample)
+    return "wrong" if wrong else ""
 
 
 def judged(run: RecordedRun) -> dict[tuple[str, str, str], Judged]:

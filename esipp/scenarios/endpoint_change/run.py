@@ -3,7 +3,6 @@
 import contextlib
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
@@ -13,13 +12,14 @@ from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.ingress import held, is_told
 from esipp.judging.promise import Promise, promise_of, promise_of_reference
 from esipp.judging.topology import family_of
+from esipp.ledger.run import Run
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.timeouts import slowest
 from esipp.loadbalancers.views import asked_of
 from esipp.preflight.preflight import Findings
 from esipp.scenarios.balancer_facts import observed_checks
 from esipp.scenarios.changing_pods import Watching, serves_on
-from esipp.scenarios.context import Context
+from esipp.scenarios.context import Context, perform
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.health_probes import Arrival
@@ -74,7 +74,7 @@ class Gathering:
     judges: dict[Balancer, Judge] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
-    def run(self) -> None:
+    def run(self, run: Run) -> None:
         """Make all endpoint changes; creates one judge for each load balancer.
 
         Raises:
@@ -100,7 +100,7 @@ class Gathering:
             polls.start()
             stack.enter_context(self.word.listening())
             drivers = {balancer: self._driver(balancer, observing[balancer], watching) for balancer in ready}
-            self._drive(drivers)
+            perform(run, "moves", {each.value: driver.drive for each, driver in drivers.items()}, self._stopped)
             watching.check()
             self.word.look(drivers)
             for each in observing.values():
@@ -120,17 +120,6 @@ class Gathering:
             else:
                 heard = arrivals.get(scene.service_name(balancer), [])
                 self.judges[balancer] = Judge(self._result(drivers[balancer], heard))
-
-    def _drive(self, drivers: Mapping[Balancer, Driver]) -> None:
-        with ThreadPoolExecutor(max_workers=max(1, len(drivers))) as pool:
-            running = [pool.submit(driver.drive) for driver in drivers.values()]
-            try:
-                done, _ = wait(running, return_when=FIRST_EXCEPTION)  # whichever it is, at once
-                for each in done:
-                    each.result()
-            except BaseException:  # an interrupt as well: the others need not go on
-                self._stopped.set()
-                raise
 
     def _let_go(self, balancers: Collection[Balancer]) -> None:
         """Delete the Cluster Services, and check that their VIPs are released."""
@@ -268,7 +257,7 @@ def observe(context: Context) -> Moved:
     )  # fmt: skip
     names = ", ".join(each.value for each in gathering.balancers)
     with run.phase("moves", f"{settings.moves} up and {settings.moves} down: {names}; seed {settings.seed}"):
-        gathering.run()
+        gathering.run(run)
         keep(run, gathering)
         own = gathering.judges.get(Balancer.DEFAULT)
         if own is not None:

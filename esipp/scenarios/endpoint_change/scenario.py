@@ -9,6 +9,7 @@ from esipp.checks.model import Balancer
 from esipp.checks.rights import GATES, SLICES
 from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.endpoint_change.figures import section
 from esipp.scenarios.endpoint_change.judge import Judge, Result
 
@@ -35,6 +36,8 @@ def _lacks(check: EndpointChangeCheck, moved: Moved, then: RunThen) -> str:
     return "" if known else f"there were no endpoint changes behind {check.subject.balancer}"
 
 
+BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
+
 SCENARIO = Scenario(
     name="endpoint_change",
     suite="convergence",
@@ -45,6 +48,10 @@ SCENARIO = Scenario(
     decide=_decide,
     lacks=_lacks,
     section=section,
-    phases=(Typical("moves", base=75, move=6.8),),
+    phases=(
+        Typical(
+            "moves", base=75, move=6.8, events=tuple(PlannedEvent(each.value, measures=True) for each in BALANCERS)
+        ),
+    ),
     rights=(*GATES, *SLICES),
 )

@@ -72,10 +72,16 @@ class Board:
     def draw(self, chance: random.Random, number: int) -> tuple[set[Slot], set[Slot]]:
         """Which slots hold a pod and which are ready after the next round; at least one of these changes.
 
-        Rounds 3, 8, 13, 18 leave nothing ready (scaled to none), the next ones bring pods back; rounds 5 and 15 put two
-        on one node and nothing elsewhere, the next ones take one of them away. No round exchanges one pod of a node for
-        another: while that goes on the node may say either count, and what is right now may rightly be wrong again.
+        Round 1 gives every node a ready pod, so that by round 3 each node had to follow in both directions, even if the
+        game then stops. Rounds 3, 8, 13, 18 leave nothing ready (scaled to none), the next ones bring pods back; rounds
+        5 and 15 put two on one node and nothing elsewhere, the next ones take one of them away. No round exchanges one
+        pod of a node for another: while that goes on the node may say either count, and what is right now may rightly
+        be wrong again.
         """
+        if number == 1:
+            own = ([slot for slot in self.slots if slot[0] is place] for place in sorted(self.truth()))
+            first = {chance.choice(slots) for slots in own}
+            return self.there | first, first
         if number % 5 == 3:
             return set(self.there), set()
         if number % 10 == 5:

@@ -6,6 +6,7 @@ from esipp.checks.check import is_about
 from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthScenario, HealthScenarioCheck
 from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import decide
 from esipp.scenarios.health.sections import section
@@ -43,10 +44,13 @@ SCENARIO = Scenario(
         Typical(
             "trials",
             (HealthScenario,),
-            parts={"lifecycle": 18, "terminating": 8, "placement": 82, "stable": 82},
-            together=True,
+            events=(
+                PlannedEvent("lifecycle", 18),
+                PlannedEvent("terminating", 8, measures=True),
+                PlannedEvent("placement", 82, measures=True, of=("placement", "stable")),
+            ),
         ),
-        Typical("cordon", (HealthScenario,), parts={"cordoned": 3}),
+        Typical("cordon", (HealthScenario,), events=(PlannedEvent("cordoned", 3, Touches.NODE),)),
     ),
     rights=(*GATES, *rights("get patch update", "services")),
 )

@@ -5,12 +5,13 @@ from dataclasses import replace
 from esipp.checks.interoperability import MANY_SERVICES, Interoperability
 from esipp.checks.model import Family
 from esipp.judging.topology import Node
-from esipp.scenarios.context import Context, kept, side_by_side, spare
+from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability import dns as names
 from esipp.scenarios.interoperability import isolation as neighbours
 from esipp.scenarios.interoperability import scale as many
 from esipp.scenarios.interoperability.evidence import Seen
+from esipp.scenarios.interoperability.scenario import CREATION
 
 
 def observe(context: Context) -> Seen:
@@ -39,14 +40,13 @@ def observe(context: Context) -> Seen:
             seen.many = crowd.perform()
 
     first = {"neighbours": beside, "names": named, "many": prepared}
-    with side_by_side(asker.stop) as pool:
-        with run.phase("inter-operation", ", ".join(sorted(trials))):
-            for each in [pool.submit(perform) for trial, perform in first.items() if trial in trials]:
-                each.result()
-        if "many" in trials and "many" not in seen.trouble | seen.broken:
-            with run.phase("many services", f"{MANY_SERVICES} at once"):
-                pool.submit(looked_at).result()
-        spare(testbed, seen, trials)
+    acts = {CREATION if trial == "many" else trial: act for trial, act in first.items() if trial in trials}
+    with run.phase("inter-operation", ", ".join(sorted(trials))):
+        perform(run, "inter-operation", acts, asker.stop)
+    if "many" in trials and "many" not in seen.trouble | seen.broken:
+        with run.phase("many services", f"{MANY_SERVICES} at once"):
+            perform(run, "many services", {"many": looked_at}, asker.stop)
+    spare(testbed, seen, trials)
     return seen
 
 

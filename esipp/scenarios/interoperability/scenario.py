@@ -3,6 +3,7 @@
 from esipp.checks.interoperability import Interoperability, InteroperabilityCheck
 from esipp.checks.rights import DISCOVERY, GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.interoperability.evidence import Seen
 from esipp.scenarios.interoperability.judge import decide
 from esipp.scenarios.interoperability.sections import section
@@ -14,6 +15,8 @@ def _lacks(check: InteroperabilityCheck, seen: Seen, then: RunThen) -> str:
     return "" if tried or then.asked(check) else f"the scenario {name} did not run"
 
 
+CREATION = "creation of many Services"
+
 SCENARIO = Scenario(
     name="interoperability",
     suite="interoperability",
@@ -24,8 +27,15 @@ SCENARIO = Scenario(
     lacks=_lacks,
     section=section,
     phases=(
-        Typical("inter-operation", parts={"neighbours": 25, "names": 15, "many": 15}, together=True),
-        Typical("many services", parts={"many": 10}),
+        Typical(
+            "inter-operation",
+            events=(
+                PlannedEvent("neighbours", 25),
+                PlannedEvent("names", 15),
+                PlannedEvent(CREATION, 15, loads=True, of=("many",)),
+            ),
+        ),
+        Typical("many services", events=(PlannedEvent("many", 10, measures=True, loads=True),)),
     ),
     rights=(*GATES, *rights("get patch", "services"), *rights("list", "endpointslices", DISCOVERY)),
 )

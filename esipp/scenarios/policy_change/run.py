@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -24,7 +25,7 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import Topology
 from esipp.ledger.run import Run
 from esipp.probing.traffic import Target, Traffic
-from esipp.scenarios.context import Context, kept, side_by_side, spare
+from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.policy_change.changes import as_flip, flip
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.isolation import Beside
@@ -305,16 +306,14 @@ def _flip(
     traffic = traffic_of(clients)
     seen.controls = controls(traffic, clients)
 
-    def perform(service: Flipping) -> None:
+    def change(service: Flipping) -> None:
         driver = Driver(testbed, ground, service, traffic, stop, keeps)
         seen.courses[service] = driver.course
         with kept(service.value, run, seen):
             driver.perform()
 
     try:
-        with side_by_side(stop) as pool:
-            for each in [pool.submit(perform, service) for service in services]:
-                each.result()
+        perform(run, "flips", {service.value: partial(change, service) for service in services}, stop)
     finally:
         traffic.stop(seen.controls.values())
     spare(testbed, seen, (service.value for service in services))

@@ -4,6 +4,7 @@ from esipp.checks.check import is_about
 from esipp.checks.policy_change import (
     FlipClaim,
     FlippedCheck,
+    Flipping,
     Isolated,
     IsolatedHealth,
     PolicyChange,
@@ -12,6 +13,7 @@ from esipp.checks.policy_change import (
 )
 from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.isolation_judge import BESIDE
@@ -68,7 +70,9 @@ SCENARIO = Scenario(
     phases=(
         Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
         Typical("side by side", (Isolated, IsolatedHealth), base=12),
-        Typical("flips", (PolicyChange,), base=21),
+        Typical(
+            "flips", (PolicyChange,), events=tuple(PlannedEvent(each.value, 21, measures=True) for each in Flipping)
+        ),
     ),
     rights=rights("get patch", "services"),
 )

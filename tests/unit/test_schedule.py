@@ -1,0 +1,73 @@
+"""The plan of events: who runs beside whom, on made-up events and on those of all scenarios."""
+
+from itertools import combinations
+
+import pytest
+
+from esipp.checks.catalog import all_checks
+from esipp.judging.durations import expected, schedule
+from esipp.judging.schedule import PlannedEvent, Touches, say_step, seconds_of, steps
+
+ONE, TWO = PlannedEvent("one", 5), PlannedEvent("two", 9)
+LOADS, MEASURES = PlannedEvent("many", 20, loads=True), PlannedEvent("losses", 10, measures=True)
+ON_NODE, ON_CLUSTER = PlannedEvent("drain", 7, Touches.NODE), PlannedEvent("api-server", 3, Touches.CLUSTER)
+
+
+def names(*events: PlannedEvent) -> list[list[str]]:
+    return [[event.name for event in step] for step in steps(events)]
+
+
+def test_own_services_run_side_by_side() -> None:
+    assert names(ONE, TWO) == [["one", "two"]]
+    assert seconds_of([ONE, TWO]) == 9
+
+
+@pytest.mark.parametrize("alone", [ON_NODE, ON_CLUSTER])
+def test_what_touches_a_node_or_the_cluster_runs_alone_and_last(alone: PlannedEvent) -> None:
+    assert names(alone, ONE, TWO) == [["one", "two"], [alone.name]]
+    assert names(ON_NODE, ON_CLUSTER) == [["drain"], ["api-server"]]
+
+
+def test_changes_of_the_same_services_come_one_after_the_other() -> None:
+    events = [PlannedEvent(name, 1, services="shop") for name in ("delete", "scale", "flap")]
+    assert names(*events, ONE) == [["delete", "one"], ["scale"], ["flap"]]
+
+
+def test_what_loads_the_machine_is_not_beside_what_measures() -> None:
+    assert names(LOADS, MEASURES) == [["many"], ["losses"]]
+    assert names(LOADS, MEASURES, ONE, TWO) == [["many", "one", "two"], ["losses"]]
+    assert names(PlannedEvent("window", loads=True, measures=True), LOADS) == [["window"], ["many"]]
+    assert names(MEASURES, PlannedEvent("times", measures=True)) == [["losses", "times"]], "neither disturbs the other"
+
+
+def test_nothing_is_lost_and_no_step_is_empty() -> None:
+    every = [ONE, TWO, LOADS, MEASURES, ON_NODE, ON_CLUSTER]
+    for count in range(len(every) + 1):
+        for events in combinations(every, count):
+            planned = steps(events)
+            assert all(planned)
+            assert sorted(event.name for step in planned for event in step) == sorted(e.name for e in events)
+
+
+def test_steps_in_words() -> None:
+    assert say_step((ONE, TWO)) == "one, two side by side"
+    assert say_step((ONE,)) == "one"
+    assert say_step((ON_NODE,)) == "drain alone (touches a node)"
+    assert say_step((ON_CLUSTER,)) == "api-server alone (touches the whole cluster)"
+
+
+def test_the_plan_of_all_checks() -> None:
+    planned = {typical.phase: [say_step(step) for step in those] for typical, those in schedule(list(all_checks()))}
+    assert planned["trials"] == ["lifecycle, terminating, placement side by side"]
+    assert planned["cordon"] == ["cordoned alone (touches a node)"]
+    assert planned["inter-operation"] == ["neighbours, names, creation of many Services side by side"]
+    assert planned["continuity"][:2] == ["quiet", "rolling-update"]
+    assert planned["continuity"][-2:] == [
+        "api-server alone (touches the whole cluster)", "kubelet alone (touches a node)",
+    ]  # fmt: skip
+
+
+def test_the_usual_seconds_follow_the_plan() -> None:
+    checks = [check for check in all_checks() if check.id.startswith("healthcheck.")]
+    assert expected(checks, 200, 30)["trials"] == 82
+    assert expected([check for check in checks if "lifecycle" in check.id], 200, 30)["trials"] == 18
