@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 from ci import loadbalancer
+from ci.access import ClusterAccess
 from ci.cluster import kubectl
 from ci.places import CONTEXT, ROOT, Places, places
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 from esipp.base.dns import RESOLVER
 
 RIGHTS = ROOT / "docs" / "rbac.yaml"
@@ -18,7 +18,7 @@ NAMESPACE, NAME = "esipp-account", "esipp"
 DURATION = "4h"  # longer than any run; a new one is made for each
 
 
-def install(there: Surroundings, journal: Journal) -> None:
+def install(there: ClusterAccess, journal: Journal) -> None:
     """Create the account, or update its rights to those of this checkout."""
     with journal.step("create the account that runs the suite", hint="ci/enter kubectl auth whoami") as step:
         kubectl(there, step, "apply", "--server-side", "--filename", RIGHTS)
@@ -29,7 +29,7 @@ def kubeconfig_file(where: Places) -> Path:
     return where.run / "esipp-kubeconfig"
 
 
-def kubeconfig(there: Surroundings, where: Places | None = None) -> Path:
+def kubeconfig(there: ClusterAccess, where: Places | None = None) -> Path:
     """Write the account's kubeconfig with a new token; its context has the name of the admin's.
 
     If the API server issues no token now, the last one stays, as ``esipp clean`` must also work with that server
@@ -67,7 +67,7 @@ def forget(where: Places) -> None:
     kubeconfig_file(where).unlink(missing_ok=True)
 
 
-def _token(there: Surroundings) -> str | None:
+def _token(there: ClusterAccess) -> str | None:
     """A new token; the account is made where a cluster was kept that is older than this."""
     start = ("kubectl", "--context", CONTEXT, "--request-timeout=10s")
     create = (*start, "create", "token", NAME, "--namespace", NAMESPACE, "--duration", DURATION)
@@ -77,7 +77,7 @@ def _token(there: Surroundings) -> str | None:
     return token
 
 
-def environment(there: Surroundings, command: list[str], where: Places | None = None) -> dict[str, str]:
+def environment(there: ClusterAccess, command: list[str], where: Places | None = None) -> dict[str, str]:
     """The environment of a command: where esipp speaks to the cluster it does so as this account, all else as admin."""
     found = there.environment
     if command[:1] == ["esipp"] and any(word.partition("=")[0] == "--context" for word in command):

@@ -14,11 +14,11 @@ from typing import Any
 
 import yaml
 
+from ci.access import ClusterAccess
 from ci.cluster import kubectl
 from ci.lane_file import Lane
 from ci.places import CI, CLUSTER, CONTEXT
 from ci.step import Journal, SetupError, output
-from ci.surroundings import Surroundings
 
 VALUES = CI / "cilium-values.yaml"
 READY_SECONDS = 300  # each agent compiles its programs on its node
@@ -90,7 +90,7 @@ def render(chart: Chart, lane: Lane, kubernetes: str, file: Path) -> str:
     return rendered
 
 
-def install(there: Surroundings, chart: Chart, lane: Lane, journal: Journal) -> None:
+def install(there: ClusterAccess, chart: Chart, lane: Lane, journal: Journal) -> None:
     """Install it; returns when every node's agent, and the operator, are ready."""
     hint = f"ci/enter kubectl --context {CONTEXT} -n {NAMESPACE} logs daemonset/cilium --all-containers"
     with journal.step("install Cilium", hint=hint) as step:

@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
+from ci.access import ClusterAccess
 from ci.containers import build_image, name_of
 from ci.hermetic.store import key_of
 from ci.lane_file import Lane
 from ci.places import CI, CLUSTER, CONTEXT, ROOT, Places
 from ci.step import Journal, SetupError, Step
-from ci.surroundings import Surroundings
 
 ECHO_SOURCE = ROOT / "images" / "echoserver"
 ECHO_NAME = "localhost/esipp/echoserver"
@@ -57,7 +57,7 @@ def made_as(lane: Lane, places: Places, *, hermetic: bool) -> bool:
     return False
 
 
-def create(there: Surroundings, config: Path, journal: Journal, logs: Path) -> None:
+def create(there: ClusterAccess, config: Path, journal: Journal, logs: Path) -> None:
     """Create the cluster; when that fails its logs are exported before it is deleted."""
     what = f"create the kind cluster '{CLUSTER}', Kubernetes {there.kubernetes}"
     with journal.step(what, hint=f"node logs are in {logs}/nodes") as step:
@@ -86,12 +86,12 @@ def create(there: Surroundings, config: Path, journal: Journal, logs: Path) -> N
             raise
 
 
-def delete(there: Surroundings, step: Step) -> None:
+def delete(there: ClusterAccess, step: Step) -> None:
     """Delete the cluster, if it exists."""
     there.run(step, "kind", "delete", "cluster", "--name", CLUSTER)
 
 
-def healthy(there: Surroundings) -> bool:
+def healthy(there: ClusterAccess) -> bool:
     """Whether the cluster runs: all of its nodes are Ready."""
     if there.ask("docker", "version", timeout=10) is None:
         return False
@@ -104,13 +104,13 @@ def _ready(node: dict[str, Any]) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
 
 
-def await_nodes(there: Surroundings, journal: Journal) -> None:
+def await_nodes(there: ClusterAccess, journal: Journal) -> None:
     """Wait until every node is Ready."""
     with journal.step("wait for the nodes to be Ready", hint="ci/enter kubectl describe nodes") as step:
         kubectl(there, step, "wait", "node", "--all", "--for=condition=Ready", f"--timeout={READY_SECONDS}s")
 
 
-def kubectl(there: Surroundings, step: Step, *arguments: str | Path, stdin: bytes | None = None) -> None:
+def kubectl(there: ClusterAccess, step: Step, *arguments: str | Path, stdin: bytes | None = None) -> None:
     """Run kubectl against the cluster."""
     there.run(step, "kubectl", "--context", CONTEXT, *arguments, stdin=stdin)
 
@@ -120,14 +120,14 @@ def echo_reference(base: str | None) -> str:
     return f"{ECHO_NAME}:{key_of(ECHO_SOURCE, base)}"
 
 
-def build_echo(there: Surroundings, base: str | None, journal: Journal) -> str:
+def build_echo(there: ClusterAccess, base: str | None, journal: Journal) -> str:
     """Build the echo image if the engine does not have it, and return its reference."""
     if not (ECHO_SOURCE / "Dockerfile").is_file():
         raise SetupError("images/echoserver/Dockerfile is missing.", "git status images/echoserver")
     return build_image(there, echo_reference(base), ECHO_SOURCE, base, journal, "the echo server's")
 
 
-def load_echo(there: Surroundings, reference: str, journal: Journal) -> None:
+def load_echo(there: ClusterAccess, reference: str, journal: Journal) -> None:
     """Load an image into every node that lacks it."""
     with journal.step(f"load {name_of(reference)} into the nodes") as step:
         there.run(step, "kind", "load", "docker-image", "--name", CLUSTER, reference)

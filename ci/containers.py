@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from ci import network
+from ci.access import ClusterAccess
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 DOCKER_SECONDS = 120.0
 PER_ENDPOINT = (1, 46)  # from this version of the engine's API on an interface's sysctls are its endpoint's
 OF_THE_INTERFACE = "net.ipv4.conf.{}.send_redirects=0"
 
 
-def docker(there: Surroundings, *arguments: str) -> str:
+def docker(there: ClusterAccess, *arguments: str) -> str:
     """Run docker there and return its output from both streams.
 
     Raises:
@@ -39,7 +39,7 @@ def docker(there: Surroundings, *arguments: str) -> str:
     return done.stdout
 
 
-def build_image(there: Surroundings, image: str, source: Path, base: str | None, journal: Journal, what: str) -> str:
+def build_image(there: ClusterAccess, image: str, source: Path, base: str | None, journal: Journal, what: str) -> str:
     """Build an image from a folder if the engine does not have it, and return its reference.
 
     Args:
@@ -60,20 +60,20 @@ def build_image(there: Surroundings, image: str, source: Path, base: str | None,
     return image
 
 
-def inspect(there: Surroundings, name: str) -> dict[str, Any] | None:
+def inspect(there: ClusterAccess, name: str) -> dict[str, Any] | None:
     """docker's description of a container; None if it does not exist."""
     output = there.ask("docker", "container", "inspect", name)
     found: list[dict[str, Any]] = json.loads(output) if output else []
     return found[0] if found else None
 
 
-def runs(there: Surroundings, name: str) -> bool:
+def runs(there: ClusterAccess, name: str) -> bool:
     """Whether a container runs."""
     found = inspect(there, name)
     return bool(found and found["State"]["Running"])
 
 
-def forwarding(there: Surroundings, sysctls: Mapping[str, int]) -> tuple[str, list[str]]:
+def forwarding(there: ClusterAccess, sysctls: Mapping[str, int]) -> tuple[str, list[str]]:
     """The docker options for a forwarding container on the kind network: network and sysctls.
 
     It sends no redirects to clients: ``sysctls`` disable them for all interfaces, and this option for its only one.

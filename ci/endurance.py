@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ci import records
+from ci.access import ClusterAccess
 from ci.places import ROOT, cores, places
 from ci.records import Record
-from ci.surroundings import Surroundings
 
 Records = dict[str, list[Record]]
 
@@ -95,7 +95,7 @@ def conditions() -> dict[str, Any]:
     """Time, commit, machine and cluster, for each record."""
     command = ["git", "rev-parse", "--short=7", "HEAD"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    there = Surroundings.load(places())
+    there = ClusterAccess.load(places())
     return waited() | {
         "at": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
         "commit": done.stdout.strip() or "unknown",

@@ -6,15 +6,15 @@ import os
 import sys
 
 from ci import account
+from ci.access import ClusterAccess
 from ci.hermetic.engine import Engine
 from ci.places import places
 from ci.step import SetupError
-from ci.surroundings import Surroundings
 
 
 def main(command: list[str]) -> int:
-    """Become the command, in the cluster's surroundings."""
-    there = Surroundings.load(places())
+    """Become the command, where the cluster is reachable."""
+    there = ClusterAccess.load(places())
     try:
         if not command:
             raise SetupError("ci/enter needs a command.", "for example: ci/enter kubectl get nodes")

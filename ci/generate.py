@@ -37,7 +37,7 @@ from esipp.report.pages import checks_page
 from tests.broken import score
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.frozen.__main__ import anew as snapshots_anew
-from tests.hostile import page as surroundings
+from tests.hostile import page as hostile
 from tests.hostile.tried import KEPT as TRIED
 
 
@@ -72,7 +72,7 @@ PAGES = (
     Page("docs/broken.md", lambda: score.page(BREAKS, UNNOTICED, records.read(records.FOLDER / "broken.jsonl"))),
     Page("docs/soak.md", lambda: endurance.render(endurance.load())),
     Page("docs/peer.md", lambda: peer.render(Comparison.load())),
-    Page("docs/surroundings.md", lambda: surroundings.render(records.read(TRIED))),
+    Page("docs/surroundings.md", lambda: hostile.render(records.read(TRIED))),
     Page("README.md", _readme),
     Page("images/esipp/requirements.txt", suite_requirements.render),
     *(Page(f"docs/samples/{name}", render) for name, render in samples.PAGES.items()),

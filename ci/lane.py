@@ -18,12 +18,12 @@ from types import FrameType
 from typing import NoReturn
 
 from ci import account, cilium, cluster, emulation, lane_file, loadbalancer, metallb, needs, network, published, router
+from ci.access import ClusterAccess
 from ci.containers import runs
 from ci.hermetic import coredns
 from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
-from ci.surroundings import Surroundings
 from ci.ways import Hermetic, Official, Way, choose
 from esipp.app.cli import check_run, checks_named
 from esipp.base.errors import EsippError
@@ -119,9 +119,9 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
     )
     done = False  # without a good end the cluster goes, unless it stood before
     standing = None
-    there = Surroundings(way.name, lane.name, lane.kubernetes, "")
+    there = ClusterAccess(way.name, lane.name, lane.kubernetes, "")
     try:
-        earlier = Surroundings.load(where)
+        earlier = ClusterAccess.load(where)
         standing = earlier if earlier and keep and not options.fresh and _fits(earlier, way, lane, where) else None
         if earlier and not standing:
             journal.line(
@@ -146,14 +146,14 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
     return code
 
 
-def _fits(earlier: Surroundings, way: Way, lane: Lane, where: Places) -> bool:
+def _fits(earlier: ClusterAccess, way: Way, lane: Lane, where: Places) -> bool:
     """Say whether the kept cluster is the one wanted, and healthy."""
     same = (earlier.path, earlier.lane, earlier.node_image) == (way.name, lane.name, way.expected_image(lane))
     same = same and (METALLB_BGP not in lane.load_balancers or runs(earlier, router.NAME))
     return same and cluster.made_as(lane, where, hermetic=way.name == "hermetic") and cluster.healthy(earlier)
 
 
-def _renew(earlier: Surroundings, way: Way, lane: Lane, where: Places, journal: Journal) -> Surroundings:
+def _renew(earlier: ClusterAccess, way: Way, lane: Lane, where: Places, journal: Journal) -> ClusterAccess:
     """Reuse a kept cluster, with the images of the checkout."""
     journal.line("         A kept cluster of this lane stands and is healthy: it is used.")
     network.give_second_addresses(earlier, journal)  # a node that was started again has lost them
@@ -170,7 +170,7 @@ def _renew(earlier: Surroundings, way: Way, lane: Lane, where: Places, journal: 
     return there
 
 
-def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -> Surroundings:
+def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -> ClusterAccess:
     """Bring up a cluster with its load balancers and the echo image."""
     prepared = way.prepare(lane, fresh=fresh)
     there = prepared.there
@@ -221,7 +221,7 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     return [*command, *more, *named]
 
 
-def _suite(there: Surroundings, lane: Lane, more: Sequence[str], journal: Journal) -> int:
+def _suite(there: ClusterAccess, lane: Lane, more: Sequence[str], journal: Journal) -> int:
     """Run the suite in the cluster's environment, with this program's output; return its exit code."""
     with journal.step("run the suite", speaks=True) as step:
         command = suite_command(lane, there.image, more)
@@ -240,17 +240,17 @@ def _suite(there: Surroundings, lane: Lane, more: Sequence[str], journal: Journa
 
 
 def _down(where: Places, journal: Journal) -> int:
-    earlier = Surroundings.load(where)
+    earlier = ClusterAccess.load(where)
     if earlier and earlier.path == "official":
         Official(where, journal).remove(earlier)
     elif earlier or where.run.exists():
-        Hermetic(where, journal).remove(earlier or Surroundings("hermetic", "", "", ""))
+        Hermetic(where, journal).remove(earlier or ClusterAccess("hermetic", "", "", ""))
     else:
         journal.line("There is no kept cluster.")
     return 0
 
 
-def _explain(there: Surroundings, journal: Journal) -> None:
+def _explain(there: ClusterAccess, journal: Journal) -> None:
     journal.line(f"""
 The cluster stands: {there.path} path, Kubernetes {there.kubernetes}, echo image {there.image}.
   use it     ci/enter kubectl --context {CONTEXT} get nodes

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from ci import network, returning
+from ci.access import ClusterAccess
 from ci.cluster import kubectl
 from ci.containers import build_image, docker, forwarding, inspect, runs
 from ci.emulation import HOSTNAME, TRANSLATING
@@ -19,7 +20,6 @@ from ci.hermetic.store import key_of
 from ci.places import CLUSTER, CONTEXT, ROOT, Places, places
 from ci.polling import until
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 SOURCE = ROOT / "images" / "loadbalancer"
 IMAGE_NAME = "localhost/esipp/loadbalancer"
@@ -58,12 +58,12 @@ def image_reference(base: str | None) -> str:
     return f"{IMAGE_NAME}:{key_of(SOURCE / 'balancer', SOURCE / 'Dockerfile', base)}"
 
 
-def build(there: Surroundings, base: str | None, journal: Journal) -> str:
+def build(there: ClusterAccess, base: str | None, journal: Journal) -> str:
     """Build the image if the engine does not have it, and return its reference."""
     return build_image(there, image_reference(base), SOURCE, base, journal, "the reference load balancer's")
 
 
-def install(there: Surroundings, image: str, journal: Journal, own: Sequence[str] = ()) -> None:
+def install(there: ClusterAccess, image: str, journal: Journal, own: Sequence[str] = ()) -> None:
     """Give it an account and start it, with the lane's own options; returns when it knows nodes and Services."""
     hint = f"ci/enter docker logs {NAME}"
     with journal.step("start the reference load balancer", hint=hint) as step:
@@ -77,7 +77,7 @@ def install(there: Surroundings, image: str, journal: Journal, own: Sequence[str
         step.note = ", ".join(pools(there))
 
 
-def renew(there: Surroundings, image: str, journal: Journal, own: Sequence[str] = ()) -> None:
+def renew(there: ClusterAccess, image: str, journal: Journal, own: Sequence[str] = ()) -> None:
     """See that a standing cluster has it, of this image, with these settings and options, and without faults."""
     found = inspect(there, NAME)
     if found and found["State"]["Running"] and found["Config"]["Image"] == image:
@@ -88,7 +88,7 @@ def renew(there: Surroundings, image: str, journal: Journal, own: Sequence[str] 
     install(there, image, journal, own)
 
 
-def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
+def restart(there: ClusterAccess, options: Sequence[str] = ()) -> None:
     """Restart it with additional options, such as ``--fault slow``, or without arguments with the original ones."""
     found = inspect(there, NAME)
     if not found:
@@ -96,13 +96,13 @@ def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
     run(there, found["Config"]["Image"], options, _options(found, OWN_LABEL))
 
 
-def options(there: Surroundings) -> list[str]:
+def options(there: ClusterAccess) -> list[str]:
     """Return its additional options; empty if it does not exist."""
     found = inspect(there, NAME)
     return _options(found) if found else []
 
 
-def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Sequence[str] = ()) -> None:
+def run(there: ClusterAccess, image: str, options: Sequence[str] = (), own: Sequence[str] = ()) -> None:
     """Start the container in place of an existing one, and wait until it serves."""
     remove(there)
     docker(there, *container(there, image, options, own))
@@ -120,34 +120,34 @@ def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Seque
         returning.give(there, addresses(there), MAC)
 
 
-def image_of(there: Surroundings) -> str:
+def image_of(there: ClusterAccess) -> str:
     """Return its image; None if it does not exist."""
     found = inspect(there, NAME)
     return str(found["Config"]["Image"]) if found else ""
 
 
-def addresses(there: Surroundings) -> list[str]:
+def addresses(there: ClusterAccess) -> list[str]:
     """Return its own addresses, one per family of its network; empty if it does not exist."""
     found = inspect(there, NAME)
     networks = found["NetworkSettings"]["Networks"].values() if found else ()
     return [each[name] for each in networks for name in ("IPAddress", "GlobalIPv6Address") if each.get(name)]
 
 
-def resolver(there: Surroundings) -> str:
+def resolver(there: ClusterAccess) -> str:
     """Say which server resolves the hostnames that the load balancer announces, if it announces any."""
     found = inspect(there, NAME)
     given = [*_options(found, OWN_LABEL), *_options(found)] if found else []
     return next(iter(addresses(there)), "") if HOSTNAME in given else ""
 
 
-def remove(there: Surroundings) -> None:
+def remove(there: ClusterAccess) -> None:
     """Stop and remove the container, if it exists; its objects disappear with the cluster."""
     if inspect(there, NAME):
         docker(there, "stop", "-t", "5", NAME)
         docker(there, "rm", "--force", NAME)
 
 
-def container(there: Surroundings, image: str, options: Sequence[str], own: Sequence[str] = ()) -> list[str]:
+def container(there: ClusterAccess, image: str, options: Sequence[str], own: Sequence[str] = ()) -> list[str]:
     """Say how docker runs it: with the lane's own options, and with more, which take their place."""
     on, settings = forwarding(there, SYSCTLS)
     command = ["run", "--detach", "--name", NAME, "--hostname", NAME, "--network", on, "--mac-address", MAC]
@@ -166,7 +166,7 @@ def container(there: Surroundings, image: str, options: Sequence[str], own: Sequ
     return [*command, *(part for pool in pools(there) for part in ("--pool", pool)), *own, *options]
 
 
-def pools(there: Surroundings) -> list[str]:
+def pools(there: ClusterAccess) -> list[str]:
     """Say which addresses are its own: of the families that the cluster has."""
     addresses = [address for found in network.node_addresses(there).values() for address in found]
     return network.reference_pools(network.of_the_cluster(network.subnets(there), addresses))
@@ -201,7 +201,7 @@ def forget_credentials(where: Places) -> None:
     shutil.rmtree(credentials(where), ignore_errors=True)
 
 
-def _write_credentials(there: Surroundings, where: Places) -> None:
+def _write_credentials(there: ClusterAccess, where: Places) -> None:
     output = there.ask("kubectl", "--context", CONTEXT, "--namespace", NAME, "get", "secret", NAME, "--output", "json")
     if output is None:
         raise SetupError("Cannot read the reference load balancer's token.", "ci/enter kubectl get secret -A")
@@ -214,7 +214,7 @@ def _write_credentials(there: Surroundings, where: Places) -> None:
         path.chmod(0o600)
 
 
-def _server(there: Surroundings) -> str:
+def _server(there: ClusterAccess) -> str:
     select = "{.clusters[0].cluster.server}"
     output = there.ask("kubectl", "--context", CONTEXT, "config", "view", "--minify", "--output", f"jsonpath={select}")
     if not output:

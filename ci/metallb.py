@@ -13,12 +13,12 @@ from pathlib import Path
 import yaml
 
 from ci import network, router
+from ci.access import ClusterAccess
 from ci.cluster import kubectl
 from ci.places import CONTEXT, Places, versions
 from ci.polling import until
 from ci.published import fetch
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 READY_SECONDS = 120
 NAMESPACE = "metallb-system"
@@ -30,7 +30,7 @@ def fetch_manifest(places: Places, journal: Journal) -> Path:
     return fetch("MetalLB", versions()["metallb"], places, journal)
 
 
-def install(there: Surroundings, manifest: Path, journal: Journal, peer: str = "") -> None:
+def install(there: ClusterAccess, manifest: Path, journal: Journal, peer: str = "") -> None:
     """Install MetalLB and give it its pools; returns when it has accepted them and every speaker runs.
 
     Args:

@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Any
 
+from ci.access import ClusterAccess
 from ci.places import CONTEXT
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 from esipp.base.json import Json
 
 POOL_SIZE = 100
@@ -24,7 +24,7 @@ INTERFACE = "eth0"
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def inspected(there: Surroundings) -> Json:
+def inspected(there: ClusterAccess) -> Json:
     """Query docker for the kind network: subnets, bridge, and containers.
 
     Raises:
@@ -37,7 +37,7 @@ def inspected(there: Surroundings) -> Json:
     return found
 
 
-def subnets(there: Surroundings) -> list[str]:
+def subnets(there: ClusterAccess) -> list[str]:
     """Ask docker for the subnets of the kind network."""
     return subnets_of(inspected(there))
 
@@ -62,7 +62,7 @@ def held(network: Json) -> set[IPAddress]:
     return {ipaddress.ip_interface(each).ip for each in addresses if each}
 
 
-def node_addresses(there: Surroundings) -> dict[str, list[str]]:
+def node_addresses(there: ClusterAccess) -> dict[str, list[str]]:
     """Ask the API for every node's InternalIPs: one of each family that the cluster has."""
     text = there.ask("kubectl", "--context", CONTEXT, "--request-timeout=10s", "get", "nodes", "-o", "json")
     if text is None:
@@ -151,7 +151,7 @@ def command(second: str) -> str:
     return f"address replace {second} dev {INTERFACE}{six}"
 
 
-def give_second_addresses(there: Surroundings, journal: Journal) -> None:
+def give_second_addresses(there: ClusterAccess, journal: Journal) -> None:
     """Give every node a second address of each of the cluster's families, or see that it still has them."""
     with journal.step("give the nodes second addresses", hint="ci/enter docker exec NODE ip address") as step:
         nets = subnets(there)

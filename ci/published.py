@@ -8,11 +8,11 @@ from pathlib import Path
 
 import requests
 
+from ci.access import ClusterAccess
 from ci.cluster import kubectl
 from ci.needs import CALICO, CLOUD_PROVIDER
 from ci.places import CLUSTER, Places, versions
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 CONTAINER = "esipp-cloud-provider"
 OF_THE_CLUSTER = f"label=io.x-k8s.cloud-provider-kind.cluster={CLUSTER}"
@@ -20,7 +20,7 @@ OF_THE_CLUSTER = f"label=io.x-k8s.cloud-provider-kind.cluster={CLUSTER}"
 SOCKET = "/var/run/docker.sock"
 
 
-def install(there: Surroundings, names: Sequence[str], where: Places, journal: Journal) -> None:
+def install(there: ClusterAccess, names: Sequence[str], where: Places, journal: Journal) -> None:
     """Bring into a new cluster what its lane takes as published; nodes and Services wait for it by themselves."""
     if CALICO in names:
         pinned = versions()[CALICO]
@@ -34,7 +34,7 @@ def install(there: Surroundings, names: Sequence[str], where: Places, journal: J
             there.run(step, "docker", "run", *options, pinned["image"])
 
 
-def remove(there: Surroundings) -> None:
+def remove(there: ClusterAccess) -> None:
     """Remove the containers next to the nodes; the other objects disappear with the cluster."""
     there.ask("docker", "rm", "--force", "--volumes", CONTAINER)
     made = (there.ask("docker", "ps", "--all", "--quiet", "--filter", OF_THE_CLUSTER) or "").split()

@@ -12,8 +12,8 @@ import shlex
 from collections.abc import Sequence
 
 from ci import network
+from ci.access import ClusterAccess
 from ci.containers import docker
-from ci.surroundings import Surroundings
 
 MARK = "0x1000000/0x1000000"  # no bit of kube-proxy's
 TABLE, PREFERENCE = 3665, 100
@@ -57,7 +57,7 @@ def taking_away(program: str, ip: str) -> str:
     return f'found=$({found}); [ -z "$found" ] || {away}; {rule}; {ip} route flush table {TABLE} 2>/dev/null || true'
 
 
-def give(there: Surroundings, balancer: Sequence[str], mac: str) -> None:
+def give(there: ClusterAccess, balancer: Sequence[str], mac: str) -> None:
     """Make every node answer through the load balancer what arrived from it."""
     for node, own in network.node_addresses(there).items():
         families = {ipaddress.ip_address(each).version for each in own}
@@ -65,7 +65,7 @@ def give(there: Surroundings, balancer: Sequence[str], mac: str) -> None:
         docker(there, "exec", node, "sh", "-c", " && ".join(commands))
 
 
-def take_away(there: Surroundings) -> None:
+def take_away(there: ClusterAccess) -> None:
     """Have every node answer by itself again."""
     for node in network.node_addresses(there):
         docker(there, "exec", node, "sh", "-c", "; ".join(taking_away(*each) for each in PROGRAMS.values()))

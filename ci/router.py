@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci import network
+from ci.access import ClusterAccess
 from ci.containers import build_image, docker, forwarding, inspect, runs
 from ci.hermetic.store import key_of
 from ci.loadbalancer import SYSCTLS
 from ci.places import ROOT, Places, places
 from ci.polling import until
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 SOURCE = ROOT / "images" / "router"
 IMAGE_NAME = "localhost/esipp/router"
@@ -55,7 +55,7 @@ def image_reference(base: str | None) -> str:
     return f"{IMAGE_NAME}:{key_of(SOURCE, base)}"
 
 
-def build(there: Surroundings, base: str | None, journal: Journal) -> str:
+def build(there: ClusterAccess, base: str | None, journal: Journal) -> str:
     """Build the image if the engine does not have it, and return its reference."""
     return build_image(there, image_reference(base), SOURCE, base, journal, "the router's")
 
@@ -83,7 +83,7 @@ def session(node: str) -> str:
     return "node_" + re.sub(r"\W", "_", node)
 
 
-def start(there: Surroundings, image: str, journal: Journal) -> str:
+def start(there: ClusterAccess, image: str, journal: Journal) -> str:
     """Start the router, route the range to it, and return its address; BGP sessions start with MetalLB."""
     with journal.step("start the router", hint=f"ci/enter docker logs {NAME}") as step:
         remove(there)
@@ -106,7 +106,7 @@ def start(there: Surroundings, image: str, journal: Journal) -> str:
     return address
 
 
-def await_sessions(there: Surroundings, journal: Journal) -> None:
+def await_sessions(there: ClusterAccess, journal: Journal) -> None:
     """Wait until every node's speaker has opened its session."""
     hint = f"ci/enter docker exec {NAME} birdc -s /run/bird.ctl show protocols all"
     with journal.step("wait for the nodes' BGP sessions", hint=hint) as step:
@@ -128,7 +128,7 @@ def established(output: str) -> set[str]:
     return {check[0] for check in checks if len(check) > 5 and check[1] == "BGP" and check[-1] == "Established"}
 
 
-def remove(there: Surroundings) -> None:
+def remove(there: ClusterAccess) -> None:
     """Take the route and the container away, where they are."""
     found = inspect(there, NAME)
     if not found:
@@ -148,7 +148,7 @@ def settings(where: Places) -> Path:
     return where.run / "router"
 
 
-def container(there: Surroundings, image: str, folder: Path) -> list[str]:
+def container(there: ClusterAccess, image: str, folder: Path) -> list[str]:
     """Say how docker runs it: it may set routes, open BGP's port, and nothing else."""
     on, sysctls = forwarding(there, HASHED)
     command = ["run", "--detach", "--name", NAME, "--hostname", NAME, "--network", on, "--restart", "no"]
@@ -164,7 +164,7 @@ def on_this_machine(image: str, *arguments: str) -> list[str]:
     return [*command, "--entrypoint", "ip", image, *arguments]
 
 
-def _address(there: Surroundings) -> str:
+def _address(there: ClusterAccess) -> str:
     shown = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
     address = docker(there, "inspect", "--format", shown, NAME).strip()
     if not address:

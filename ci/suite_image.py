@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
+from ci.access import ClusterAccess
 from ci.hermetic import suite_base
 from ci.hermetic.store import Store, key_of
 from ci.places import ROOT, Places, places
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 from ci.ways import Hermetic, Official, Way
 
 NAME = "localhost/esipp/suite"
@@ -22,7 +22,7 @@ def reference(base: str | None, kubectl: str) -> str:
     return f"{NAME}:{key_of(*(ROOT / each for each in SOURCES), base, kubectl)}"
 
 
-def build(there: Surroundings, base: str | None, journal: Journal) -> str:
+def build(there: ClusterAccess, base: str | None, journal: Journal) -> str:
     """Build the image if the engine does not have it, with the nodes' kubectl, and return its reference."""
     image = reference(base, there.node_image)
     if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", image) is None:
@@ -34,7 +34,7 @@ def build(there: Surroundings, base: str | None, journal: Journal) -> str:
     return image
 
 
-def provide(there: Surroundings, where: Places, journal: Journal) -> str:
+def provide(there: ClusterAccess, where: Places, journal: Journal) -> str:
     """Build the image as the kept cluster was built, load it into its nodes, and return its reference."""
     if there.path == "hermetic":
         hermetic = Hermetic(where, journal)
@@ -51,7 +51,7 @@ def provide(there: Surroundings, where: Places, journal: Journal) -> str:
 def main() -> int:
     """Do so for the kept cluster."""
     where = places()
-    there = Surroundings.load(where)
+    there = ClusterAccess.load(where)
     try:
         if not there:
             raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")

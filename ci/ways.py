@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ci import account, cluster, loadbalancer, metallb, published, router, tools
+from ci.access import ClusterAccess
 from ci.cilium import Chart
 from ci.containers import name_of
 from ci.hermetic import apt, base_image
@@ -23,7 +24,6 @@ from ci.hermetic.thin import thin
 from ci.lane_file import METALLB_BGP, Lane
 from ci.places import CLUSTER, Places, versions
 from ci.step import Journal, SetupError, output
-from ci.surroundings import Surroundings
 
 RUNNING_GIGABYTES = 6.0
 CILIUM_GIGABYTES = 6.0  # more: every node has a copy of its images, and unpacks it
@@ -33,7 +33,7 @@ CILIUM_GIGABYTES = 6.0  # more: every node has a copy of its images, and unpacks
 class Prepared:
     """Everything a cluster is started from."""
 
-    there: Surroundings
+    there: ClusterAccess
     metallb_manifest: Path
     echo_base: str | None
     balancer_base: str | None
@@ -55,13 +55,13 @@ class Way(Protocol):
     def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
         """Get everything ready."""
 
-    def load(self, there: Surroundings, image: str) -> None:
+    def load(self, there: ClusterAccess, image: str) -> None:
         """Load the echo image into the nodes."""
 
     def tidy(self, *images: str) -> None:
         """Limit the cached images, except those in use."""
 
-    def remove(self, there: Surroundings, /) -> None:
+    def remove(self, there: ClusterAccess, /) -> None:
         """Delete the cluster and everything that ran for it."""
 
 
@@ -117,7 +117,7 @@ class Hermetic:
             link = self.engine.bin / program.name
             link.unlink(missing_ok=True)
             link.symlink_to(program)
-        there = Surroundings(self.name, lane.name, lane.kubernetes, node_image)
+        there = ClusterAccess(self.name, lane.name, lane.kubernetes, node_image)
         return Prepared(there, built.metallb_manifest, built.base_image, base, routing, chart)
 
     def echo_base(self, lane_kubernetes: str) -> str:
@@ -128,7 +128,7 @@ class Hermetic:
         """Return the base image of the load balancer; load it now into an older kept cluster."""
         return base_image.make(base_image.BALANCER, Store(self.places), self.engine, self.journal)
 
-    def load(self, there: Surroundings, image: str) -> None:
+    def load(self, there: ClusterAccess, image: str) -> None:
         """Send every node the layers that come on top of the base image."""
         with self.journal.step(f"load {name_of(image)} into the nodes") as step:
             self.places.tmp.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ class Hermetic:
         for image in images:
             prune_images(self.engine, image.rpartition(":")[0], image)
 
-    def remove(self, _there: Surroundings) -> None:
+    def remove(self, _there: ClusterAccess) -> None:
         """Stop the engine: the cluster's nodes are containers of it."""
         if self.engine.leftovers():
             with self.journal.step("remove the cluster and stop the engine"):
@@ -190,7 +190,7 @@ class Official:
         """Delete a leftover cluster of an earlier run."""
         self.bin.mkdir(parents=True, exist_ok=True)
         self._find_kind()
-        there = Surroundings(self.name, "", "", "")
+        there = ClusterAccess(self.name, "", "", "")
         loadbalancer.remove(there)
         router.remove(there)
         published.remove(there)
@@ -209,18 +209,18 @@ class Official:
         version = image.split("@")[0].split(":")[1]
         if version != lane.kubernetes:
             self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
-        there = Surroundings(self.name, lane.name, version, image)
+        there = ClusterAccess(self.name, lane.name, version, image)
         chart = tools.chart(self.bin, self.journal) if lane.has_cilium else None
         return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None, None, cilium=chart)
 
-    def load(self, there: Surroundings, image: str) -> None:
+    def load(self, there: ClusterAccess, image: str) -> None:
         """Let kind do it."""
         cluster.load_echo(there, image, self.journal)
 
     def tidy(self, *images: str) -> None:
         """Leave the user's engine as it is."""
 
-    def remove(self, there: Surroundings) -> None:
+    def remove(self, there: ClusterAccess) -> None:
         """Delete the cluster."""
         with self.journal.step("remove the cluster") as step:
             loadbalancer.remove(there)
@@ -235,7 +235,7 @@ class Official:
     def _find_kind(self) -> None:
         """Use the kind on PATH if it is new enough, else build the pinned one."""
         wanted = versions()["kind"]["version"]
-        there = Surroundings(self.name, "", "", "")
+        there = ClusterAccess(self.name, "", "", "")
         found = re.search(r"v(\d+)\.(\d+)", there.ask("kind", "version") or "")
         least = re.match(r"v(\d+)\.(\d+)", wanted)
         assert least

@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
+from ci.access import ClusterAccess
 from ci.cluster import kubectl
 from ci.places import CLUSTER, CONTEXT
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 READY_SECONDS = 120
 # kind keeps its kubeadm configuration there, which has the Service subnets of the cluster's families.
@@ -30,7 +30,7 @@ ELSEWHERE = """.:53 {
 """
 
 
-def install(there: Surroundings, journal: Journal) -> None:
+def install(there: ClusterAccess, journal: Journal) -> None:
     """Deploy CoreDNS, and wait until it is ready; MetalLB's parallel installation takes longer."""
     hint = f"ci/enter kubectl --context {CONTEXT} -n kube-system describe pods -l k8s-app=kube-dns"
     with journal.step("install CoreDNS", hint=hint) as step:

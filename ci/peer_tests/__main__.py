@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ci.access import ClusterAccess
 from ci.hermetic.store import Store
 from ci.peer_tests import page
 from ci.peer_tests.build import Upstream, upstream
@@ -24,7 +25,6 @@ from ci.peer_tests.running import PROCESSES, Watch, cluster_version, remove_left
 from ci.peer_tests.specs import SPECS
 from ci.places import CONTEXT, cores, places
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 from esipp.checks.catalog import all_checks
 from esipp.ledger.file import read_ledger
 from tests.broken.breakage import RunOptions, hold
@@ -203,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
     """Run it on the kept cluster."""
     where = places()
-    there = Surroundings.load(where)
+    there = ClusterAccess.load(where)
     if there is None:
         raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
     journal = Journal(where.logs)

@@ -13,6 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.access import ClusterAccess
 from ci.hermetic import apt
 from ci.hermetic.engine import Engine
 from ci.hermetic.golang import MODULES, find_go
@@ -20,7 +21,6 @@ from ci.hermetic.images import PATH_ENV
 from ci.hermetic.store import Store, key_of, need_space
 from ci.places import CLUSTER
 from ci.step import Journal, SetupError, output
-from ci.surroundings import Surroundings
 
 MODULE = "k8s.io/kubernetes"
 AGNHOST = f"{MODULE}/test/images/agnhost"
@@ -97,7 +97,7 @@ def _build(out: Path, folder: Path, kubernetes: str, journal: Journal) -> None:
         shutil.copyfile(Path(lines[1][1]) / "test/images/agnhost/VERSION", out / "agnhost.version")
 
 
-def load_image(built: Upstream, there: Surroundings, store: Store, journal: Journal) -> None:
+def load_image(built: Upstream, there: ClusterAccess, store: Store, journal: Journal) -> None:
     """Load agnhost into the nodes under the name that upstream's tests use, if it cannot be pulled."""
     if there.path != "hermetic":
         return
@@ -125,6 +125,6 @@ def load_image(built: Upstream, there: Surroundings, store: Store, journal: Jour
                 engine.docker(step, "exec", "--interactive", node, *importing, stdin=stream)
 
 
-def _has(there: Surroundings, node: str, image: str) -> bool:
+def _has(there: ClusterAccess, node: str, image: str) -> bool:
     listed = there.ask("docker", "exec", node, "ctr", "--namespace=k8s.io", "images", "ls", "-q", f"name=={image}")
     return image in (listed or "").split()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 
+from ci.access import ClusterAccess
 from ci.hermetic.store import Store
 from ci.peer_tests.build import load_image, upstream
 from ci.places import places
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 
 def main() -> int:
     """Build and load missing artifacts."""
     where = places()
-    there = Surroundings.load(where)
+    there = ClusterAccess.load(where)
     try:
         if there is None:
             raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")

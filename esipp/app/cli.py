@@ -29,8 +29,8 @@ from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_s
 from esipp.base.redaction import redact
 from esipp.checks.catalog import HOUSE, SUITES, all_checks, suite_names
 from esipp.checks.check import Check
+from esipp.checks.explain import explain_check
 from esipp.report.pages import checks_page
-from esipp.report.plain import explain_check
 from esipp.testbed.images import add_images
 
 

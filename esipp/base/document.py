@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 from esipp.base.plural import counted
 
+WIDTH = 100
+"""The columns of texts for a terminal."""
+
 
 # ---------------------------------------------------------------------------------------------------------- in a line
 @dataclass(frozen=True)

@@ -3,14 +3,13 @@
 import textwrap
 from collections.abc import Iterable
 
-from esipp.checks.check import KUBERNETES, Check, Level
+from esipp.base.document import WIDTH
+from esipp.checks.check import KUBERNETES, Check, Level, is_about
 from esipp.checks.known_differences import KnownDifference, Proof
 from esipp.checks.model import POD_BACKEND, AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Role, Vantage
-from esipp.checks.path import Control, PathCheck, Spread
+from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.checks.picture import picture
 from esipp.checks.reference import Reference, titles
-
-WIDTH = 100
 
 MEANING = {
     AddressClass.CLIENT: "the backend sees the client's own address",
@@ -48,6 +47,26 @@ PORTS = {
     Port.HTTP: "its HTTP port",
 }
 EXTERNAL_IPS = "the InternalIPs of the endpoint node and of the node without local endpoints (bare-node)"
+
+
+def explain_check(check: Check) -> str:
+    """The explanation of a check: its requirement, its references and its expectation."""
+    if is_about(check, OnPath):
+        return explain(check)
+    details = {
+        "method": check.asked,
+        "holds if": check.expected
+        if check.level is not Level.RECORD
+        else "nothing is required: the observation is recorded",
+        "fails if": check.fails_if,
+        "since": say_since(check),
+        "needs": ", ".join(sorted(each for each in check.features if not each.startswith(KUBERNETES))),
+    }
+    lines = [check.id, "=" * len(check.id), *textwrap.wrap(check.requirement, WIDTH, break_on_hyphens=False), ""]
+    lines += _fold("level", check.level.value) + cite("because", check.references)
+    for label, text in details.items():
+        lines += _fold(label, text) if text else []
+    return "\n".join(lines)
 
 
 def explain(path_check: PathCheck) -> str:

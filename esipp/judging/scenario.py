@@ -110,6 +110,7 @@ class Scenario:
         pack: what of the evidence is recorded under ``record``, if other records have the rest.
         unpack: the evidence again, from what was packed and the run's other records.
         section: what report.html shows of a recorded run (``ledger.reading.RecordedRun``).
+        summary: what the summary of a run shows of it.
         phases: the parts of its run and how long each usually takes, in order.
         rights: what its run does with the API server besides what every run does.
     """
@@ -127,6 +128,7 @@ class Scenario:
     pack: Callable[[Any], Any] = _same
     unpack: Callable[[Any, RunThen], Any] | None = None
     section: Callable[[Any], Section | None] = _nothing
+    summary: Callable[[Any], Section | None] = _nothing
     phases: tuple[Typical, ...] = ()
     rights: tuple[Right, ...] = ()
 

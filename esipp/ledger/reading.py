@@ -115,7 +115,6 @@ class RecordedRun:
         probes, witnesses: the observations by path.
         judged: what the judge of each scenario was given, by the scenario's name; ``unread``: why some cannot be read.
         evidence: other evidence, by suite and kind, in order.
-        sections: the suites' own sections for the terminal.
         end: the closing record; None without one.
         trouble: the faults of the ledger itself; empty if it is whole.
         sha256: the hex digest of all bytes of the ledger, its closing record among them.
@@ -138,7 +137,6 @@ class RecordedRun:
     judged: dict[str, Any] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
     evidence: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
-    sections: dict[str, list[str]] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
     judged_at: dict[str, float] = field(default_factory=dict)
     end: dict[str, Any] | None = None
@@ -411,7 +409,7 @@ class _Reader:
             self._fault(run, run.unread[suite])
 
     def _take_section(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.sections[told["suite"]] = [str(line) for line in told["lines"]]
+        """Older ledgers have the sections of their summary as text; evidence has the same."""
 
     def _take_note(self, run: RecordedRun, told: dict[str, Any]) -> None:
         run.notes.append((told["about"], told["note"]))

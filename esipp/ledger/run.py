@@ -121,8 +121,8 @@ def know_cloud(settings: Settings) -> None:
 class Run:
     """A run in progress.
 
-    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``, ``sections``
-    by suites that have more to tell than verdicts; ``trouble`` is the first failure of the harness, which ends the
+    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``;
+    ``trouble`` is the first failure of the harness, which ends the
     run, ``later`` are those while it ended, such as something that could not be removed. ``asked`` are the suites and
     checks that were asked for, as on the command line. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
     ``progress`` is how far it is; ``shows_phases`` that whoever shows it tells phases from there, so that they need
@@ -139,7 +139,6 @@ class Run:
     left_out: int = 0
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    sections: dict[str, list[str]] = field(default_factory=dict)
     trouble: EsippError | None = None
     later: list[EsippError] = field(default_factory=list)
     interrupted: bool = False
@@ -318,8 +317,6 @@ class Run:
         if self.ledger is None:
             return said
         try:
-            for suite, lines in self.sections.items():
-                self.record("section", suite=suite, lines=list(lines))
             self.ledger.seal(
                 result=said.result,
                 why=said.why,

@@ -51,10 +51,92 @@ def _cause(check: RecordedCheck, verdict: Verdict) -> tuple[object, ...]:
     return (verdict.status, verdict.likely, frozenset(each.value for each in verdict.shown) - check.accept)
 
 
-def one_of(changes: str) -> str:
+@dataclass(frozen=True)
+class Cause:
+    """Checks of one cause, and what all reports say of the first: labels and texts."""
+
+    checks: Group
+    verdict: Verdict
+    details: Mapping[str, str]
+
+    @property
+    def first(self) -> RecordedCheck:
+        """The check that stands for the cause."""
+        return self.checks[0]
+
+    @property
+    def others(self) -> Group:
+        """The checks with the same cause."""
+        return self.checks[1:]
+
+
+def causes(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Cause]:
+    """The causes of failed and undecided checks, path checks first, then the worst verdict."""
+    every = list(checks)
+    paths, others = ([check for check in every if bool(check.place) is which] for which in (True, False))
+    groups = [*causes_of_paths(paths, verdicts), *causes_of_others(others, verdicts)]
+    return [Cause(group, verdicts[group[0].id], _details(group, paths, verdicts)) for group in groups]
+
+
+def is_believed(check: RecordedCheck, verdict: Verdict) -> bool:
+    """Whether an observation counts: none of an inconclusive path check does."""
+    return verdict.status is not Status.INCONCLUSIVE or not check.place
+
+
+def _details(group: Group, paths: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> dict[str, str]:
+    first = group[0]
+    verdict = verdicts[first.id]
+    by = f" (from the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
+    observed = {
+        "expected": verdict.expected,
+        "observed": verdict.observed + by,
+        "packets": f"the source changed: {_one_of(verdict.change)}" if verdict.change else "",
+        "ports": f"source ports {verdict.ports}" if verdict.ports else "",
+        "based on": verdict.witnesses,
+        "precision": verdict.sees,
+    }
+    wrong = verdict.status in (Status.FAIL, Status.FLAKY)
+    details = {
+        "required": first.requirement,
+        **(observed if is_believed(first, verdict) else {}),
+        "reason": verdict.reason,
+        "only affects": common_factor(group, paths, verdicts) if wrong else "",
+        "likely": verdict.likely,
+    }
+    return {label: text for label, text in details.items() if text}
+
+
+def _one_of(changes: str) -> str:
     """The first of several changes; those of other connections mostly differ only in ports."""
     first, *others = changes.split("; ")
     return first + (f" (and {len(others)} more in the ledger)" if others else "")
+
+
+def common_factor(
+    failing: Sequence[RecordedCheck], checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]
+) -> str:
+    """The common factors of failing checks that their passing siblings lack; empty if there are none.
+
+    A sibling differs from a failing check on one axis only and has the same requirement. An axis is named if all
+    failing checks share its value and all their tested siblings on it pass.
+    """
+    places = [(check.place, verdicts[check.id]) for check in checks
+              if check.place and check.id in verdicts and check.level is not Level.RECORD]  # fmt: skip
+    own = [check.place for check in failing if check.place]
+    said = []
+    for axis in own[0].axes if own else ():
+        shared = {place.axes[axis] for place in own}
+        if len(shared) != 1:
+            continue
+        (common,) = shared
+        wanted = {place.siblings[axis] for place in own}
+        siblings = [(p, v) for p, v in places if p.axes[axis] != common and p.siblings[axis] in wanted]
+        asked = [(place, verdict) for place, verdict in siblings if verdict.status is not Status.UNSUPPORTED]
+        if asked and all(verdict.status is Status.PASS for _, verdict in asked):
+            others = sorted({place.axes[axis] for place, _ in asked})
+            rest = " or ".join(others) if len(others) <= 2 else f"{len(others)} others"
+            said.append(f"{axis.removesuffix(' family')} {common}, not {rest}")
+    return "; ".join(said)
 
 
 @dataclass

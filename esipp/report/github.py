@@ -15,7 +15,7 @@ from esipp.base.plural import counted
 from esipp.checks.check import Status
 from esipp.ledger.conclusion import KNOWN_DEFECTS
 from esipp.ledger.reading import RecordedRun
-from esipp.report.causes import TROUBLE, Group, causes_of_others, causes_of_paths
+from esipp.report.causes import TROUBLE, Cause, causes
 
 MOST_ANNOTATIONS = 10
 """How many causes are annotated; GitHub shows at most ten errors and ten warnings of a step."""
@@ -72,15 +72,11 @@ class Fold:
 # -------------------------------------------------------------------------------------------------------- annotations
 def annotations(run: RecordedRun) -> list[str]:
     """One annotation for each cause of failures, the worst first; then the conclusion."""
-    paths = [check for check in run.qualified if check.place]
-    others = [check for check in run.qualified if not check.place]
-    groups = [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
-    groups.sort(key=lambda group: _rank(group, run))
-    lines = [_annotation(group, run) for group in groups[:MOST_ANNOTATIONS]]
-    rest = groups[MOST_ANNOTATIONS:]
-    if rest:
-        checks = sum(len(group) for group in rest)
-        level = "error" if any(_level(group, run) == "error" for group in rest) else "warning"
+    found = sorted(causes(run.qualified, run.verdicts), key=lambda cause: _rank(cause, run))
+    lines = [_annotation(cause, run) for cause in found[:MOST_ANNOTATIONS]]
+    if rest := found[MOST_ANNOTATIONS:]:
+        checks = sum(len(cause.checks) for cause in rest)
+        level = "error" if any(_level(cause, run) == "error" for cause in rest) else "warning"
         text = f"{counted(len(rest), 'more cause')} ({counted(checks, 'check')}): see the job summary and the report"
         lines.append(command(level, text, title="esipp"))
     said = run.conclusion
@@ -88,34 +84,25 @@ def annotations(run: RecordedRun) -> list[str]:
     return [*lines, command("error" if only_known else "notice", said.sentence, title="esipp")]
 
 
-def _level(group: Group, run: RecordedRun) -> str:
+def _level(cause: Cause, run: RecordedRun) -> str:
     """``error`` for binding failures and for suite errors; ``warning`` for all else."""
-    verdicts = [run.verdicts[check.id] for check in group]
+    verdicts = [run.verdicts[check.id] for check in cause.checks]
     wrong = any(run.scale.binds(each) and each.status is not Status.INCONCLUSIVE for each in verdicts)
-    return "error" if wrong or verdicts[0].status is Status.ERROR else "warning"
+    return "error" if wrong or cause.verdict.status is Status.ERROR else "warning"
 
 
-def _rank(group: Group, run: RecordedRun) -> tuple[int, int]:
-    status = run.verdicts[group[0].id].status
-    return (0 if _level(group, run) == "error" else 1, TROUBLE.index(status))
+def _rank(cause: Cause, run: RecordedRun) -> tuple[int, int]:
+    return (0 if _level(cause, run) == "error" else 1, TROUBLE.index(cause.verdict.status))
 
 
-def _annotation(group: Group, run: RecordedRun) -> str:
-    first, *others = group
-    verdict = run.verdicts[first.id]
-    counts = verdict.status is not Status.INCONCLUSIVE  # no observation of it counts
-    details = {
-        "": first.requirement,
-        "expected": verdict.expected if counts else "",
-        "observed": verdict.observed if counts else "",
-        "reason": verdict.reason,
-        "likely": verdict.likely,
-        "also": counted(len(others), "more check") if others else "",
-        "repeat": f"{run.header['command']} {first.id}",
-    }
-    text = "\n".join(f"{label}: {said}" if label else said for label, said in details.items() if said)
-    title = f"{verdict.status.value} ({first.level.value}) {first.id}"
-    return command(_level(group, run), text[:LONGEST_MESSAGE], title=title)
+def _annotation(cause: Cause, run: RecordedRun) -> str:
+    first = cause.first
+    details = {label: cause.details.get(label, "") for label in ("expected", "observed", "reason", "likely")}
+    details["also"] = counted(len(cause.others), "more check") if cause.others else ""
+    details["repeat"] = f"{run.header['command']} {first.id}"
+    text = "\n".join([first.requirement, *(f"{label}: {words}" for label, words in details.items() if words)])
+    title = f"{cause.verdict.status.value} ({first.level.value}) {first.id}"
+    return command(_level(cause, run), text[:LONGEST_MESSAGE], title=title)
 
 
 # -------------------------------------------------------------------------------------------------------- job summary

@@ -5,17 +5,15 @@ or another protocol) merge if all their fields agree. A line that differs stays,
 not cover all tested ones.
 """
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from esipp.base.document import Cell, Table
 from esipp.checks.check import Status
 from esipp.checks.model import AddressClass, Family, Protocol
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import WORST_FIRST
 from esipp.ledger.recorded_checks import Place, RecordedCheck
-
-WIDTH = 100
 
 LETTERS = {
     AddressClass.CLIENT: "C",
@@ -100,43 +98,19 @@ def grid(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Gr
     return Grid(lines, [line.title(tested) for line in lines], clients, families)
 
 
-def matrix(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """The matrix of all tested checks, as text."""
+def matrix(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Table | None:
+    """The matrix of all tested checks as a table; a cell has a field for each family."""
     whole = grid(checks, verdicts)
     if whole is None:
-        return []
-    lines, clients, families = whole.lines, whole.clients, whole.families
-    columns = [(client, family.value) for client in clients for family in families]
-    widest = max(len(text) for line in lines for text in line.fields.values())
-    heads = [_head(client) for client in clients]
-    narrow = max(widest + 1, 4)
-    width = max([narrow * len(families), *(len(word) + 1 for head in heads for word in head)])
-    first = min(max(map(len, whole.titles)) + 1, WIDTH - width * len(clients))
-    depth = max(len(head) for head in heads)
-    out = []
-    for level in range(depth):
-        words = [head[level] if level < len(head) else "" for head in heads]
-        out.append(" " * first + "".join(f"{word:<{width}}" for word in words))
-    short = _across({c: "v4" if c[1] == Family.IPV4 else "v6" for c in columns}, clients, families, narrow, width)
-    out.append(" " * first + short)
-    for line, title in zip(lines, whole.titles, strict=True):
-        fits = len(title) < first  # else the title has a line of its own
-        out += [] if fits else [title]
-        out.append(f"{title if fits else '':<{first}}" + _across(line.fields, clients, families, narrow, width))
-    return [text.rstrip() for text in out]
-
-
-def _head(client: str) -> list[str]:
-    """A client's name, wrapped between words."""
-    return textwrap.wrap(client.replace("-", " "), width=8)
-
-
-def _across(
-    fields: Mapping[Column, str], clients: Sequence[str], families: Sequence[Family], narrow: int, width: int
-) -> str:
-    """One line of fields: each client's families side by side."""
-    groups = ("".join(f"{fields.get((client, f.value), '.'):<{narrow}}" for f in families) for client in clients)
-    return "".join(f"{group:<{width}}" for group in groups)
+        return None
+    names = " ".join("v4" if family is Family.IPV4 else "v6" for family in whole.families)
+    rows: list[tuple[Cell, ...]] = [("", *[names] * len(whole.clients))]
+    for line, title in zip(whole.lines, whole.titles, strict=True):
+        fields = [
+            [line.fields.get((client, family.value), ".") for family in whole.families] for client in whole.clients
+        ]
+        rows.append((title, *map(" ".join, fields)))
+    return Table(("", *(client.replace("-", " ") for client in whole.clients)), tuple(rows))
 
 
 def _lines(asked: Iterable[Asked]) -> tuple[list[Line], Mapping[tuple[str, str], set[str]]]:

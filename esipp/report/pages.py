@@ -8,8 +8,8 @@ from esipp.checks.catalog import title_of
 from esipp.checks.check import Check, Level, is_about
 from esipp.checks.model import NO_ANSWER, AddressClass, Balancer, Claim, Family, Protocol
 from esipp.checks.path import OnPath, PathCheck, Spread
+from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
-from esipp.report import plain
 from esipp.report.escaping import links
 
 HEAD = """# Checks
@@ -47,7 +47,7 @@ def checks_page(checks: Sequence[Check]) -> str:
         )
         lines += [f"## {title_of(suite)}", "", f"{counted(len(of_it), 'check')}: {_levels(of_it)}.", ""]
         lines += [*_table(paths, references), ""] if paths else []
-        lines += [*plain.table(others, references), ""] if others else []
+        lines += [*_other_table(others, references), ""] if others else []
     lines += ["## References", "", *(f"{number}. {links([each])}" for number, each in enumerate(references, 1)), ""]
     return "\n".join(lines)
 
@@ -55,6 +55,21 @@ def checks_page(checks: Sequence[Check]) -> str:
 def _table(path_checks: Iterable[PathCheck], references: Sequence[Reference]) -> list[str]:
     lines = ["| checks | level | the backend must see | requirement | references |", "|---|---|---|---|---|"]
     return lines + [_line(line, references) for line in _fold(path_checks)]
+
+
+def _other_table(checks: Sequence[Check], references: Sequence[Reference]) -> list[str]:
+    """The checks as a table; checks that differ only in their ids share a line, with braces in the id."""
+    lines = ["| checks | level | expected | requirement | references |", "|---|---|---|---|---|"]
+    alike: dict[tuple[object, ...], list[Check]] = {}
+    for check in checks:
+        key = (check.requirement, check.level, check.expected, check.references)
+        alike.setdefault(key, []).append(check)
+    for group in alike.values():
+        because = ", ".join(str(references.index(each) + 1) for each in group[0].references)
+        for pattern in patterns([check.id for check in group]):
+            first = group[0]
+            lines.append(f"| `{pattern}` | {first.level.value} | {first.expected} | {first.requirement} | {because} |")
+    return lines
 
 
 def _levels(checks: Iterable[Check]) -> str:

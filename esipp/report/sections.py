@@ -1,22 +1,30 @@
-"""The sections of a run's scenarios: evidence that belongs to no single check."""
+"""What the scenarios show of a run: evidence that belongs to no single check."""
+
+from collections.abc import Callable
+from dataclasses import replace
 
 from esipp.base.document import Section, Text
 from esipp.judging.scenario import Scenario, scenarios
 from esipp.judging.showing import attempt
 from esipp.ledger.reading import RecordedRun
 
-INCOMPLETE = "The ledger of this run is incomplete: this section shows only the recorded part."
+INCOMPLETE = Text("The ledger of this run is incomplete: this section shows only the recorded part.")
 
 
 def sections(run: RecordedRun) -> list[Section]:
-    """The sections with evidence, in the order of a run."""
-    return [section for scenario in scenarios() if (section := _section(scenario, run)).blocks]
+    """The sections of report.html, in the order of a run; none without evidence."""
+    found = _of(lambda scenario: scenario.section(run))
+    return found if run.whole else [replace(each, blocks=(INCOMPLETE, *each.blocks)) for each in found]
 
 
-def _section(scenario: Scenario, run: RecordedRun) -> Section:
-    found = attempt(scenario.name, lambda: filter(None, [scenario.section(run)]))
-    blocks = found[0].blocks if found and isinstance(found[0], Section) else tuple(found)
-    section = found[0] if found and isinstance(found[0], Section) else Section(scenario.name, blocks)
-    if not blocks or run.whole:
-        return section
-    return Section(section.title, (Text(INCOMPLETE), *blocks), section.id)
+def summaries(run: RecordedRun) -> list[Section]:
+    """The sections of the summary."""
+    return _of(lambda scenario: scenario.summary(run))
+
+
+def _of(show: Callable[[Scenario], Section | None]) -> list[Section]:
+    made = []
+    for scenario in scenarios():
+        blocks = attempt(scenario.name, lambda scenario=scenario: filter(None, [show(scenario)]))  # type: ignore[misc]
+        made += [each if isinstance(each, Section) else Section(scenario.name, (each,)) for each in blocks]
+    return [each for each in made if each.blocks]

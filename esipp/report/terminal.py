@@ -1,10 +1,10 @@
-"""summary.txt, and the end of a run's output: the matrix, the counts, each failure, the conclusion. No colours."""
+"""summary.txt, and the end of a run's output: the matrix, the counts, each failure, the conclusion."""
 
-import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from esipp.base.plural import counted, form
+from esipp.base.document import Block, Code, Item, Items, Pairs, Section, Text, Words
+from esipp.base.plural import counted
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.profile import ABOUT
@@ -12,10 +12,10 @@ from esipp.checks.reference import titles
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
-from esipp.report import plain
-from esipp.report.causes import causes_of_paths, one_of, reasons
-from esipp.report.matrix import LEGEND, WIDTH, matrix
-from esipp.report.shared import common_factor
+from esipp.report.causes import Cause, causes, is_believed, reasons
+from esipp.report.matrix import LEGEND, matrix
+from esipp.report.rendering.terminal import apart, as_lines
+from esipp.report.sections import summaries
 
 MOST_OTHERS = 5
 """How many more checks of a cause have a line each, after the first; the ledger has all."""
@@ -23,80 +23,65 @@ MOST_OTHERS = 5
 MOST_WAYS = 6
 """How many ways in are named for the checks of a cause."""
 
-
-def failures(path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """Failed and undecided path checks by cause: the first in full, a few more in a line each."""
-    lines: list[str] = []
-    for group in causes_of_paths(path_checks, verdicts):
-        lines += ["", *_describe_cause(group, path_checks, verdicts, repeat)]
-    return lines
+Detail = tuple[str, Words]
 
 
-def _describe_cause(
-    group: Sequence[RecordedCheck], path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str
-) -> list[str]:
-    """One cause: the shortest of its strictest checks in full, then the other checks."""
-    first, *others = group
-    verdict = verdicts[first.id]
-    title = f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"
-    by = f" (from the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
-    seen = {
-        "expected": verdict.expected,
-        "observed": verdict.observed + by,
-        "packets": f"the source changed: {one_of(verdict.change)}" if verdict.change else "",
-        "ports": f"source ports {verdict.ports}" if verdict.ports else "",
-        "based on": verdict.witnesses,
-        "precision": verdict.sees,
-    }
-    details = {
-        "required": first.requirement,
-        **(seen if verdict.status is not Status.INCONCLUSIVE else {}),  # no observation of it counts
-        "reason": verdict.reason,
-        "only": common_factor(group, path_checks, verdicts) if verdict.status in (Status.FAIL, Status.FLAKY) else "",
-        "likely": verdict.likely,
-        "see": titles(first.references),
-    }
-    lines = [title]
-    for label, text in details.items():
-        lines += plain.fold(label, text) if text else []
-    lines.append(f"  {'repeat':<9} {repeat} {first.id}")
+def failures(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> Items:
+    """Failed and undecided checks by cause: the first in full, a few more in a line each."""
+    return Items(tuple(_item(cause, verdicts, repeat) for cause in causes(checks, verdicts)))
+
+
+def _item(cause: Cause, verdicts: Mapping[str, Verdict], repeat: str) -> Item:
+    first = cause.first
+    details: dict[str, Words] = {**cause.details, "see": titles(first.references)}
+    known = [(label, text) for label, text in details.items() if text]
+    title = f"{cause.verdict.status.value.upper()} ({first.level.value}) {first.id}"
+    return Item(title, (*known, *_also(cause.others, verdicts), ("repeat", Code(f"{repeat} {first.id}"))))
+
+
+def _also(others: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Iterator[Detail]:
+    """The other checks of a cause: the number, and a few of them."""
     if not others:
-        return lines
-    ways = Counter(path_check.way_in for path_check in others).most_common()
-    hit = ", ".join(f"{way} ({count})" for way, count in ways[:MOST_WAYS])
-    hit += f" and {counted(len(ways) - MOST_WAYS, 'more way')} in" if len(ways) > MOST_WAYS else ""
-    lines += plain.fold("also", f"{counted(len(others), 'more check has', 'more checks have')} this cause: {hit}")
-    for path_check in _various(others):
-        what = verdicts[path_check.id].observed if verdict.status is not Status.INCONCLUSIVE else ""
-        lines += plain.fold("", f"({path_check.level.value}) {path_check.id}" + (f": {what}" if what else ""))
+        return
+    if others[0].place:
+        ways = Counter(check.way_in for check in others).most_common()
+        hit = ", ".join(f"{way} ({count})" for way, count in ways[:MOST_WAYS])
+        hit += f" and {counted(len(ways) - MOST_WAYS, 'more way')} in" if len(ways) > MOST_WAYS else ""
+        yield "also", f"{counted(len(others), 'more check has', 'more checks have')} this cause: {hit}"
+    else:
+        yield "also", f"{counted(len(others), 'more check')} with this requirement:"
+    for check in _various(others):
+        verdict = verdicts[check.id]
+        what = f": {verdict.observed}" if is_believed(check, verdict) else ""
+        yield "", f"({check.level.value}) {check.id}{what}"
     if len(others) > MOST_OTHERS:
-        lines += plain.fold("", f"and {len(others) - MOST_OTHERS} more (see the ledger)")
-    return lines
+        yield "", f"and {len(others) - MOST_OTHERS} more (see the ledger)"
 
 
 def _various(others: Sequence[RecordedCheck]) -> list[RecordedCheck]:
     """A few of the checks, from as many different ways in as possible."""
     earlier: Counter[str] = Counter()
     rank = {}
-    for path_check in others:
-        rank[path_check.id] = earlier[path_check.way_in]
-        earlier[path_check.way_in] += 1
-    return sorted(others, key=lambda path_check: rank[path_check.id])[:MOST_OTHERS]
+    for check in others:
+        rank[check.id] = earlier[check.way_in]
+        earlier[check.way_in] += 1
+    return sorted(others, key=lambda check: rank[check.id])[:MOST_OTHERS]
 
 
-def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
+def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Pairs:
     """The number of checks by level and verdict."""
-    table: dict[Level, dict[Status, int]] = {}
+    table: dict[Level, Counter[Status]] = {}
     for check in checks:
         if check.id in verdicts:
-            level = table.setdefault(check.level, {})
-            status = verdicts[check.id].status
-            level[status] = level.get(status, 0) + 1
-    return [
-        f"{LEVELS[level]:<13} {sum(found.values()):>4} {form(sum(found.values()), 'check') + ':':<7} "
-        + ", ".join(f"{found[status]} {status.value}" for status in reversed(WORST_FIRST) if status in found)
+            table.setdefault(check.level, Counter())[verdicts[check.id].status] += 1
+    return Pairs.of(
+        (
+            LEVELS[level],
+            f"{counted(found.total(), 'check')}: "
+            + ", ".join(f"{found[status]} {status.value}" for status in reversed(WORST_FIRST) if status in found),
+        )
         for level, found in sorted(table.items())
-    ]
+    )
 
 
 TITLES_OF_REASONS = (
@@ -106,18 +91,16 @@ TITLES_OF_REASONS = (
 )
 
 
-def by_reason(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
+def by_reason(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Iterator[Text]:
     """Known differences, inconclusive checks and untested checks; each reason once."""
-    checks, lines = list(checks), []
+    checks = list(checks)
     for status, title in TITLES_OF_REASONS:
         for reason in reasons(checks, verdicts, status):
             why = reason.why + (f" [{titles(reason.references)}]" if reason.references else "")
-            said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
+            of = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
             what = f"{title} ({reason.nature})" if reason.nature else title
             text = f"{what}, {counted(len(reason.checks), 'check')} ({reason.told_levels}): "
-            text += f"{said}: {why}" if said else why
-            lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    return lines
+            yield Text(text + (f"{of}: {why}" if of else why))
 
 
 def contradictions(run: RecordedRun) -> list[str]:
@@ -125,67 +108,48 @@ def contradictions(run: RecordedRun) -> list[str]:
     return [f"load balancer profile: {note}" for about, note in run.notes if about == ABOUT]
 
 
-def _matrices(path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
+def _matrices(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Block]:
     """A matrix for each suite with path checks; several matrices carry the name of their suite."""
     by_suite: dict[str, list[RecordedCheck]] = {}
-    for path_check in path_checks:
-        by_suite.setdefault(path_check.suite, []).append(path_check)
-    matrices = {suite: lines for suite, own in by_suite.items() if (lines := matrix(own, verdicts))}
-    found: list[str] = []
-    for suite, lines in matrices.items():
-        found += [""] if found else []
-        found += [f"suite {suite}"] if len(matrices) > 1 else []
-        found += lines
-    return found
+    for check in checks:
+        if check.place:
+            by_suite.setdefault(check.suite, []).append(check)
+    found = {suite: table for suite, own in by_suite.items() if (table := matrix(own, verdicts))}
+    return [Section(f"suite {suite}", (table,)) if len(found) > 1 else table for suite, table in found.items()]
+
+
+def _checks(checks: Sequence[RecordedCheck], run: RecordedRun) -> list[Block]:
+    """The counts of some checks, and the reasons of those that did not pass."""
+    return [counts(checks, run.verdicts), *by_reason(checks, run.verdicts)]
+
+
+def blocks(run: RecordedRun) -> Iterator[Block]:
+    """What a run prints at its end, but the conclusion."""
+    matrices = _matrices(run.qualified, run.verdicts)
+    yield from matrices
+    if matrices:
+        yield Section("How to read the matrix", tuple(map(Text, LEGEND)))
+    yield from summaries(run)
+    yield Section("checks", (*_checks(run.qualified, run), *(Text(note) for note in contradictions(run))))
+    yield failures(run.qualified, run.verdicts, str(run.header["command"]))
+    if run.instruments:
+        title = "reference load balancer (an instrument of the suite; not part of the result)"
+        yield Section(title, (*_matrices(run.instruments, run.verdicts), *_checks(run.instruments, run)))
+        yield failures(run.instruments, run.verdicts, str(run.header["command"]))
+    if run.trouble:
+        yield Section("faults of the ledger", tuple(map(Text, run.trouble)))
 
 
 def summary(run: RecordedRun) -> list[str]:
     """The lines that end a run's output, from its ledger."""
-    checks = run.qualified
-    lines = _matrices([check for check in checks if check.place], run.verdicts)
-    if lines:
-        lines += [""] + [part for text in LEGEND for part in textwrap.wrap(text, WIDTH)]
-    for section in run.sections.values():
-        lines += ["", *section]
-    lines += ["", *counts(checks, run.verdicts)]
-    lines += by_reason(checks, run.verdicts)
-    lines += [part for note in contradictions(run) for part in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
-    lines += _failures(run, checks)
-    lines += _instrument(run)
-    if run.trouble:
-        lines += ["", "faults of the ledger:"]
-        lines += [part for each in run.trouble for part in plain.fold("", each)]
-    return [*lines, "", *last_word(run)]
+    return [*apart(blocks(run)), "", *last_word(run)]
 
 
 def last_word(run: RecordedRun) -> list[str]:
     """The conclusion: result and reason, the counts, and what the run may have missed."""
     said = run.conclusion
     more = [*said.lines, *([run.power] if run.power else [])]
-    below = [part for text in more for part in _wrapped(text, "  ", "    ")]
-    return [*_wrapped(said.headline, "", "  "), *below]
-
-
-def _wrapped(text: str, first: str, others: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
-
-
-def _failures(run: RecordedRun, checks: Sequence[RecordedCheck]) -> list[str]:
-    """The failed and undecided checks, path checks first."""
-    repeat = str(run.header["command"])
-    paths, others = ([check for check in checks if bool(check.place) is which] for which in (True, False))
-    return [*failures(paths, run.verdicts, repeat), *plain.failures(others, run.verdicts, repeat)]
-
-
-def _instrument(run: RecordedRun) -> list[str]:
-    """The section on the reference load balancer."""
-    checks = run.instruments
-    if not checks:
-        return []
-    lines = ["", "reference load balancer (an instrument of the suite; not part of the result)"]
-    matrices = _matrices([check for check in checks if check.place], run.verdicts)
-    lines += ["", *matrices, ""] * bool(matrices)
-    return [*lines, *counts(checks, run.verdicts), *by_reason(checks, run.verdicts), *_failures(run, checks)]
+    return as_lines(Section(said.headline, tuple(map(Text, more)))) if more else as_lines(Text(said.headline))
 
 
 def render(run: RecordedRun) -> str:

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 
 from ci import emulation, loadbalancer, metallb, returning, router
+from ci.access import ClusterAccess
 from ci.containers import docker
 from ci.places import places
-from ci.surroundings import Surroundings
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.check import Check, Level, is_about
 from esipp.checks.endpoint_change import EndpointChange, What
@@ -58,7 +58,7 @@ def options(*words: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
 
     @contextmanager
     def apply(_: Nodes) -> Iterator[Placed]:
-        there = _surroundings()
+        there = _access()
         before = loadbalancer.options(there)
         try:
             loadbalancer.restart(there, (*before, *words))
@@ -84,11 +84,11 @@ def own_balancer(nodes: Nodes, given: tuple[str, ...]) -> Iterator[None]:
             route(given)
             yield
     finally:
-        forget(_surroundings(), given)
+        forget(_access(), given)
         run_metallb(nodes, 1)
 
 
-def forget(there: Surroundings, given: Sequence[str]) -> None:
+def forget(there: ClusterAccess, given: Sequence[str]) -> None:
     """Remove what such options added outside the container: nodes' return routes, and the route to another pool."""
     if emulation.TRANSLATING in given:
         returning.take_away(there)
@@ -100,14 +100,14 @@ def forget(there: Surroundings, given: Sequence[str]) -> None:
 def route(given: Sequence[str]) -> None:
     """Route a pool outside the nodes' network, for all hosts with the docker engine as default gateway."""
     if ONLY_POOL in given:
-        there, pool = _surroundings(), given[given.index(ONLY_POOL) + 1]
+        there, pool = _access(), given[given.index(ONLY_POOL) + 1]
         via = next(each for each in balancer_addresses() if ":" not in each)
         docker(there, *router.on_this_machine(loadbalancer.image_of(there), "route", "replace", pool, "via", via))
 
 
 def balancer_addresses() -> list[str]:
     """Source addresses of the reference load balancer's health checks and proxied connections."""
-    return loadbalancer.addresses(_surroundings())
+    return loadbalancer.addresses(_access())
 
 
 def run_metallb(nodes: Nodes, replicas: int) -> None:
@@ -129,8 +129,8 @@ def run_metallb(nodes: Nodes, replicas: int) -> None:
     assert waited.held, waited
 
 
-def _surroundings() -> Surroundings:
-    there = Surroundings.load(places())
+def _access() -> ClusterAccess:
+    there = ClusterAccess.load(places())
     assert there is not None, "these tests need a cluster that ci/conformance keeps"
     return there
 

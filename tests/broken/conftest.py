@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ci import lane_file, loadbalancer, records
+from ci.access import ClusterAccess
 from ci.places import places
-from ci.surroundings import Surroundings
 from tests.broken import controllers, proxies, score
 from tests.broken.balancing import forget, run_metallb
 from tests.broken.baselines import forget_the_cluster
@@ -76,7 +76,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def write_page(folder: Path, found: list[score.Score]) -> None:
     """Write records/broken.jsonl, and docs/broken.md from it; other breaks keep their records."""
-    there, kept, page = Surroundings.load(places()), folder / "records" / "broken.jsonl", folder / "docs" / "broken.md"
+    there, kept, page = ClusterAccess.load(places()), folder / "records" / "broken.jsonl", folder / "docs" / "broken.md"
     about = {
         "cores": os.cpu_count(),
         "cluster": there.lane if there is not None else "",
@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Most are netfilter rules, or stop kube-proxy. Neither affects Services under Cilium.
     """
-    there = Surroundings.load(places())
+    there = ClusterAccess.load(places())
     if CONTEXT not in os.environ or there is None:
         return
     here = CILIUM if lane_file.load(there.lane).has_cilium else KUBE_PROXY
@@ -134,7 +134,7 @@ def nodes(request: pytest.FixtureRequest, scores: Path) -> Nodes:
 
 def heal_balancer() -> None:
     """Restart the reference load balancer without leftover options of a killed session, such as faults."""
-    there = Surroundings.load(places())
+    there = ClusterAccess.load(places())
     if there is None:
         return
     if given := loadbalancer.options(there):

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci import loadbalancer
+from ci.access import ClusterAccess
 from ci.places import places
-from ci.surroundings import Surroundings
 from esipp.base.dns import RESOLVER
 from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL, UNSERVED_CLASS
@@ -280,7 +280,7 @@ class Nodes:
         command += ["--samples", str(samples), *(f"--suite={suite}" for suite in suites), *options]
         command += ["--moves", str(moves), "--seed", "12", *checks]  # healthy and broken, the same is done
         command += ["--allow-disruptive"] if disruptive else []
-        there = Surroundings.load(places())
+        there = ClusterAccess.load(places())
         server = loadbalancer.resolver(there) if there is not None else ""
         environment = os.environ | ({RESOLVER: server} if server else {})
         done = subprocess.run(

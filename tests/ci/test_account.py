@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from ci import account
+from ci.access import ClusterAccess
 from ci.places import CONTEXT, Places
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 from ci.ways import Hermetic, Official
 
 ADMIN = {
@@ -24,7 +24,7 @@ ADMIN = {
 
 
 class There:
-    """Surroundings where kubectl answers as told; ``asked`` are its words."""
+    """A cluster where kubectl gives prepared answers; ``asked`` are its commands."""
 
     def __init__(self, *tokens: str | None, balancer: str | None = None) -> None:
         self.balancer = balancer
@@ -129,15 +129,15 @@ def test_it_goes_with_the_cluster(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_real_surroundings_have_what_is_asked_of_them() -> None:
-    assert {"ask", "environment"} <= set(dir(Surroundings))
+def test_a_real_one_has_all_methods() -> None:
+    assert {"ask", "environment"} <= set(dir(ClusterAccess))
 
 
 def test_every_way_removes_it_with_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ci.ways.loadbalancer.remove", lambda *_: None)
     monkeypatch.setattr("ci.ways.cluster.delete", lambda *_: None)
     monkeypatch.setattr("ci.ways.Hermetic.__init__", lambda self, places, journal: None)
-    where, journal, there = at(tmp_path), Journal(tmp_path / "logs"), Surroundings("official", "", "", "")
+    where, journal, there = at(tmp_path), Journal(tmp_path / "logs"), ClusterAccess("official", "", "", "")
     hermetic = Hermetic(where, journal)
     idle: Any = SimpleNamespace(leftovers=lambda: False, empty_tmp=lambda: None)
     hermetic.places, hermetic.journal, hermetic.engine = where, journal, idle

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ci.access import ClusterAccess
 from ci.hermetic import coredns, golang
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import Builder
 from ci.hermetic.store import Store
 from ci.places import Places, versions
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 COREFILE = """.:53 {
     errors
@@ -103,8 +103,8 @@ def test_the_manifest_stays_kubeadm_s_but_for_one_replica_that_is_noticed_soon()
     assert service == {**SERVICE, "metadata": {"name": "kube-dns"}}
 
 
-class Scripted(Surroundings):
-    """Surroundings in which kubeadm prints this."""
+class Scripted(ClusterAccess):
+    """A cluster in which kubeadm prints this."""
 
     printed: str | None = PRINTED
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ci import loadbalancer
+from ci.access import ClusterAccess
 from ci.hermetic import apt, base_image
 from ci.step import SetupError
-from ci.surroundings import Surroundings
 from images.loadbalancer import balancer
 from images.loadbalancer.balancer import settings
 
@@ -20,8 +20,8 @@ SERVER = "https://127.0.0.1:40001"
 
 
 @dataclass(frozen=True)
-class Scripted(Surroundings):
-    """Surroundings that answer questions; ``container`` is what docker knows of the load balancer."""
+class Scripted(ClusterAccess):
+    """A cluster that answers questions; ``container`` is what docker knows of the load balancer."""
 
     api: str = "1.41"
     container: dict[str, Any] | None = None

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ci import network
+from ci.access import ClusterAccess
 from ci.step import Journal, SetupError, Step
-from ci.surroundings import Surroundings
 
 RECORDED = Path(__file__).parents[1] / "hosts" / "kind-network.json"  # as docker network inspect prints it
 KIND = ["172.18.0.0/16", "fc00:f853:ccd:e793::/64"]
@@ -110,8 +110,8 @@ def test_subnets_of_a_family_that_the_cluster_lacks_are_left_out(addresses: list
 
 
 @dataclass(frozen=True)
-class Scripted(Surroundings):
-    """Surroundings in which nothing is there but what the API and docker say; what is run is written down."""
+class Scripted(ClusterAccess):
+    """A cluster in which nothing is there but what the API and docker say; what is run is written down."""
 
     firsts: dict[str, list[str]] = field(default_factory=dict)
     ran: list[tuple[tuple[object, ...], bytes | None]] = field(default_factory=list)

@@ -8,9 +8,9 @@ import pytest
 import requests
 
 from ci import published
+from ci.access import ClusterAccess
 from ci.places import CLUSTER, Places, versions
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 MANIFEST = b"kind: DaemonSet\n"
 PINNED = {"version": "v1", "manifest": "https://example.org/m.yaml", "sha256": hashlib.sha256(MANIFEST).hexdigest()}
@@ -52,7 +52,7 @@ def test_calico_is_applied_from_the_manifest_with_the_pinned_digest(
     path.parent.mkdir(parents=True)
     path.write_bytes(MANIFEST)
     monkeypatch.setattr("requests.get", lambda *_, **__: pytest.fail("it is there"))
-    published.install(cast(Surroundings, there), ["calico"], where, Journal(tmp_path / "logs"))
+    published.install(cast(ClusterAccess, there), ["calico"], where, Journal(tmp_path / "logs"))
     (command,) = there.ran
     assert command[0] == "kubectl"
     assert command[-4:] == ["apply", "--server-side", "--filename", str(path)]
@@ -62,12 +62,12 @@ def test_cloud_provider_kind_is_started_by_digest_beside_the_nodes_and_removed_w
     where: Places, tmp_path: Path
 ) -> None:
     there = There("one two")
-    published.install(cast(Surroundings, there), ["cloud-provider-kind"], where, Journal(tmp_path / "logs"))
+    published.install(cast(ClusterAccess, there), ["cloud-provider-kind"], where, Journal(tmp_path / "logs"))
     (command,) = there.ran
     assert command[:3] == ["docker", "run", "--detach"]
     assert command[command.index("--network") + 1] == "kind"
     assert "@sha256:" in command[-1]
-    published.remove(cast(Surroundings, there))
+    published.remove(cast(ClusterAccess, there))
     removed = [command[4:] for command in there.asked if "rm" in command]
     assert removed == [[published.CONTAINER], ["one", "two"]]
     (asked,) = [command for command in there.asked if "ps" in command]
@@ -76,8 +76,8 @@ def test_cloud_provider_kind_is_started_by_digest_beside_the_nodes_and_removed_w
 
 def test_a_lane_that_takes_nothing_as_published_runs_nothing(where: Places, tmp_path: Path) -> None:
     there = There()
-    published.install(cast(Surroundings, there), [], where, Journal(tmp_path / "logs"))
-    published.remove(cast(Surroundings, there))
+    published.install(cast(ClusterAccess, there), [], where, Journal(tmp_path / "logs"))
+    published.remove(cast(ClusterAccess, there))
     assert there.ran == []
     assert [command for command in there.asked if "rm" in command] == [
         ["docker", "rm", "--force", "--volumes", published.CONTAINER]

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from ci import cluster, lane_file, metallb
+from ci.access import ClusterAccess
 from ci.hermetic import apt, engine, golang
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import _images_of
@@ -22,7 +23,6 @@ from ci.lane import main as conformance
 from ci.lane import split, suite_command
 from ci.places import CI, Places, versions
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 from ci.ways import official_image
 from esipp.app.cli import check_run
 
@@ -165,7 +165,7 @@ def test_the_kind_lane_holds_kube_proxy_to_the_extended_checks_too() -> None:
 
 @pytest.mark.parametrize("path", ["hermetic", "official"])
 def test_a_command_is_told_the_image_and_how_its_reader_repeats_it(path: str) -> None:
-    environment = Surroundings(path, "kind-iptables", "v1.36.3", "node:1", "echo:1").environment
+    environment = ClusterAccess(path, "kind-iptables", "v1.36.3", "node:1", "echo:1").environment
     assert environment["ESIPP_IMAGE"] == "echo:1"
     assert environment["ESIPP_REPEAT"] == "./ci/enter esipp run --context kind-esipp"
 

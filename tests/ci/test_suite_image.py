@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ci import suite_image
+from ci.access import ClusterAccess
 from ci.hermetic import suite_base
 from ci.hermetic.store import Store
 from ci.places import ROOT, Places
 from ci.step import Journal, SetupError
-from ci.surroundings import Surroundings
 
 
 class There:
@@ -64,13 +64,13 @@ def test_without_a_kept_cluster_it_is_told(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_only_the_reference_goes_to_standard_output(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    def provide(_there: Surroundings, _where: Places, journal: Journal) -> str:
+    def provide(_there: ClusterAccess, _where: Places, journal: Journal) -> str:
         journal.line("built")
         return "suite:1"
 
     monkeypatch.setattr(suite_image, "provide", provide)
     monkeypatch.setattr(suite_image, "Journal", lambda _: Told())
-    monkeypatch.setattr(suite_image.Surroundings, "load", lambda _: Surroundings("official", "", "", ""))
+    monkeypatch.setattr(suite_image.ClusterAccess, "load", lambda _: ClusterAccess("official", "", "", ""))
     assert suite_image.main() == 0
     said = capsys.readouterr()
     assert said.out == "suite:1\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ci import lane_file, network
+from ci.access import ClusterAccess
 from ci.places import places
-from ci.surroundings import Surroundings
 from tests.echoserver.namespaces import namespaces_work, sweep
 from tests.hosts.bridged import by_family, hosts
 from tests.hosts.sshd import SSH_TOOLS
@@ -25,7 +25,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.fixture(scope="session")
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kind]:
     """The cluster and two hosts beside its nodes; what an earlier session left of these goes first."""
-    there = Surroundings.load(places())
+    there = ClusterAccess.load(places())
     if there is None or not namespaces_work() or not all(map(shutil.which, ("ip", *SSH_TOOLS))):
         pytest.fail("a kept cluster, root, iproute2 and openssh-server are needed: ./ci/test --over-ssh")
     if lane_file.METALLB_BGP in lane_file.load(there.lane).load_balancers:

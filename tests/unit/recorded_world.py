@@ -1,17 +1,19 @@
 """Runs as a ledger tells them, made without a ledger."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from esipp.base.document import Section
 from esipp.checks.check import Binding, Check
 from esipp.checks.observation import Verdict
 from esipp.judging.diagnosis import where_to_look
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck, check_record, read_check
+from esipp.report.rendering.terminal import as_lines
 
 
 @cache
@@ -43,3 +45,11 @@ def recorded(
     said = conclude(verdicts.values(), left_out, Binding(told["fail_on"]))
     run.end = {"result": said.result, "why": said.why, "exit_code": int(said.exit_code)}
     return run
+
+
+def summary_lines(summary: Callable[[RecordedRun], Section], seen: Any) -> list[str]:
+    """What the summary of a run with this evidence shows."""
+    run = RecordedRun(Path(), {"seed": 7}, [], judged={"it": seen})
+    settings = {"seed": 7, "moves": 30, "clock_uncertainty": 0.001}
+    run.evidence.update({(suite, "settings"): [settings] for suite in ("convergence", "continuity")})
+    return as_lines(summary(run))

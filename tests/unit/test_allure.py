@@ -19,7 +19,7 @@ from esipp.checks.reference import Reference
 from esipp.ledger.reading import Probe, RecordedRun, read_run
 from esipp.report.allure import write
 from esipp.report.allure.describing import MOST_BYTES, description, observations, story_of
-from esipp.report.allure.environment import CATEGORIES, write_surroundings
+from esipp.report.allure.environment import CATEGORIES, write_environment
 from esipp.report.allure.links import links
 from tests.unit.test_reading import made
 
@@ -179,12 +179,12 @@ def test_results_of_a_run_that_cannot_be_written_are_refused_first(
 
 def test_the_environment_is_java_properties(run: RecordedRun, tmp_path: Path) -> None:
     told = replace(run, facts=run.facts | {"a b=c": run.facts["kubernetes"]._replace(value="é\n\\")})
-    write_surroundings(told, tmp_path)
+    write_environment(told, tmp_path)
     lines = (tmp_path / "environment.properties").read_text(encoding="ascii").splitlines()
     assert r"a\ b\=c = \u00e9\n\\" in lines
     assert "kubernetes = v1.36.3" in lines
     (tmp_path / "executor.json").write_text("the CI's own")
-    write_surroundings(told, tmp_path)
+    write_environment(told, tmp_path)
     assert (tmp_path / "executor.json").read_text() == "the CI's own"
 
 

@@ -115,7 +115,7 @@ def test_a_break_is_judged_by_the_default_command(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("tests.broken.nodes.subprocess.run", run)
     monkeypatch.setattr("tests.broken.nodes.shutil.rmtree", lambda *_, **__: None)
-    monkeypatch.setattr("tests.broken.nodes.Surroundings.load", lambda _: None)
+    monkeypatch.setattr("tests.broken.nodes.ClusterAccess.load", lambda _: None)
     monkeypatch.setattr("tests.broken.nodes.read_ledger", lambda _: [])
     cluster: Any = SimpleNamespace(context="kind-esipp")
     Nodes(cluster, None, (), {}, {}, {}).qualify(tmp_path, suites=("continuity",), checks=("quiet",), options=("--x",))
@@ -242,7 +242,7 @@ def test_what_was_not_tried_again_stays_in_the_record() -> None:
 
 
 def test_records_and_page_are_brought_up_to_date_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.broken.conftest.Surroundings.load", lambda _: None)
+    monkeypatch.setattr("tests.broken.conftest.ClusterAccess.load", lambda _: None)
     for name in (BREAKS[1].name, BREAKS[0].name):
         write_page(tmp_path, [replace(held(*AS_IT_MUST_BE), name=name)])
     found = records.read(tmp_path / "records" / "broken.jsonl")

@@ -4,23 +4,23 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from esipp.base.document import WIDTH
 from esipp.checks.check import Level
 from esipp.checks.continuity import MOVED, NODEPORT, Phase, What
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.judging.promise import Checking
-from esipp.report.matrix import WIDTH
 from esipp.scenarios.changing_pods import LEAST_BOUND, serves_on
 from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.evidence import Seen
-from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
-from esipp.scenarios.continuity.sections import section
+from esipp.scenarios.continuity.sections import summary
 from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground
 from suites.continuity.checks import CHECKS as ALL_CHECKS
 from suites.continuity.checks import WAYS
 from tests.unit.continuity_world import CHECKS, changed, lost, moment, statuses, world
+from tests.unit.recorded_world import summary_lines
 
 GROUND = Ground("r1", "image", {}, {}, {})
 
@@ -173,8 +173,8 @@ def test_only_changes_of_routes_of_this_namespace_are_taken_down() -> None:
 # --------------------------------------------------------------------------------------------------- what is told
 def test_the_table_has_a_line_a_way_and_phase_and_the_proofs() -> None:
     seen = changed(world(), "reference-ecmp.local", moment(Phase.ROLLING_UPDATE, 4.0), lost)
-    lines = section(Judge(replace(seen, uncertainty=0.0003)))
-    line = next(each for each in lines[lines.index(next(x for x in lines if x.startswith("rolling-update"))) :]
+    lines = summary_lines(summary, seen)
+    line = next(each for each in lines[lines.index(next(x for x in lines if x.startswith("  rolling-update:"))) :]
                 if "reference-ecmp.local" in each)  # fmt: skip
     assert line.split()[1:] == ["220", "1", "0", "0.00", "0"]
     assert any("done" in each for each in lines)
@@ -189,13 +189,13 @@ def test_the_table_says_what_was_not_done_and_what_did_not_settle() -> None:
         replace(w, unsettled="default.local IPv4") if w.phase is Phase.SPEAKER else w
         for w in seen.windows
     ]  # fmt: skip
-    text = "\n".join(section(Judge(replace(seen, windows=windows))))
+    text = "\n".join(summary_lines(summary, replace(seen, windows=windows)))
     assert "drain: the node said no" in text
     assert "NOT STABLE AGAIN: default.local IPv4" in text
 
 
 def test_where_nothing_came_about_that_is_all_that_is_told() -> None:
     seen = Seen(trouble="no way could be asked")
-    assert section(Judge(seen)) == ["continuity: no way could be asked"]
+    assert [line.strip() for line in summary_lines(summary, seen)[1:]] == ["no way could be asked"]
     assert set(statuses(seen)) == {check.id for check in CHECKS}
     assert {each.value for each in statuses(seen).values()} == {"inconclusive"}

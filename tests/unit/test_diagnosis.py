@@ -9,7 +9,7 @@ from esipp.checks.check import Level, Status
 from esipp.checks.model import AddressClass, Claim, EntryKind, Family, Path, Port, Protocol, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.judging.diagnosis import diagnose
-from esipp.report.shared import common_factor
+from esipp.report.causes import common_factor
 from tests.unit.recorded_world import told_checks
 from tests.unit.verdicts import judge
 from tests.unit.world import (

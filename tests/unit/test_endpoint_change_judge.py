@@ -17,11 +17,12 @@ from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.endpoint_change import judge as judging
 from esipp.scenarios.endpoint_change.changes import CONNECTIONS
 from esipp.scenarios.endpoint_change.health_probes import observe
-from esipp.scenarios.endpoint_change.judge import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Judge, Result
+from esipp.scenarios.endpoint_change.judge import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Judge, Moved, Result
 from esipp.scenarios.endpoint_change.plan import Kind
-from esipp.scenarios.endpoint_change.sections import section
+from esipp.scenarios.endpoint_change.sections import summary
 from suites.convergence.checks import CHECKS
 from tests.unit.endpoint_change_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
+from tests.unit.recorded_world import summary_lines
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
 AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
@@ -311,7 +312,7 @@ def test_what_was_cut_short_does_not_pass_and_still_fails() -> None:
     for what, family in ((What.STEERS, FAMILY), (What.SOURCE, FAMILY), (What.HEALTH, None), (What.PATH, None)):
         decision = judge.decide(check(what, family))
         assert (decision.status, decision.reason) == (Status.INCONCLUSIVE, "only 8 of 10 endpoint changes were made")
-    assert "reference-ecmp: only 8 of 10 endpoint changes were made" in section([judge], 7, 5, 0.001)
+    assert "reference-ecmp: only 8 of 10 endpoint changes were made" in "\n".join(told_of(judge))
     cut = Judge(replace(World(ignores_health=True).result(), planned=10))
     assert cut.decide(check(What.STEERS)).status is Status.FAIL
     assert Judge(replace(World().result(), planned=8)).decide(check(What.STEERS)).status is Status.PASS
@@ -476,24 +477,28 @@ def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     assert {path_check.subject.own_service for path_check in path_checks} == {"moves-default", ""}
 
 
+def told_of(judge: Judge) -> list[str]:
+    return summary_lines(summary, Moved({judge.result.balancer: judge.result}))
+
+
 def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:
-    text = "\n".join(section([World().judge()], 7, 30, 0.001))
+    text = "\n".join(told_of(World().judge()))
     for part in ("--seed 7", "trigger to traffic", "bound 3.00 s kept", "the worst event", "cause: pod", "N=2"):
         assert part in text
-    assert "EXCEEDED" in "\n".join(section([World(period=3.0).judge()], 7, 30, 0.001))
+    assert "EXCEEDED" in "\n".join(told_of(World(period=3.0).judge()))
 
 
 def test_the_section_tells_how_often_we_really_asked() -> None:
     result = World().result()
     del result.seen.vip[FAMILY].samples[1::2]
-    text = " ".join("\n".join(section([Judge(result)], 7, 30, 0.001)).split())
+    text = " ".join("\n".join(told_of(Judge(result))).split())
     assert "one request every 40 ms (p95 40 ms), one health check of the suite every 20 ms (p95 20 ms)" in text
 
 
 def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> None:
     result = World(elsewhere=True).result()
     lost = sum(not sample.answered for sample in result.seen.vip[FAMILY].samples if sample.started > EVERY)
-    text = "\n".join(section([Judge(result)], 7, 30, 0.001))
+    text = "\n".join(told_of(Judge(result)))
     assert f": {lost} lost, 0 refused" in text
     line = next(line for line, _ in Judge(result).holes(FAMILY) if line.change.kind is Kind.ELSEWHERE)
     assert line.traffic[FAMILY].losses.count > 0
@@ -504,5 +509,5 @@ def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> Non
         for number, sample in enumerate(stream.samples):
             if change.cause <= sample.started < result.ends[change.number] and not sample.answered:
                 stream.samples[number] = sample._replace(outcome="answered", pod="b1", node="b", source=CLIENT)
-    text = "\n".join(section([Judge(result)], 7, 30, 0.001))
+    text = "\n".join(told_of(Judge(result)))
     assert "cause: pod a1 on node a elsewhere (endpoint change 4)" in text

@@ -14,7 +14,7 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
 from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, Leaving, Round, Seen
 from esipp.scenarios.health.judge import document
-from esipp.scenarios.health.record import section
+from esipp.scenarios.health.sections import summary
 from suites.clients import OUTSIDE_1, POD_ON_OTHER_NODE
 from suites.health_checks.checks import CHECKS
 from tests.unit.health_world import (
@@ -37,6 +37,7 @@ from tests.unit.health_world import (
     served,
     verdict,
 )
+from tests.unit.recorded_world import summary_lines
 from tests.unit.verdicts import judge_with
 
 V4 = Family.IPV4
@@ -603,9 +604,9 @@ def test_the_edges_of_the_range_are_in_it() -> None:
 
 # --------------------------------------------------------------------------------------------------------- the table
 def test_the_table_marks_what_differs() -> None:
-    lines = section(healthy(), 7)
+    lines = summary_lines(summary, healthy())
     assert not any("!" in line for line in lines)
     assert any("20 rounds" in line and "seed 7" in line for line in lines)
-    lied = section(answering(BARE, honest(BARE, status=200)), 7)
+    lied = summary_lines(summary, answering(BARE, honest(BARE, status=200)))
     assert sum("200 (0 local) !" in line for line in lied) == 1
-    assert section(Seen(), 7) == []
+    assert summary_lines(summary, Seen()) == []

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from esipp.base.document import WIDTH
 from esipp.checks.check import Level, Status
 from esipp.checks.interoperability import MANY_SERVICES, Kind
 from esipp.checks.model import NO_ANSWER, AddressClass, Backends, EntryKind, Family, Role, TrafficPolicy, Vantage
@@ -14,7 +15,6 @@ from esipp.checks.picture import picture
 from esipp.checks.reference import titles
 from esipp.cluster.client import ApiError, Cluster
 from esipp.preflight import cluster_dns as dns
-from esipp.report.matrix import WIDTH
 from esipp.report.pages import checks_page
 from esipp.report.terminal import summary
 from esipp.scenarios.interoperability import scale_services as crowd

@@ -129,7 +129,7 @@ def test_a_failure_tells_how_to_repeat_it_and_where_its_evidence_is(healthy: Pat
 
 def test_a_ledger_that_is_cut_off_is_an_error_of_the_run(healthy: Path, tmp_path: Path) -> None:
     lines = (healthy / "ledger.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "ledger.jsonl").write_bytes(b"".join(lines[:-4]))
+    (tmp_path / "ledger.jsonl").write_bytes(b"".join(lines[:-3]))
     text = junit.render(read_run(tmp_path))
     found = cases(text)
     assert found["esipp.run"].is_error

@@ -537,7 +537,7 @@ def test_a_contradiction_is_told_once_wherever_people_read(tmp_path: Path) -> No
     run = made(tmp_path / "run", more=note, provider="gke-rbs")
     assert run.notes == [(ABOUT, sentence), ("components", "a note of another kind")]
     assert said == [f"{ABOUT}: {sentence}", "components: a note of another kind"]
-    told = [line for line in summary(run) if line.startswith("load balancer profile: ")]
+    told = [line for line in summary(run) if line.strip().startswith("load balancer profile: ")]
     assert len(told) == 1
     assert sentence.split(";")[0] in told[0]
     assert "under Local pods saw others" in markdown(run)

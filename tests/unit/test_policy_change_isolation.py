@@ -20,11 +20,12 @@ from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
 from esipp.scenarios.policy_change.isolation import FLIPS
 from esipp.scenarios.policy_change.objects import NEIGHBOURS, objects
 from esipp.scenarios.policy_change.probes import read_kept, read_port
-from esipp.scenarios.policy_change.sections import section
+from esipp.scenarios.policy_change.sections import summary
 from esipp.scenarios.policy_change.timeline import Flip
 from esipp.testbed.objects import Ground
 from suites.compatibility.isolation import CHECKS
 from tests.unit.policy_change_world import CLUSTER, LOCAL, World, frozen
+from tests.unit.recorded_world import summary_lines
 from tests.unit.verdicts import judge_with
 from tests.unit.world import FEATURES as CELL_FEATURES
 from tests.unit.world import NODES, ROLES, show, topology
@@ -228,9 +229,9 @@ def test_an_exchange_on_another_connection_is_not_the_one_that_was_kept() -> Non
 def test_the_section_tells_flips_times_losses_and_connections() -> None:
     seen = World().seen()
     seen.window = window()
-    text = "\n".join(section(seen))
+    text = " ".join(" ".join(summary_lines(summary, seen)).split())
     assert "neighbour-nodeport 5 times" in text
     assert "nodeport IPv4 bare-node" in text
     assert "0 of 280" in text
     assert "1 of 1 kept" in text
-    assert section(Seen()) == []
+    assert summary_lines(summary, Seen()) == []

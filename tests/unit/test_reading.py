@@ -61,7 +61,6 @@ def made(folder: Path, broken: bool = False) -> None:
     if broken:
         run.verdicts.clear()
         run.keep(verdict(SOME[0], show(SOME[0].subject.path, AddressClass.OTHER)))
-    run.sections["health_checks"] = ["a line"]
     run.end()
 
 
@@ -93,7 +92,6 @@ def test_a_whole_ledger_is_believed(healthy: Path) -> None:
     assert run.verdicts.keys() == {path_check.id for path_check in SOME}
     assert run.facts["kubernetes"] == ("v1.36.3", "asked"), "the last word"
     assert run.of("health_checks", "answer") == [ANSWER]
-    assert run.sections == {"health_checks": ["a line"]}
     probes = run.probes[SOME[0].subject.path.key]
     assert [probe.seq for probe in probes] == [each.seq for each in evidence().observations[SOME[0].subject.path.key]]
     assert [phase.name for phase in run.phases] == ["observe"]

@@ -13,14 +13,13 @@ import pytest
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Level, Status
 from esipp.checks.expiry import all_claims
-from esipp.checks.explain import say_since
+from esipp.checks.explain import explain_check, say_since
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference, read_reference, titles, with_urls
 from esipp.ledger.reading import LEDGER
 from esipp.ledger.recorded_checks import read_check
 from esipp.ledger.schema import record_checks
 from esipp.report.escaping import links
-from esipp.report.plain import explain_check
 from tests.unit.report_world import made, some_checks
 
 HOUSE = Path(__file__).parents[2]

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from esipp.base.document import WIDTH, plain
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.model import AddressClass, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
-from esipp.report.matrix import WIDTH, matrix
+from esipp.report.matrix import matrix
+from esipp.report.rendering.terminal import as_lines
 from esipp.report.terminal import failures, summary
 from tests.unit.recorded_world import recorded, told_checks, with_looks
 from tests.unit.verdicts import judge
@@ -49,11 +51,16 @@ def rewritten(test: Callable[[Path], bool], what: AddressClass = AddressClass.NO
     return {path: what for path in paths if test(path)}
 
 
+def matrix_of(verdicts: Mapping[str, Verdict], path_checks: Sequence[PathCheck] = CHECKS) -> list[str]:
+    """The rows of the matrix, each on one line."""
+    table = matrix(told_checks(path_checks), verdicts)
+    assert table is not None
+    return ["  ".join(map(plain, row)) for row in (table.head, *table.rows)]
+
+
 def line_of(lines: Sequence[str], title: str) -> str:
-    """The fields of a line of the matrix, beside its title or below it."""
-    number = next(n for n, line in enumerate(lines) if line.startswith(title))
-    fields = lines[number].removeprefix(title)
-    return fields if fields.strip() else lines[number + 1]
+    """The fields of a row of the matrix."""
+    return next(line for line in lines if line.startswith(title)).removeprefix(title)
 
 
 # -------------------------------------------------------------------------------------------------------- the matrix
@@ -69,66 +76,63 @@ def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
 
 
 def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> None:
-    lines = matrix(TOLD, judged())
+    lines = matrix_of(judged())
     assert len(lines) < 40
-    head = next(line for line in lines if line.split()[:2] == ["v4", "v6"])
+    head = lines[1]
     assert head.split() == ["v4", "v6"] * 7
     assert line_of(lines, "clusterip (+7)").split() == [*"....CCCCCCCCHH"]
     assert line_of(lines, "nodeport.local  bare-node (+3)").split() == [*"------------.."]
 
 
-def test_heads_break_between_words_only() -> None:
-    lines = matrix(TOLD, judged())
-    head = lines[: next(n for n, line in enumerate(lines) if "v4" in line)]
+def test_the_head_names_every_client() -> None:
     known = {word for path_check in CHECKS for word in path_check.subject.path.client.name.split("-")}
-    assert {word for line in head for word in line.split()} == known
+    assert {*matrix_of(judged())[0].split()} == known
 
 
 def test_one_family_alone_is_readable() -> None:
     only = {**FEATURES, **NO_REFERENCE, "family.ipv6": Feature(False, "single-stack")}
     path_checks = [path_check for path_check in CHECKS if path_check.subject.path.family is Family.IPV4]
-    lines = matrix(TOLD, judged(path_checks=path_checks, features=only))
+    lines = matrix_of(judged(path_checks=path_checks, features=only))
     assert not any("v6" in line for line in lines)
-    assert max(map(len, lines)) <= WIDTH
     assert line_of(lines, "nodeport.local  endpoint-node (+").split()[1:] == [*"CCCCCCH"]
 
 
 def test_what_could_not_be_asked_takes_no_line_and_no_column() -> None:
     left = {**FEATURES, **NO_REFERENCE, "vantage.outside": Feature(False, "none", ours=True)}
-    lines = matrix(TOLD, judged(features=left))
+    lines = matrix_of(judged(features=left))
     assert not any("reference" in line or "outside" in line for line in lines)
     assert line_of(lines, "clusterip (+").split()[1:] == [*"CCCCCCCCHH"]
 
 
 def test_an_unsupported_protocol_hides_no_other() -> None:
     without = {**FEATURES, **NO_REFERENCE, "sctp": Feature(False, "left out", ours=True)}
-    lines = matrix(TOLD, judged(features=without))
-    assert lines == matrix(TOLD, judged())
+    lines = matrix_of(judged(features=without))
+    assert lines == matrix_of(judged())
 
 
 def test_a_protocol_that_differs_stands_in_its_own_line() -> None:
-    lines = matrix(TOLD, judged(rewritten(lambda path: path.protocol is Protocol.UDP)))
+    lines = matrix_of(judged(rewritten(lambda path: path.protocol is Protocol.UDP)))
     assert line_of(lines, "nodeport.local  endpoint-node  TCP SCTP (+5)").split()[:4] == ["C"] * 4
     assert line_of(lines, "nodeport.local  endpoint-node  UDP (+5)").split()[:4] == ["N!"] * 4
     assert any(line.startswith("clusterip (+7)") for line in lines), "what holds for all protocols names none"
 
 
 def test_a_family_or_a_client_that_differs_is_seen_in_its_column() -> None:
-    family = matrix(TOLD, judged(rewritten(lambda path: path.family is Family.IPV6)))
+    family = matrix_of(judged(rewritten(lambda path: path.family is Family.IPV6)))
     assert line_of(family, "nodeport.local  endpoint-node (+5)").split()[:4] == ["C", "N!", "C", "N!"]
-    client = matrix(TOLD, judged(rewritten(lambda path: path.client.name == "outside-2")))
+    client = matrix_of(judged(rewritten(lambda path: path.client.name == "outside-2")))
     assert line_of(client, "nodeport.local  endpoint-node (+5)").split()[:4] == ["C", "C", "N!", "N!"]
 
 
 def test_a_service_that_differs_from_its_kind_stands_in_its_own_line() -> None:
     port = rewritten(lambda path: path.service is not None and path.service.slug == "nodeport.local.several-ports")
-    lines = matrix(TOLD, judged(port))
+    lines = matrix_of(judged(port))
     assert line_of(lines, "nodeport.local  endpoint-node (+4)").split()[0] == "C"
     assert any("nodeport.local.several-ports  endpoint-node" in line for line in lines)
 
 
 def test_a_bare_node_that_answers_is_marked() -> None:
-    lines = told(judged({by_id(BARE).subject.path: AddressClass.NODE}))
+    lines = matrix_of(judged({by_id(BARE).subject.path: AddressClass.NODE}))
     assert line_of(lines, "nodeport.local  bare-node  TCP").split()[0] == "N!"
 
 
@@ -139,13 +143,12 @@ def test_mixed_answers_show_both() -> None:
         show(path_check.subject.path, AddressClass.NODE),
         show(path_check.subject.path, AddressClass.NODE),
     ]
-    lines = matrix(TOLD, judged(seen={path_check.subject.path.key: mixed}))
+    lines = matrix_of(judged(seen={path_check.subject.path.key: mixed}))
     assert line_of(lines, "nodeport.local  endpoint-node  TCP").split()[0] == "CN~"
-    assert max(map(len, lines)) <= WIDTH
 
 
 def test_what_is_only_recorded_says_so() -> None:
-    lines = matrix(TOLD, judged())
+    lines = matrix_of(judged())
     assert line_of(lines, "loadbalancer.local.source-ranges  endpoint-node").split()[:4] == ["Cr"] * 4
 
 
@@ -181,12 +184,12 @@ def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_
     assert failing > 40
     assert text.count("FAIL (core)") == 1
     assert text.count("the address is unknown to this run") == 1
-    assert "only over UDP, not SCTP or TCP" in text
+    assert "only affects over UDP, not SCTP or TCP" in text
     assert f"{failing - 1} more checks have this cause" in text
     assert f"and {failing - 6} more (see the ledger)" in text
     told_of_each = text.partition("INCONCLUSIVE")[0]  # checks whose control is gone come after
     assert told_of_each.count("unknown address x3") == 6
-    lines = failures(TOLD, judged(changes), "esipp run")
+    lines = as_lines(failures(TOLD, judged(changes), "esipp run"))
     first = next(number for number, line in enumerate(lines) if line.startswith("INCONCLUSIVE"))
     assert first < 35
 
@@ -206,7 +209,9 @@ def test_two_causes_are_two_failures() -> None:
 
 def test_failures_come_before_doubts() -> None:
     listener = by_id(LOCAL).subject.controls[0].path
-    lines = failures(TOLD, judged({listener: AddressClass.DROPPED, by_id(BARE).subject.path: AddressClass.NODE}), "x")
+    lines = as_lines(
+        failures(TOLD, judged({listener: AddressClass.DROPPED, by_id(BARE).subject.path: AddressClass.NODE}), "x")
+    )
     kinds = [line.split()[0] for line in lines if line.startswith(("FAIL", "INCONCLUSIVE"))]
     assert kinds == sorted(kinds)
 
@@ -263,8 +268,8 @@ def test_known_differences_are_told_by_nature_and_level_and_undecided_checks_by_
     ):
         verdicts[path_check.id] = replace(verdicts[path_check.id], status=Status.INCONCLUSIVE, reason=why)
     lines = told(verdicts)
-    assert "known difference (finding), 2 checks (1 core, 1 extended): so it is [issue 1]" in lines
-    assert "inconclusive, 3 checks (2 core, 1 extended): no answer" in lines
+    assert "known difference (finding), 2 checks (1 core, 1 extended): so it is [issue 1]" in [*map(str.strip, lines)]
+    assert "inconclusive, 3 checks (2 core, 1 extended): no answer" in [*map(str.strip, lines)]
     assert any(line.startswith("KNOWN DEFECTS: 1 core check differs") for line in lines)
 
 
@@ -278,6 +283,6 @@ def test_our_own_instrument_stands_in_a_section_of_its_own() -> None:
     failed = lines.index(f"FAIL (core) {path_check.id}")
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
     assert begins < failed < last
-    assert "  precision 0 of 3" in lines
+    assert any(line.split() == ["precision", "0", "of", "3"] for line in lines)
     assert any(line.startswith("  reference load balancer, not part of the result: ") for line in lines[last:])
     assert not any("reference-" in line for line in lines[:begins])

@@ -13,6 +13,7 @@ from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.kubernetes_version import read_version
 from esipp.checks.catalog import all_checks, checks_of, suite_names, versions_of
 from esipp.checks.check import KUBERNETES, Check, Feature, Level, Status, is_about, missing_features, say_missing
+from esipp.checks.explain import explain_check
 from esipp.checks.path import OnPath
 from esipp.checks.reference import Reference
 from esipp.checks.versions import (
@@ -29,7 +30,6 @@ from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.judging.topology import Topology
 from esipp.preflight.preflight import left_out
 from esipp.report.pages import checks_page
-from esipp.report.plain import explain_check
 from esipp.report.terminal import by_reason
 from esipp.scenarios.paths.evidence import Evidence
 from tests.unit.test_plain import Plain
@@ -149,7 +149,7 @@ def test_the_reason_names_version_reference_and_server() -> None:
     assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False)
     assert verdict.reason == "needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     (told,) = by_reason([DATED], {DATED.id: verdict})
-    assert told == "not tested, 1 check (1 core): needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
+    assert told.words == "not tested, 1 check (1 core): needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     other = {**version_features("v1.26.3", [DATED]), "family.ipv6": Feature(False, "no node has it")}
     two = replace(DATED, features=DATED.features | {"family.ipv6"})
     assert say_missing(two, missing_features(two, other)).startswith(

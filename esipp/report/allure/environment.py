@@ -24,7 +24,7 @@ CATEGORIES = (
 """They match the messages that a verdict ends its test with (outcome.py)."""
 
 
-def write_surroundings(run: RecordedRun, folder: Path) -> None:
+def write_environment(run: RecordedRun, folder: Path) -> None:
     """Write the files into the results' folder; keep an executor.json that CI has written.
 
     Raises:

@@ -13,7 +13,7 @@ from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.recorded_checks import RecordedCheck, check_record, read_check
 from esipp.ledger.run import Run
 from esipp.report.allure.describing import Describer
-from esipp.report.allure.environment import write_surroundings
+from esipp.report.allure.environment import write_environment
 
 MOST_READS = 5
 """How often the ledger is read again for an unknown path; a suite observes all its paths at once."""
@@ -65,7 +65,7 @@ def surround(config: pytest.Config, run: RecordedRun) -> list[str]:
     if not folder:
         return []
     try:
-        write_surroundings(run, Path(folder))
+        write_environment(run, Path(folder))
     except OSError as broken:
         return [f"no Allure environment in {folder}: {broken.strerror}"]
     return [f"Allure results: {folder}"]

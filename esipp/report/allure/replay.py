@@ -20,7 +20,7 @@ from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.allure.describing import Describer
-from esipp.report.allure.environment import write_surroundings
+from esipp.report.allure.environment import write_environment
 from esipp.report.outcome import enforce
 
 SECONDS = 600.0
@@ -45,7 +45,7 @@ def write(run: RecordedRun, folder: Path) -> None:
         for pattern in OWN:
             for old in folder.glob(pattern):
                 old.unlink()
-        write_surroundings(run, folder)
+        write_environment(run, folder)
     except OSError as broken:
         raise PreflightError(
             f"Allure results cannot be written to {folder}: {broken.strerror}.", "name another folder."

@@ -1,5 +1,6 @@
 """Failures by cause, and known differences and untested checks by reason."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from esipp.checks.check import Level, Status
@@ -7,10 +8,9 @@ from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
-from esipp.report.causes import causes_of_others, causes_of_paths, one_of, reasons
+from esipp.report.causes import Cause, causes, is_believed, reasons
 from esipp.report.html.head import repeat
 from esipp.report.html.marks import MARKS, WORDS, counts
-from esipp.report.shared import common_factor
 
 
 class Trouble(NamedTuple):
@@ -30,52 +30,35 @@ class Trouble(NamedTuple):
 
 def troubles_of(run: RecordedRun, checks: list[RecordedCheck]) -> list[Trouble]:
     """Every cause among these checks: the worst first, then the strictest level."""
-    paths = [check for check in checks if check.place]
-    groups = [*causes_of_paths(paths, run.verdicts)]
-    groups += causes_of_others([check for check in checks if not check.place], run.verdicts)
     order, levels = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE), list(Level)
-    groups.sort(key=lambda group: (order.index(run.verdicts[group[0].id].status), levels.index(group[0].level)))
-    return [_trouble(run, list(group), paths) for group in groups]
+    found = causes(checks, run.verdicts)
+    found.sort(key=lambda cause: (order.index(cause.verdict.status), levels.index(cause.first.level)))
+    return [_trouble(run, cause) for cause in found]
 
 
-def _trouble(run: RecordedRun, group: list[RecordedCheck], paths: list[RecordedCheck]) -> Trouble:
-    first = group[0]
-    verdict = run.verdicts[first.id]
-    by = f" (from the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
-    believed = verdict.status is not Status.INCONCLUSIVE  # no observation of it counts
-    compared = verdict.status in (Status.FAIL, Status.FLAKY) and first.place is not None
-    details = {
-        "Required": first.requirement,
-        "Expected": verdict.expected if believed else "",
-        "Observed": verdict.observed + by if believed else "",
-        "Packets": f"the source changed: {one_of(verdict.change)}" if believed and verdict.change else "",
-        "Source ports": verdict.ports if believed else "",
-        "Based on": verdict.witnesses if believed else "",
-        "Precision": verdict.sees,
-        "Reason": verdict.reason,
-        "Only affects": common_factor(group, paths, run.verdicts) if compared else "",
-    }
-    said = verdict.status.value
+def _trouble(run: RecordedRun, cause: Cause) -> Trouble:
+    first, verdict, said = cause.first, cause.verdict, cause.verdict.status.value
+    every = ((check, run.verdicts[check.id]) for check in cause.checks)
     return Trouble(
         said,
         MARKS[said],
         WORDS[said],
         first,
-        {name: text for name, text in details.items() if text},
+        {label.capitalize(): text for label, text in cause.details.items() if label != "likely"},
         first.references,
         verdict.likely,
         repeat(run, first.id),
-        [(check.id, check.level.value, run.verdicts[check.id].observed if believed else "") for check in group],
-        _short(verdict, details),
+        [(check.id, check.level.value, one.observed if is_believed(check, one) else "") for check, one in every],
+        _short(verdict, cause.details),
     )
 
 
-def _short(verdict: Verdict, details: dict[str, str]) -> str:
+def _short(verdict: Verdict, details: Mapping[str, str]) -> str:
     """A cause in one line: the observation, the requirement and the packets; else the reason."""
     if verdict.status in (Status.INCONCLUSIVE, Status.ERROR):
         return verdict.reason
     seen = f"observed {verdict.observed}; expected {verdict.expected}"
-    return f"{seen}; {details['Packets']}" if details["Packets"] else seen
+    return f"{seen}; {details['packets']}" if "packets" in details else seen
 
 
 def missing_of(run: RecordedRun, status: str) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.box import Box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -11,10 +11,8 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text as Line
 
-from esipp.base.document import Block, Cell, Code, Command, Document, Items, Pairs, Section, Table, Text, plain
+from esipp.base.document import WIDTH, Block, Cell, Code, Command, Document, Items, Pairs, Section, Table, Text, plain
 from esipp.report.escaping import one_line
-
-WIDTH = 100
 
 MOST_IDS = 6
 """How many patterns of ids an item lists; JSON and a page have all."""
@@ -24,6 +22,9 @@ _PARTS = re.compile(r"[^.,-]*[.,-]|[^.,-]+$")
 MOST_LENGTH = 4000
 """Maximum length of one text."""
 
+APART = (Section, Table, Items)
+"""Blocks with an empty line around them."""
+
 RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 """A rule below the head of a table, and nothing else."""
 
@@ -32,13 +33,20 @@ def as_text(document: Document) -> str:
     """The document as text."""
     out: list[RenderableType] = [_line(document.sentence)] if document.sentence else []
     out += [_line(f"INCOMPLETE: {alarm}") for alarm in document.alarms]
-    laid = _laid_out(out)
-    apart = False
-    for block in document.blocks:
-        if part := as_lines(block):
-            apart, before = isinstance(block, (Section, Table)), apart
-            laid += [""] * bool(laid and (apart or before)) + part
-    return "\n".join(laid) + "\n"
+    return "\n".join([*_laid_out(out), *apart(document.blocks, begun=bool(out))]) + "\n"
+
+
+def apart(blocks: Iterable[Block], *, begun: bool = False) -> list[str]:
+    """Blocks as lines, with an empty line before and after each section and table."""
+    lines: list[str] = []
+    after = begun
+    for block in blocks:
+        part = as_lines(block)
+        if part:
+            before = isinstance(block, APART)
+            lines += [""] * bool((lines or begun) and (before or after)) + part
+            after = before
+    return lines
 
 
 def as_lines(*blocks: Block) -> list[str]:
@@ -52,7 +60,7 @@ def _laid_out(parts: list[RenderableType]) -> list[str]:
     )
     with console.capture() as captured:
         for part in parts:
-            console.print(part, highlight=False, markup=False, emoji=False)
+            console.print(part, highlight=False, markup=False, emoji=False, soft_wrap=isinstance(part, str))
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
@@ -74,17 +82,20 @@ def _of(block: Block) -> Iterator[RenderableType]:
 
 
 def _section(block: Section) -> Iterator[RenderableType]:
-    inner = [part for each in block.blocks for part in _separated(each)]
+    inner: list[RenderableType] = []
+    after = False
+    for each in block.blocks:
+        if found := list(_of(each)):
+            before = isinstance(each, APART)
+            inner += [""] * (before or after) + found
+            after = before
     if inner:
         yield _line(block.title)
-        yield from (Padding(part, (0, 0, 0, 2)) for part in inner)
+        yield from map(_indented, inner)
 
 
-def _separated(block: Block) -> Iterator[RenderableType]:
-    """A block with an empty line above it, but for short texts."""
-    found = list(_of(block))
-    yield from [""] if found and isinstance(block, (Section, Table)) else []
-    yield from found
+def _indented(part: RenderableType) -> Padding:
+    return Padding(Line(part, overflow="fold") if isinstance(part, str) else part, (0, 0, 0, 2))
 
 
 def _pairs(block: Pairs) -> Grid:
@@ -97,14 +108,19 @@ def _pairs(block: Pairs) -> Grid:
 
 
 def _items(block: Items) -> Iterator[RenderableType]:
-    for item in block.items[: block.most]:
-        yield ""
+    for number, item in enumerate(block.items[: block.most]):
+        yield from [""] if number else []
         yield _line(item.head)
-        yield Padding(_pairs(Pairs(item.details)), (0, 0, 0, 2))
+        texts = tuple((label, words) for label, words in item.details if not isinstance(words, Code))
+        yield _indented(_pairs(Pairs(texts)))
+        width = max((len(label) for label, _ in texts), default=0)
+        for label, words in item.details:
+            if isinstance(words, Code):  # a command to copy stays on one line, however long
+                yield f"  {label:<{width}}  {one_line(words.text, MOST_LENGTH)}"
         below: list[RenderableType] = [_Id(each) for each in item.ids[:MOST_IDS]]
         if len(item.ids) > MOST_IDS:
             below.append(f"and {len(item.ids) - MOST_IDS} more patterns of ids")
-        yield from (Padding(part, (0, 0, 0, 2)) for part in below)
+        yield from map(_indented, below)
     if len(block.items) > block.most:
         yield ""
         yield _line(f"and {len(block.items) - block.most} more; see --format json or html")

@@ -31,7 +31,6 @@ from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import events_of, families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
-from esipp.scenarios.continuity.sections import section
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
@@ -305,5 +304,4 @@ def observe(context: Context) -> Seen:
             judge = Judge(Seen(trouble=broken.sentence))
         except (ApiError, UnreachableError) as broken:
             judge = Judge(Seen(trouble=f"A request to the API server failed while traffic flowed: {broken}"))
-        run.sections["continuity"] = section(judge)
     return judge.seen

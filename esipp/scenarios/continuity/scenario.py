@@ -9,6 +9,7 @@ from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.sections import summary
 
 
 def _decide(check: ContinuityCheck, judge: Judge) -> Decision:
@@ -44,6 +45,7 @@ SCENARIO = Scenario(
     decide=_decide,
     lacks=_lacks,
     section=section,
+    summary=summary,
     phases=(
         Typical(
             "continuity",

@@ -171,6 +171,13 @@ class Result:
         return [timeline(change, self.ends[change.number], self.seen) for change in self.changes]
 
 
+@dataclass(frozen=True)
+class Moved:
+    """The results of the endpoint changes behind each load balancer."""
+
+    results: Mapping[Balancer, Result] = field(default_factory=dict)
+
+
 class Judge:
     """Decides the checks of one load balancer; shared results are computed once."""
 

@@ -24,7 +24,7 @@ from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.health_probes import observe as observe_probes
-from esipp.scenarios.endpoint_change.judge import Judge, Result
+from esipp.scenarios.endpoint_change.judge import Judge, Moved, Result
 from esipp.scenarios.endpoint_change.objects import balancers_of
 from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_of
 from esipp.scenarios.endpoint_change.plan import plan
@@ -34,8 +34,7 @@ from esipp.scenarios.endpoint_change.probes import Observing, Targets
 from esipp.scenarios.endpoint_change.record import keep
 from esipp.scenarios.endpoint_change.reference_state import ReferenceWord
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
-from esipp.scenarios.endpoint_change.scenario import Moved
-from esipp.scenarios.endpoint_change.sections import section
+from esipp.scenarios.endpoint_change.sections import REPORTED
 from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.scenarios.health.every_node import Everywhere
 from esipp.scenarios.timeouts import TIMEOUTS
@@ -262,10 +261,9 @@ def observe(context: Context) -> Moved:
         own = gathering.judges.get(Balancer.DEFAULT)
         if own is not None:
             observed_checks(run, testbed.balancer, own.result.observed.checking)
-        judges = list(gathering.judges.values())
-        told_of = section(judges, settings.seed, settings.moves, gathering.uncertainty)
-        beside = gathering.bystanders.lines() if gathering.bystanders else []
-        run.sections["convergence"] = told_of + gathering.word.lines(gathering.judges) + beside
+        others = gathering.bystanders.lines() if gathering.bystanders else []
+        if reported := [*gathering.word.lines(gathering.judges), *others]:
+            run.note(REPORTED, "; ".join(line.strip() for line in reported).replace(":; ", ": "))
     return Moved({balancer: judge.result for balancer, judge in gathering.judges.items()})
 
 

@@ -1,7 +1,6 @@
 """Registration of the scenario of endpoint changes."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import cache
 
 from esipp.checks.endpoint_change import EndpointChange, EndpointChangeCheck
@@ -11,16 +10,10 @@ from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.endpoint_change.figures import section
-from esipp.scenarios.endpoint_change.judge import Judge, Result
+from esipp.scenarios.endpoint_change.judge import Judge, Moved
+from esipp.scenarios.endpoint_change.sections import summary
 
 Judges = Callable[[Balancer], Judge]
-
-
-@dataclass(frozen=True)
-class Moved:
-    """The results of the endpoint changes behind each load balancer."""
-
-    results: Mapping[Balancer, Result] = field(default_factory=dict)
 
 
 def _judges(moved: Moved) -> Judges:
@@ -48,6 +41,7 @@ SCENARIO = Scenario(
     decide=_decide,
     lacks=_lacks,
     section=section,
+    summary=summary,
     phases=(
         Typical(
             "moves", base=75, move=6.8, events=tuple(PlannedEvent(each.value, measures=True) for each in BALANCERS)

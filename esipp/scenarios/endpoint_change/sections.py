@@ -1,36 +1,53 @@
-"""The summary's section on how load balancers follow endpoint changes. Pure."""
+"""What a run's summary shows of how load balancers follow endpoint changes. Pure."""
 
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from esipp.checks.explain import WIDTH
+from esipp.base.document import Block, Cell, Pairs, Section, Table, Text
 from esipp.checks.model import Family
 from esipp.checks.timing import Held
 from esipp.judging.statistics import Distribution, family_wise_words
 from esipp.judging.timeline.losses import count_losses
-from esipp.scenarios.endpoint_change.judge import LEAST_P, Judge, distributions, split_words
+from esipp.ledger.reading import RecordedRun
+from esipp.scenarios.endpoint_change.judge import LEAST_P, Judge, Moved, distributions, split_words
 from esipp.scenarios.endpoint_change.timeline import PHASES, Timeline
+
+TITLE = "convergence: load balancers following endpoint changes"
+REPORTED = "reported health"
+"""The subject of notes on what load balancers and other nodes reported."""
 
 OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
 """Phases without a family: pods have none, and nodePorts are probed in the first family only."""
 
 
-def section(judges: Sequence[Judge], seed: int, moves: int, uncertainty: float) -> list[str]:
-    """The lines of the section: a table for each load balancer, and the worst event."""
-    lines = [
-        f"load balancers following endpoint changes: {moves} pods added and {moves} removed for each; --seed {seed}",
-        f"seconds on one clock, precise to {1000 * uncertainty:.1f} ms",
-    ]
-    lines += [f"{judge.result.balancer.value}: {judge.result.cut_short}" for judge in judges if judge.result.cut_short]
-    tests = sum(len(judge.result.counted) for judge in judges)
-    lines += [family_wise_words(tests, LEAST_P)] if tests else []
+def summary(run: RecordedRun) -> Section:
+    """The section; empty if the scenario did not run."""
+    moved = run.evidence_of(Moved)
+    if moved is None or not moved.results:
+        return Section(TITLE)
+    settings = (run.of("convergence", "settings") or [{}])[-1]
+    judges = [Judge(result) for result in moved.results.values()]
+    reported = (Text(note) for about, note in run.notes if about == REPORTED)
+    return Section(TITLE, (*_blocks(judges, settings), *reported))
+
+
+def _blocks(judges: Sequence[Judge], settings: Mapping[str, Any]) -> Iterator[Block]:
+    moves, uncertainty = settings.get("moves"), float(settings.get("clock_uncertainty") or 0.0)
+    yield Text(
+        f"{moves} pods added and {moves} removed for each; --seed {settings.get('seed')}; seconds on one clock, "
+        f"precise to {1000 * uncertainty:.1f} ms"
+    )
     for judge in judges:
-        lines += ["", *_balancer(judge)]
+        if judge.result.cut_short:
+            yield Text(f"{judge.result.balancer.value}: {judge.result.cut_short}")
+    if tests := sum(len(judge.result.counted) for judge in judges):
+        yield Text(family_wise_words(tests, LEAST_P))
+    for judge in judges:
+        yield Section(judge.result.balancer.value, tuple(_balancer(judge)))
     worst = max((each for judge in judges for each in _holes(judge)), key=_weight, default=None)
     if worst is not None:
         _, judge, line, family = worst
-        lines += ["", f"the worst event ({judge.result.balancer.value}, {family.value}):", *story(line, family)]
-    return lines
+        yield Section(f"the worst event ({judge.result.balancer.value}, {family.value})", tuple(story(line, family)))
 
 
 def _holes(judge: Judge) -> list[tuple[float, Judge, Timeline, Family]]:
@@ -48,23 +65,22 @@ def _weight(event: tuple[float, Judge, Timeline, Family]) -> tuple[float, bool]:
     return outage, not line.change.up and line.traffic[family].used
 
 
-def _balancer(judge: Judge) -> list[str]:
+def _balancer(judge: Judge) -> Iterator[Block]:
     result = judge.result
     if result.obstacle:
-        return [f"{result.balancer.value}: {result.obstacle}"]
-    lines = [
-        f"{result.balancer.value:<43}"
-        + "   ".join(f"{each:<5}{'p50':>3}{'p95':>7}{'max':>7}{'n':>4}" for each in ("up", "down"))
-    ]
+        yield Text(result.obstacle)
+        return
+    rows: list[tuple[Cell, ...]] = []
     for number, family in enumerate(result.seen.vip):
         sides = [distributions(judge.lines, family, up) for up in (True, False)]
         for phase in PHASES:
             if any(side[phase].samples for side in sides) and (number == 0 or phase not in OF_NO_FAMILY):
-                of = "" if phase in OF_NO_FAMILY else family.value
-                lines.append(f"  {of:<4} {phase:<36}" + "   ".join(_numbers(side[phase]) for side in sides))
-    for family in result.seen.vip:
-        lines += [each for text in _facts(judge, family) for each in _fold(f"{family.value} {text}")]
-    return [*lines, *_fold(_checks(judge)), *_fold(_spacing(judge))]
+                of = "" if phase in OF_NO_FAMILY else f"{family.value} "
+                rows.append((f"{of}{phase}", *(cell for side in sides for cell in _numbers(side[phase]))))
+    yield Table(("", *(name for way in ("up", "down") for name in (f"{way}: p50", "p95", "max", "n"))), tuple(rows))
+    yield from (Text(f"{family.value} {text}") for family in result.seen.vip for text in _facts(judge, family))
+    yield Text(_checks(judge))
+    yield Text(_spacing(judge))
 
 
 def _spacing(judge: Judge) -> str:
@@ -80,16 +96,10 @@ def _spacing(judge: Judge) -> str:
     return f"{', '.join(spacing)}; longest time without a request: {longest:.2f} s"
 
 
-def _fold(text: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent="  ", subsequent_indent="       ", break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _numbers(of: Distribution) -> str:
+def _numbers(of: Distribution) -> tuple[Cell, ...]:
     if not of.samples:
-        return f"{'-':>8}{'-':>7}{'-':>7}{0:>4}"
-    return f"{of.quantile(0.5):>8.2f}{of.quantile(0.95):>7.2f}{of.samples[-1]:>7.2f}{len(of.samples):>4}"
+        return None, None, None, 0
+    return of.quantile(0.5), of.quantile(0.95), of.samples[-1], len(of.samples)
 
 
 def _facts(judge: Judge, family: Family) -> list[str]:
@@ -137,7 +147,7 @@ def _checks(judge: Judge) -> str:
     return "health checks " + ("; ".join(parts) or "from the load balancer: none observed")
 
 
-def story(line: Timeline, family: Family) -> list[str]:
+def story(line: Timeline, family: Family) -> Iterator[Block]:
     """The timeline of one endpoint change, from its cause."""
     change, seen = line.change, line.traffic[family]
     came = "ready" if change.up else "gone or unready"
@@ -155,8 +165,9 @@ def story(line: Timeline, family: Family) -> list[str]:
         (seen.at, f"{end} request through the node"),
     ]
     known = sorted((at, text) for at, text in moments if at is not None)
-    lines = [f"  {at - change.cause:+8.3f} s  {text}" for at, text in known]
+    rows: list[tuple[Cell, ...]] = [(f"{at - change.cause:+.3f} s", text) for at, text in known]
     never = [text for at, text in moments[1:5] if at is None and not (change.graceful and "nodePort" in text)]
-    lines += [f"  {'never':>8}    {text}" for text in never]
-    after = f"{line.until - change.cause:+8.3f} s  the next endpoint change"
-    return [*lines, f"  {after}; longest outage {seen.losses.outage:.2f} s"]
+    rows += [("never", text) for text in never]
+    rows.append((f"{line.until - change.cause:+.3f} s", "the next endpoint change"))
+    yield Pairs(tuple((str(at), str(text)) for at, text in rows))
+    yield Text(f"longest outage {seen.losses.outage:.2f} s")

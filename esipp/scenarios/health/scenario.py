@@ -9,7 +9,7 @@ from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import decide
-from esipp.scenarios.health.sections import section
+from esipp.scenarios.health.sections import section, summary
 
 
 def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen, then: RunThen) -> str:
@@ -38,6 +38,7 @@ SCENARIO = Scenario(
     decide=decide,
     lacks=_lacks,
     section=section,
+    summary=summary,
     phases=(
         Typical("settle health checks", (HealthAnswer,), base=1),
         Typical("ask health checks", (HealthAnswer,), base=2, check=0.006),

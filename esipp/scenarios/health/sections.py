@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from esipp.base.document import MISSING, Block, Figure, Fold, Inline, Section, Strong, Table, Text, Words
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
 from esipp.base.plural import counted as many
-from esipp.checks.health import Answer, parts_of
+from esipp.checks.health import LOCAL_PODS, Answer, Place, Question, Situation, parts_of
+from esipp.checks.model import OUTSIDE, Family
 from esipp.checks.observation import Outcome
 from esipp.judging.showing import attempted, headed, quantile, shorten, summed, tallied
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.health.evidence import Fact, Followed, Node, Round, Seen
+from esipp.scenarios.health.evidence import Fact, Followed, Node, Round, Seen, follow_times
 
 ID = "health"
 TITLE = "Health checks by node"
@@ -269,3 +270,43 @@ def _life(run: RecordedRun, found: Mapping[str, Fact]) -> list[Block]:
     words = f"{len(found)} steps, in order."
     head = ["step", "action", "health-check node port", "answers at the port on all nodes", "verdict"]
     return headed("The life of a health-check port", [Table.of(head, rows, words)])
+
+
+# --------------------------------------------------------------------------------------------------------- the summary
+PLACES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
+
+
+def summary(run: RecordedRun) -> Section:
+    """What a run's summary shows: each node's answer by situation, and how nodes followed the rounds."""
+    seen = run.evidence_of(Seen) or Seen()
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for situation in Situation:
+        for family in Family:
+            shown = tuple(_outside(seen, situation, place, family) for place in PLACES)
+            if any(shown):
+                rows.setdefault((situation.value, *shown), []).append(family.value)
+    head = ("from outside, by pods", *(place.value for place in PLACES), "")
+    table = Table(head, tuple((*key, "" if len(of) > 1 else of[0]) for key, of in rows.items()))
+    played = [Text(_followed(seen.rounds, int(run.header.get("seed", 0))))] if seen.rounds else []
+    return Section("health checks", (*([table] if rows else []), *played))
+
+
+def _outside(seen: Seen, situation: Situation, place: Place, family: Family) -> str:
+    """Status and localEndpoints, as a client outside sees them."""
+    tally: Counter[str] = Counter()
+    for answer in seen.answers.get(Question(situation, place, OUTSIDE, family).key, ()):
+        weight = answer.headers.get(WEIGHT)
+        tally[answer.words + (f" ({weight} local)" if weight else "")] += answer.count
+    shown = ", ".join(words if len(tally) == 1 else f"{words} x{count}" for words, count in tally.most_common())
+    wanted = "200" if LOCAL_PODS[situation].get(place) else "503"
+    return shown + (" !" if shown and any(not words.startswith(wanted) for words in tally) else "")
+
+
+def _followed(rounds: Sequence[Round], seed: int) -> str:
+    """The times that nodes took to follow changes of placement."""
+    of = follow_times(rounds)
+    words = f"placement: {len(rounds)} rounds of pods placed at random (seed {seed}), {of.answers} answers"
+    if of.most is None:
+        return words
+    figures = f"p50 {of.p50:.2f} s, p95 {of.p95:.2f} s, max {of.most:.2f} s; never: {of.never}"
+    return f"{words}; time until the status was right: {figures}"

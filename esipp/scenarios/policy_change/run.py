@@ -42,7 +42,6 @@ from esipp.scenarios.policy_change.probes import (
     read_kept,
     read_port,
 )
-from esipp.scenarios.policy_change.sections import section
 from esipp.scenarios.policy_change.timeline import (
     STAYS,
     Course,
@@ -287,7 +286,6 @@ def observe(context: Context) -> Seen:
         with run.phase("flips", f"Local, Cluster, Local: {', '.join(services)}"):
             keeps = any(is_about(check, PolicyChange) and check.subject.claim is FlipClaim.KEPT for check in checks)
             _flip(run, testbed, clients, topology, services, stop, seen, keeps)
-    run.sections["flips"] = section(seen)
     return seen
 
 

@@ -18,6 +18,7 @@ from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.isolation_judge import BESIDE
 from esipp.scenarios.policy_change.judge import decide
+from esipp.scenarios.policy_change.sections import summary
 
 
 def _lacks(check: PolicyChangeCheck, seen: Seen, then: RunThen) -> str:
@@ -67,6 +68,7 @@ SCENARIO = Scenario(
     decide=decide,
     lacks=_lacks,
     section=section,
+    summary=summary,
     phases=(
         Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
         Typical("side by side", (Isolated, IsolatedHealth), base=12),

@@ -1,80 +1,78 @@
-"""The summary's section on policy changes: their number, their duration and the lost requests. Pure."""
+"""What a run's summary shows of policy changes: their number, their duration and the lost requests. Pure."""
 
 from collections import Counter
+from collections.abc import Iterator
 
+from esipp.base.document import Block, Cell, Pairs, Section, Table, Text
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.policy_change import At, FlipClaim, Flipping
+from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.policy_change.evidence import Seen, Window
 from esipp.scenarios.policy_change.judge import end_of, followed, say_port_times, times
 from esipp.scenarios.policy_change.timeline import Course, Ground, Shown
 
-NAME = 40
+TITLE = "policy changes"
+DIRECTIONS = (TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL)
 
 
-def section(seen: Seen) -> list[str]:
-    """The lines of the section; none without observations."""
-    lines = _isolation(seen.window) if seen.window else []
-    ground = seen.ground
-    if ground is None or not seen.courses:
-        return lines
-    if lines:
-        lines.append("")
-    lines.append("policy changes: seconds from the patch until new connections follow the policy for good")
-    lines.append(
-        f"  {'':<{NAME}}" + "   ".join(f"to {to:<8}{'p50':>3}{'max':>7}{'n':>4}" for to in _DIRECTIONS) + "   lost"
-    )
-    for service, course in seen.courses.items():
-        lines += _course(service, course, ground)
-    return lines
+def summary(run: RecordedRun) -> Section:
+    """The section; empty without observations."""
+    seen = run.evidence_of(Seen) or Seen()
+    blocks: list[Block] = [_isolation(seen.window)] if seen.window else []
+    if seen.ground is not None and seen.courses:
+        ground = seen.ground
+        head = [name for to in DIRECTIONS for name in (f"to {to}: p50", "max", "n")]
+        rows = [row for service, course in seen.courses.items() for row in _times_of(service, course, ground)]
+        about = "seconds from the patch until new connections follow the policy for good; requests lost meanwhile"
+        blocks += [Text(about), Table(("", *head, "lost"), tuple(rows))]
+        blocks.append(Pairs.of(each for of in seen.courses.items() for each in _more(*of, ground)))
+    return Section(TITLE, tuple(blocks))
 
 
-_DIRECTIONS = (TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL)
-
-
-def _isolation(window: Window) -> list[str]:
+def _isolation(window: Window) -> Text:
     made = Counter(name for name, _ in window.flips)
     changes = ", ".join(f"{name} {count} times" for name, count in sorted(made.items()))
     total = sum(each.count for of in window.evidence.observations.values() for each in of)
-    lines = [f"isolation: {total} connections on {len(window.evidence.observations)} paths of unchanged Services"]
-    lines.append(f"  policy changes in that time: {changes}" + (f"; but {window.doubt()}" if window.doubt() else ""))
-    return lines
+    paths = len(window.evidence.observations)
+    doubt = f"; but {window.doubt()}" if window.doubt() else ""
+    return Text(
+        f"isolation: {total} connections on {paths} paths of unchanged Services; policy changes in that time: "
+        f"{changes}{doubt}"
+    )
 
 
-def _course(service: Flipping, course: Course, ground: Ground) -> list[str]:
-    made = len(list(course.flips_made()))
-    lines = [f"  {service}: {made} of {course.planned} policy changes"] if made < course.planned else []
+def _times_of(service: Flipping, course: Course, ground: Ground) -> Iterator[tuple[Cell, ...]]:
     for at, family in course.data:
-        lines.append(f"  {f'{service} {family} {at}':<{NAME}}" + _times(course, ground, at, family))
+        yield f"{service} {family} {at}", *_times(course, ground, at, family)
+
+
+def _more(service: Flipping, course: Course, ground: Ground) -> Iterator[tuple[str, str]]:
+    made = len(list(course.flips_made()))
+    if made < course.planned:
+        yield str(service), f"{made} of {course.planned} policy changes"
     for (at, family), why in course.obstacles.items():
-        lines.append(f"  {service} {family} {at}: {why}")
+        yield f"{service} {family} {at}", why
     for family in Family:
         for claim in (FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_AGAIN):
-            words = say_port_times(course, ground, family, claim)
-            lines += (
-                [f"  {f'{service} {family} health port':<{NAME}}{claim.value.replace('-', ' ')}: {words}"]
-                if words
-                else []
-            )
+            if words := say_port_times(course, ground, family, claim):
+                yield f"{service} {family} health port", f"{claim.value.replace('-', ' ')}: {words}"
     for each in course.kept:
         kept = sum(1 for stream in each.streams if stream.samples and not end_of(stream, course))
-        lines.append(f"  {f'{service} {each.family} open at the {each.at}':<{NAME}}{kept} of {len(each.streams)} kept")
-    return lines
+        yield f"{service} {each.family} open at the {each.at}", f"{kept} of {len(each.streams)} kept"
 
 
-def _times(course: Course, ground: Ground, at: At, family: Family) -> str:
+def _times(course: Course, ground: Ground, at: At, family: Family) -> Iterator[Cell]:
     phases = course.phases(at, family)
     made = followed(course, ground, at, family, strictly=True)
-    columns = []
-    for to in _DIRECTIONS:
+    for to in DIRECTIONS:
         of, never = times(made, to)
-        figures = f"{of.quantile(0.5):6.2f}{of.samples[-1]:7.2f}" if of.samples else f"{'-':>6}{'-':>7}"
-        columns.append(f"{'':<8}{figures}{len(of.samples):>4}" + (f" ({never} never)" if never else ""))
-    lost = Counter(
-        phase.flip.to
+        yield of.quantile(0.5) if of.samples else None
+        yield of.samples[-1] if of.samples else None
+        yield f"{len(of.samples)} ({never} never)" if never else len(of.samples)
+    lost = sum(
+        1
         for phase in phases
         for sample in phase.samples
         if ground.shown(at, sample)[0] is Shown.NONE and at is not At.BARE_NODE
     )
-    total = sum(len(phase.samples) for phase in phases)
-    losses = "" if at is At.BARE_NODE else f"   {sum(lost.values())} of {total}"
-    return "   ".join(columns) + losses
+    yield "" if at is At.BARE_NODE else f"{lost} of {sum(len(phase.samples) for phase in phases)}"

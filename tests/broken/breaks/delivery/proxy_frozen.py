@@ -21,7 +21,7 @@ STOP, BY_ITSELF = "pkill -STOP -x kube-proxy", "pkill -CONT -x kube-proxy"
 
 
 @contextmanager
-def standing_still(nodes: Nodes, _: Live) -> Iterator[None]:
+def stopped_proxy(nodes: Nodes, _: Live) -> Iterator[None]:
     """Stopped, not ended; and it goes on by itself if nobody is left to let it."""
     there = nodes.bare
     dead_mans_switch = f"(sleep {LONGEST:.0f}; {BY_ITSELF}) >/dev/null 2>&1 &"
@@ -35,7 +35,7 @@ def standing_still(nodes: Nodes, _: Live) -> Iterator[None]:
 
 @contextmanager
 def freezing(nodes: Nodes) -> Iterator[Placed]:
-    with nodes.once_arranged(lambda live: standing_still(nodes, live)) as placed:
+    with nodes.once_arranged(lambda live: stopped_proxy(nodes, live)) as placed:
         yield placed
 
 

@@ -13,7 +13,7 @@ from ci.step import Step, output
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ClusterAccess:
     """A way into the network the cluster lives in; on the official path that is where we are already."""
 
     path: str  # "hermetic" or "official"
@@ -57,9 +57,9 @@ class Surroundings:
         half.rename(where.cluster_file)
 
     @staticmethod
-    def load(where: Places) -> Surroundings | None:
+    def load(where: Places) -> ClusterAccess | None:
         """Read what the newest run wrote down, if its cluster was kept."""
         try:
-            return Surroundings(**json.loads(where.cluster_file.read_text()))
+            return ClusterAccess(**json.loads(where.cluster_file.read_text()))
         except (OSError, ValueError, TypeError):
             return None
