@@ -17,6 +17,7 @@ from typing import Any
 from ci import lane_file, records
 from ci.places import ROOT, cores
 from ci.step import SetupError
+from esipp.base import markdown
 from esipp.base.json import Json
 from esipp.checks.model import Family
 from esipp.loadbalancers.profiles.loading import named
@@ -121,27 +122,26 @@ def render(by_lane: Mapping[str, Json]) -> str:
 
 
 def _table(by_lane: Mapping[str, Json]) -> Iterator[str]:
-    yield (
-        "| lane | profile | class | status | health check, profile | bound, profile | health check, measured | "
-        "slowest node removal | slowest node addition |"
-    )
-    yield "|---" * 9 + "|"
-    for lane, each in by_lane.items():
-        profile = named(each["profile"])
-        check = profile.local
-        configured = "-"
-        if check.period and check.unhealthy:
-            configured = f"every {check.period.value:g} s, unhealthy after {check.unhealthy.value}"
-        observed = f"every {each['period']:.1f} s, unhealthy after {' or '.join(map(str, each['failures']))}"
-        yield (
-            f"| `{lane}` | `{each['profile']}` | {each['class']} | {_announced(each)} | {configured} | "
-            f"{bound(check)} | {observed} | {_change_times(each['down'])} | {_change_times(each['up'])} |"
-        )
+    heads = ("lane", "profile", "class", "status", "health check, profile", "bound, profile", "health check, measured",
+             "slowest node removal", "slowest node addition")  # fmt: skip
+    yield from markdown.table(heads, (_cells(lane, each) for lane, each in by_lane.items()))
     yield ""
     yield "*health check, measured*: the median period at a node, and the number of failures in a row before a node"
     yield "got no more traffic, both from packets. *removal*: from a node's 503 to the last request through it."
     yield "*addition*: from the pod's readiness to the first request. Each is the slowest of all endpoint changes,"
     yield f"in {' and '.join(Family)}."
+
+
+def _cells(lane: str, each: Json) -> tuple[object, ...]:
+    check = named(each["profile"]).local
+    configured = "-"
+    if check.period and check.unhealthy:
+        configured = f"every {check.period.value:g} s, unhealthy after {check.unhealthy.value}"
+    observed = f"every {each['period']:.1f} s, unhealthy after {' or '.join(map(str, each['failures']))}"
+    return (
+        f"`{lane}`", f"`{each['profile']}`", each["class"], _announced(each), configured, bound(check), observed,
+        _change_times(each["down"]), _change_times(each["up"]),
+    )  # fmt: skip
 
 
 def _announced(each: Json) -> str:
@@ -154,17 +154,20 @@ def _change_times(times: Json | None) -> str:
     return f"{times['max']:.1f} s ({times['n']} change{'s' * (times['n'] != 1)})" if times else "-"
 
 
+def _counts(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in numbers.items())
+
+
 def _lanes(by_lane: Mapping[str, Json]) -> Iterator[str]:
     yield "## The runs"
     yield ""
-    yield "| lane | date | Kubernetes | result | checks | minutes | cores | recorded at |"
-    yield "|---" * 8 + "|"
-    for lane, each in by_lane.items():
-        rows = ", ".join(f"{count} {name}" for name, count in each["rows"].items())
-        yield (
-            f"| `{lane}` | {each['at']} | {each['kubernetes']} | {each['result']} | {rows} | "
-            f"{each['seconds'] / 60:.0f} | {each['cores']} | {each['commit']} |"
-        )
+    heads = ("lane", "date", "Kubernetes", "result", "checks", "minutes", "cores", "recorded at")
+    rows = (
+        (f"`{lane}`", each["at"], each["kubernetes"], each["result"], _counts(each["rows"]),
+         f"{each['seconds'] / 60:.0f}", each["cores"], each["commit"])
+        for lane, each in by_lane.items()
+    )  # fmt: skip
+    yield from markdown.table(heads, rows)
     for lane, each in by_lane.items():
         if each.get("judged_again"):
             yield ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 from ci import lane_file
 from ci.expiry import Record, expired_records
+from esipp.base import markdown
 from esipp.checks.expiry import all_claims, binds
 from esipp.checks.known_differences import KnownDifference
 from esipp.report.comparing.data_planes import What, plane_of
@@ -52,16 +54,10 @@ def _runs(records: Sequence[Record]) -> Iterable[str]:
     yield "\n## Runs\n"
     if records:
         heads = ("", "data plane", "lane", "run", "at (UTC), commit", "cores", "minutes", "result", "checks")
-        yield f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n"
+        yield from (f"\n{line}" for line in markdown.table(heads, starmap(_run_cells, enumerate(records, 1))))
+        yield "\n"
     else:
         yield NONE
-    for number, each in enumerate(records, 1):
-        minutes = f"{each['seconds'] / 60:.0f}" if each["seconds"] else "?"
-        when = f"{each['at'] or '?'}, {each['commit'] or '?'}"
-        rows = ", ".join(f"{count} {status}" for status, count in each["counts"].items())
-        result = f"{each['result']}: {each['why']}"
-        cells = (each["plane"], each["lane"], each["run"], when, str(each["cores"] or "?"), minutes, result, rows)
-        yield f"| {number} | {' | '.join(map(prose, cells))} |\n"
     ran = {name for each in records for name in (each["lane"], *each["alike"])}
     if missing := sorted(_lanes() - ran):
         yield f"\nNo recorded run yet: the lanes {', '.join(map(code, missing))}.\n"
@@ -69,6 +65,15 @@ def _runs(records: Sequence[Record]) -> Iterable[str]:
         yield "\nSource of the detected service proxy: "
         decided = dict.fromkeys(how for each in records for how in each["decided"].values())
         yield "; ".join(map(prose, decided)) + ".\n"
+
+
+def _run_cells(number: int, run: Record) -> tuple[object, ...]:
+    minutes = f"{run['seconds'] / 60:.0f}" if run["seconds"] else "?"
+    when = f"{run['at'] or '?'}, {run['commit'] or '?'}"
+    counts = ", ".join(f"{count} {status}" for status, count in run["counts"].items())
+    result = f"{run['result']}: {run['why']}"
+    cells = (run["plane"], run["lane"], run["run"], when, str(run["cores"] or "?"), minutes, result, counts)
+    return number, *map(prose, cells)
 
 
 def _lanes() -> set[str]:
@@ -90,17 +95,16 @@ def _planes(records: Sequence[Record]) -> Iterable[str]:
         ]
         yield f"Checks that differ: {', '.join(counted) or 'none'}.\n"
         if each["differences"]:
-            yield (
-                "\n| term | checks | number | level | iptables mode | this data plane | reason | reference |\n|"
-                + "---|" * 8
-                + "\n"
-            )
-        for difference in each["differences"]:
-            more = f" and {difference['more_patterns']} more patterns" if difference["more_patterns"] else ""
-            rows = "<br>".join(map(code, difference["rows"])) + more
-            cells = (difference["before"], difference["after"], difference["reason"])
-            yield f"| {difference['what']} | {rows} | {difference['number']} | {', '.join(difference['levels'])} | "
-            yield f"{' | '.join([*map(prose, cells), _references(difference)])} |\n"
+            heads = ("term", "checks", "number", "level", "iptables mode", "this data plane", "reason", "reference")
+            yield from (f"\n{line}" for line in markdown.table(heads, map(_difference_cells, each["differences"])))
+            yield "\n"
+
+
+def _difference_cells(shown: Mapping[str, Any]) -> tuple[object, ...]:
+    more = f" and {shown['more_patterns']} more patterns" if shown["more_patterns"] else ""
+    patterns = "<br>".join(map(code, shown["rows"])) + more
+    said = map(prose, (shown["before"], shown["after"], shown["reason"]))
+    return shown["what"], patterns, shown["number"], ", ".join(shown["levels"]), *said, _references(shown)
 
 
 def _references(shown: Mapping[str, Any]) -> str:
@@ -123,10 +127,17 @@ def _claims(records: Sequence[Record]) -> Iterable[str]:
     if gone:
         yield "\n**Expired: no longer observed on their data planes:**\n\n"
         yield from (f"* {prose(line, 400)}\n" for line in gone)
-    yield "\n| known difference | nature | applies to | observed | references |\n|" + "---|" * 5 + "\n"
-    for claim in sorted(all_claims(), key=lambda each: (not binds(each), each.where, each.reason)):
-        cells = (claim.reason, claim.nature.value, claim.where, _observed_where(claim, records))
-        yield f"| {' | '.join([*map(prose, cells), links(claim.references)])} |\n"
+    heads = ("known difference", "nature", "applies to", "observed", "references")
+    claims = sorted(all_claims(), key=lambda each: (not binds(each), each.where, each.reason))
+    rows = (
+        (
+            *map(prose, (each.reason, each.nature.value, each.where, _observed_where(each, records))),
+            links(each.references),
+        )
+        for each in claims
+    )
+    yield from (f"\n{line}" for line in markdown.table(heads, rows))
+    yield "\n"
 
 
 def _observed_where(claim: KnownDifference, records: Sequence[Record]) -> str:

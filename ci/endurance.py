@@ -12,7 +12,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from itertools import starmap, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ci import records
 from ci.access import ClusterAccess
 from ci.places import ROOT, cores, places
 from ci.records import Record
+from esipp.base import markdown
 
 Records = dict[str, list[Record]]
 
@@ -145,23 +146,28 @@ def _run_lines(runs: Sequence[Record]) -> Iterable[str]:
     yield f"neither** (goal: {WANTED_RUNS}).\n"
     if not runs:
         return
-    yield "\n| run | at (UTC) | commit | cores, busy + in node | load | waited | seconds | pass, known | "
-    yield "fail | flaky | inconclusive | error | result |\n|" + "---|" * 13 + "\n"
-    for number, each in enumerate(runs, 1):
-        count = each["statuses"].get
-        good = ", ".join(str(count(status, 0)) for status in GOOD)
-        bad = " | ".join(str(count(status, 0)) for status in BAD)
-        busy = f"{each['cores']}, {each['busy']}{'' if each.get('grouped') else '*'} + {each['busy_in_node']}"
-        waited = f"{each['waited']:.0f} %" if "waited" in each else ""
-        yield f"| {number} | {each['at']} | {each['commit']} | {busy} | {each['load']:.0f} | {waited} | "
-        yield f"{each['seconds']:.0f} | "
-        yield f"{good} | {bad} | {each['result']} |\n"
+    heads = ("run", "at (UTC)", "commit", "cores, busy + in node", "load", "waited", "seconds", "pass, known", *BAD,
+             "result")  # fmt: skip
+    yield from (f"\n{line}" for line in markdown.table(heads, starmap(_run_cells, enumerate(runs, 1))))
+    yield "\n"
     worse = [(number, text) for number, each in enumerate(runs, 1) for text in each["worse"]]
     noted = [(number, each["note"]) for number, each in enumerate(runs, 1) if "note" in each]
     yield from (f"\nRun {number}: {text}.\n" for number, text in noted)
     if worse:
         yield "\nChecks that did not pass:\n\n"
         yield from (f"* run {number}: {text}\n" for number, text in worse)
+
+
+def _run_cells(number: int, run: Record) -> tuple[object, ...]:
+    count = run["statuses"].get
+    good = ", ".join(str(count(status, 0)) for status in GOOD)
+    busy = f"{run['cores']}, {run['busy']}{'' if run.get('grouped') else '*'} + {run['busy_in_node']}"
+    waited = f"{run['waited']:.0f} %" if "waited" in run else ""
+    bad = (count(status, 0) for status in BAD)
+    return (
+        number, run["at"], run["commit"], busy, f"{run['load']:.0f}", waited, f"{run['seconds']:.0f}", good, *bad,
+        run["result"],
+    )  # fmt: skip
 
 
 def _kill_lines(kills: Sequence[Record]) -> Iterable[str]:
@@ -171,10 +177,11 @@ def _kill_lines(kills: Sequence[Record]) -> Iterable[str]:
     yield f"else** (goal: {WANTED_KILLS}).\n"
     if not kills:
         return
-    yield "\n| kill | at (UTC) | cores | load | moment | phase | `esipp clean` printed | state after it |\n|"
-    yield "---|" * 8 + "\n"
-    for number, each in enumerate(kills, 1):
-        when = f"{each['part']}, {each['moment']:.1f} s into it"
-        after = "; ".join(each["left"]) or each["restored"]
-        yield f"| {number} | {each['at']} | {each['cores']} | {each['load']:.0f} | {when} | {each['phase']} | "
-        yield f"{each['said']} | {after} |\n"
+    heads = ("kill", "at (UTC)", "cores", "load", "moment", "phase", "`esipp clean` printed", "state after it")
+    rows = (
+        (number, each["at"], each["cores"], f"{each['load']:.0f}", f"{each['part']}, {each['moment']:.1f} s into it",
+         each["phase"], each["said"], "; ".join(each["left"]) or each["restored"])
+        for number, each in enumerate(kills, 1)
+    )  # fmt: skip
+    yield from (f"\n{line}" for line in markdown.table(heads, rows))
+    yield "\n"

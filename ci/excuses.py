@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from esipp.base import markdown
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Level
 from esipp.checks.expiry import all_claims
@@ -38,27 +39,15 @@ def page() -> str:
 def _table(nature: Nature) -> str:
     core = {check.id for check in all_checks() if check.level is Level.CORE}
     claims = {claim: ids for claim, ids in all_claims().items() if claim.nature is nature}
-    return "\n".join(
-        [
-            "| difference | where | checks (core) | required evidence | what it can still hide |",
-            "|---|---|---|---|---|",
-            *_lines(claims, core),
-            "",
-        ]
-    )
+    heads = ("difference", "where", "checks (core)", "required evidence", "what it can still hide")
+    return "\n".join([*markdown.table(heads, _rows(claims, core)), ""])
 
 
-def _lines(claims: Mapping[KnownDifference, frozenset[str]], core: set[str]) -> Iterator[str]:
+def _rows(claims: Mapping[KnownDifference, frozenset[str]], core: set[str]) -> Iterator[tuple[str, ...]]:
     for claim, ids in sorted(claims.items(), key=lambda each: (-len(each[1] & core), -len(each[1]), each[0].where)):
         what = f"{_escaped(claim.reason)}; {_escaped(links(claim.references))}"
-        cells = (
-            what,
-            _escaped(claim.where),
-            f"{len(ids)} ({len(ids & core)})",
-            _escaped(claim.evidence),
-            _escaped(claim.hides),
-        )
-        yield f"| {' | '.join(cells)} |"
+        count = f"{len(ids)} ({len(ids & core)})"
+        yield what, _escaped(claim.where), count, _escaped(claim.evidence), _escaped(claim.hides)
 
 
 def _escaped(text: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from ci import lane_file
 from ci.lane_file import Lane
 from ci.places import ROOT
+from esipp.base import markdown
 
 BLOCK = re.compile(
     r"^(?P<indent> *)# begin lanes(?P<needs> with needs)?: (?P<pattern>\S+)\n.*?^(?P=indent)# end$",
@@ -27,12 +28,10 @@ def lanes(pattern: str, folder: Path = lane_file.LANES) -> list[Lane]:
 
 def table(patterns: Sequence[str], folder: Path = lane_file.LANES) -> Iterator[str]:
     """The lines of a Markdown table."""
-    yield "| lane | what it is | what it needs |"
-    yield "|---|---|---|"
-    for pattern in patterns:
-        for lane in lanes(pattern, folder):
-            needs = "; ".join(f"`{name}`: {why}" for name, why in lane.needs.items())
-            yield f"| `{lane.name}` | {lane.description} | {needs or '-'} |"
+    every = [lane for pattern in patterns for lane in lanes(pattern, folder)]
+    needs = ["; ".join(f"`{name}`: {why}" for name, why in lane.needs.items()) for lane in every]
+    rows = ((f"`{lane.name}`", lane.description, need or "-") for lane, need in zip(every, needs, strict=True))
+    return markdown.table(("lane", "what it is", "what it needs"), rows)
 
 
 def rewritten(text: str, folder: Path = lane_file.LANES) -> str:

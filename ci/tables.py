@@ -16,6 +16,7 @@ from ci import lane_lists, records
 from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.document import minutes
 from esipp.app.plan.plan import Plan, plan
+from esipp.base import markdown
 from esipp.checks.catalog import HOUSE, all_checks
 from esipp.checks.check import Check, Level
 from esipp.checks.profile import Source
@@ -134,24 +135,23 @@ def _known(plans: Sequence[Plan]) -> Iterator[str]:
         for trap in each.profile.traps:
             traps.setdefault(trap.text, []).append(f"`{each.profile.name}`")
             sources[trap.text] = (*sources.get(trap.text, ()), *trap.sources)
-    yield "| outcome | description | profiles, with number of checks | source, grade |"
-    yield "|---|---|---|---|"
-    for (outcome, why), where in limits.items():
-        yield f"| **{outcome}** | {why} | {', '.join(where)} | {_cited(sources[why])} |"
-    for text, where in traps.items():
-        everywhere = len(where) == len(plans)
-        yield f"| trap | {text} | {'all' if everywhere else ', '.join(where)} | {_cited(sources[text])} |"
+    rows = [(f"**{outcome}**", why, ", ".join(by), _cited(sources[why])) for (outcome, why), by in limits.items()]
+    rows += [
+        ("trap", text, "all" if len(by) == len(plans) else ", ".join(by), _cited(sources[text]))
+        for text, by in traps.items()
+    ]
+    return markdown.table(("outcome", "description", "profiles, with number of checks", "source, grade"), rows)
 
 
 def _lacking(features: Sequence[str], _: tuple[str, ...]) -> Iterator[str]:
     """Number of unsupported checks without each feature, and without all of them."""
-    yield "| missing | unsupported checks | of these core |"
-    yield "|---|---|---|"
+    rows: list[tuple[object, ...]] = []
     for name in features:
         checks = [check for check in all_checks() if name in check.features]
-        yield _check(f"{FEATURES[name]} (`{name}`)", (str(len(checks)), str(_core(checks))))
+        rows.append((f"{FEATURES[name]} (`{name}`)", len(checks), _core(checks)))
     checks = [check for check in all_checks() if check.features & set(features)]
-    yield _check("all of them", (f"{len(checks)} of {len(all_checks())}", str(_core(checks))))
+    rows.append(("all of them", f"{len(checks)} of {len(all_checks())}", _core(checks)))
+    return markdown.table(("missing", "unsupported checks", "of these core"), rows)
 
 
 def _measured(names: Sequence[str], _: tuple[str, ...]) -> Iterable[str]:

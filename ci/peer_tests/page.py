@@ -9,6 +9,7 @@ from ci.peer_tests.data import Broken, Comparison
 from ci.peer_tests.report import Outcome, SpecResult
 from ci.peer_tests.specs import BY_NAME, SPECS, Spec
 from ci.places import ROOT
+from esipp.base import markdown
 from esipp.checks.catalog import all_checks
 
 PAGE = ROOT / "docs" / "peer.md"
@@ -89,14 +90,17 @@ def _short(data: Comparison) -> Iterator[str]:
     right = sum(each.ours.right > 0 for each in data.broken.values())
     calm = sum(bool(data.calmed(each)) for each in data.broken.values())
     yield "## Summary\n"
-    yield "| | ours | upstream |\n|---|---|---|"
-    yield f"| asked | {rows} checks of {_list(ours.suites)} | {len(results)} specs |"
-    yield f"| healthy cluster | {told} | {theirs} |"
-    yield f"| false alarms there | {len(ours.worse)} | {len(red)} |"
-    yield f"| seconds | {ours.effort.seconds:.0f} | {data.theirs.effort.seconds:.0f} |"
-    yield f"| load average at the end | {ours.effort.load:.0f} | {data.theirs.effort.load:.0f} |"
-    yield f"| broken data planes noticed | {right} of {len(data.broken)} | {noticed} of {len(data.broken)} |"
-    yield f"| red on the healthy cluster, green with the break | 0 | {calm} of {len(data.broken)} |"
+    breaks = len(data.broken)
+    lines = (
+        ("asked", f"{rows} checks of {_list(ours.suites)}", f"{len(results)} specs"),
+        ("healthy cluster", told, theirs),
+        ("false alarms there", len(ours.worse), len(red)),
+        ("seconds", f"{ours.effort.seconds:.0f}", f"{data.theirs.effort.seconds:.0f}"),
+        ("load average at the end", f"{ours.effort.load:.0f}", f"{data.theirs.effort.load:.0f}"),
+        ("broken data planes noticed", f"{right} of {breaks}", f"{noticed} of {breaks}"),
+        ("red on the healthy cluster, green with the break", 0, f"{calm} of {breaks}"),
+    )
+    yield from markdown.table(("", "ours", "upstream"), lines)
     yield ""
 
 
@@ -109,13 +113,8 @@ def _healthy(data: Comparison) -> Iterator[str]:
     assert data.theirs is not None
     rows = [row.id for row in all_checks()]
     yield "## Upstream's specs on the healthy cluster, and the corresponding checks\n"
-    yield "| spec | assertion | result | s | our checks | difference |\n|---|---|---|---|---|---|"
-    for result in data.theirs.results:
-        spec = BY_NAME[result.name]
-        said = "not run" if result.outcome is Outcome.MISSING else f"{result.outcome}"
-        seconds = "" if result.outcome is Outcome.MISSING else f"{result.seconds:.0f}"
-        cells = [spec.name, spec.asserts, said, seconds, _lines(spec, rows), spec.differs]
-        yield f"| {' | '.join(_escaped(each) for each in cells)} |"
+    heads = ("spec", "assertion", "result", "s", "our checks", "difference")
+    yield from markdown.table(heads, (map(_escaped, _spec_cells(each, rows)) for each in data.theirs.results))
     yield ""
     if not_green := [each for each in data.theirs.results if each.why]:
         yield "Specs that did not pass, with their messages:\n"
@@ -124,6 +123,13 @@ def _healthy(data: Comparison) -> Iterator[str]:
             if each.name in CAUSES:
                 yield f"  {CAUSES[each.name]}"
         yield ""
+
+
+def _spec_cells(result: SpecResult, rows: Sequence[str]) -> tuple[str, ...]:
+    spec = BY_NAME[result.name]
+    said = "not run" if result.outcome is Outcome.MISSING else f"{result.outcome}"
+    seconds = "" if result.outcome is Outcome.MISSING else f"{result.seconds:.0f}"
+    return spec.name, spec.asserts, said, seconds, _lines(spec, rows), spec.differs
 
 
 CAUSES = {
@@ -160,13 +166,13 @@ def _broken(data: Comparison) -> Iterator[str]:
         "a break if it is green on the healthy cluster, red with the break, and green again after repair. A spec that "
         "stays red after repair is unsure.\n"
     )
-    yield "| break | ours: checks that noticed | s | upstream: specs that noticed | s | load |"
-    yield "|---|---|---|---|---|---|"
-    for each in data.broken.values():
-        ours, theirs = each.ours, each.theirs
-        cells = [f"`{each.name}`: {each.what}", f"{ours.right} of {ours.must}", f"{ours.effort.seconds:.0f}"]
-        cells += [_specs(data, each), f"{theirs.effort.seconds:.0f}", f"{theirs.effort.load:.0f}"]
-        yield f"| {' | '.join(_escaped(part) for part in cells)} |"
+    heads = ("break", "ours: checks that noticed", "s", "upstream: specs that noticed", "s", "load")
+    rows = (
+        (f"`{each.name}`: {each.what}", f"{each.ours.right} of {each.ours.must}", f"{each.ours.effort.seconds:.0f}",
+         _specs(data, each), f"{each.theirs.effort.seconds:.0f}", f"{each.theirs.effort.load:.0f}")
+        for each in data.broken.values()
+    )  # fmt: skip
+    yield from markdown.table(heads, (map(_escaped, cells) for cells in rows))
     yield ""
     yield from _text(data)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from esipp.base.document import Section
 from esipp.checks.catalog import suite_names
-from esipp.checks.check import Check, Subject
+from esipp.checks.check import Check, Status, Subject
 from esipp.checks.observation import Observation, Verdict, Witness
 from esipp.checks.rights import Right
 from esipp.judging.frame import Decision, Known, give_verdict
@@ -88,6 +88,10 @@ def _alone(analysed: Any, _: Known) -> Any:
     return analysed
 
 
+def _fault(check: Check, _: Verdict) -> str:
+    return check.fails_if
+
+
 def _nothing(_: Any) -> None:
     return None
 
@@ -106,6 +110,7 @@ class Scenario:
         analyse: what is computed of the evidence once, before the first check is judged.
         with_known: the same, with what is known of the cluster, for a decision that needs that too.
         decide: the decision on a check.
+        diagnose: where to look first after a failure; if not given, what makes the check fail.
         lacks: why recorded evidence cannot decide a check; empty if it can.
         pack: what of the evidence is recorded under ``record``, if other records have the rest.
         unpack: the evidence again, from what was packed and the run's other records.
@@ -122,6 +127,7 @@ class Scenario:
     subjects: tuple[type[Subject], ...]
     evidence: type
     decide: Callable[[Any, Any], Decision]
+    diagnose: Callable[[Any, Verdict], str] = _fault
     lacks: Callable[[Any, Any, RunThen], str]
     analyse: Callable[[Any], Any] = _same
     with_known: Callable[[Any, Known], Any] = _alone
@@ -154,6 +160,11 @@ def scenarios() -> tuple[Scenario, ...]:
 def scenario_of(check: Check) -> Scenario:
     """The scenario that decides a check."""
     return next(each for each in scenarios() if isinstance(check.subject, each.subjects))
+
+
+def where_to_look(check: Check, verdict: Verdict) -> str:
+    """Where to look first after a failure; empty if all is well."""
+    return scenario_of(check).diagnose(check, verdict) if verdict.status in (Status.FAIL, Status.FLAKY) else ""
 
 
 @cache

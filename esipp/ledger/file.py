@@ -15,7 +15,10 @@ from typing import Any
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.base.redaction import KNOWN
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
+READABLE = (5, SCHEMA_VERSION)
+"""The versions that are read; ``older.py`` turns records of older ones into today's."""
+
 SCHEMA = Path(__file__).with_name("ledger.schema.json")
 
 

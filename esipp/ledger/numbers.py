@@ -1,55 +1,27 @@
-"""Measured numbers from a ledger's evidence: convergence. Pure."""
+"""Measured numbers from the records of endpoint changes. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from esipp.base.json import Json
-
-if TYPE_CHECKING:  # the reader asks here whether evidence can be read
-    from esipp.ledger.reading import RecordedRun
-
-Made = TypeVar("Made", Json, list[Json])
 
 CONVERGENCE = "convergence"
 
 LOSSES = ("timed_out", "refused", "reset", "wrong", "stray")
 
-
-PARTS: dict[str, "Callable[[RecordedRun], object]"] = {}
-"""What reads the evidence of each suite, by name, and raises where it cannot."""
-
-
-def _part(
-    name: str, nothing: Callable[[], Made]
-) -> "Callable[[Callable[[RecordedRun], Made]], Callable[[RecordedRun], Made]]":
-    """Makes a reader of evidence return nothing for evidence of another form; ``unreadable`` reports that."""
-
-    def tolerant(read: "Callable[[RecordedRun], Made]") -> "Callable[[RecordedRun], Made]":
-        PARTS[name] = read
-
-        @wraps(read)
-        def told(run: "RecordedRun") -> Made:
-            try:
-                return read(run)
-            except _ANOTHER_FORM:
-                return nothing()
-
-        return told
-
-    return tolerant
-
+Records = Callable[[str, str], list[Json]]
+"""The records of a suite and a kind, as ``RecordedRun.of``."""
 
 _ANOTHER_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
-def unreadable(run: "RecordedRun") -> Iterator[str]:
-    """A sentence for each part of the evidence that this esipp cannot read."""
-    for name, read in PARTS.items():
-        try:
-            read(run)
-        except _ANOTHER_FORM as broken:
-            yield f"the evidence of {name} has an unknown form: {broken!r}"
+def unreadable(records: Records) -> str:
+    """Why the records have a form that this esipp cannot read; empty if it can."""
+    try:
+        _balancers(records)
+    except _ANOTHER_FORM as broken:
+        return f"the evidence of {CONVERGENCE} has an unknown form: {broken!r}"
+    return ""
 
 
 def pick(told: Mapping[str, Any], *names: str) -> Json:
@@ -73,9 +45,12 @@ def bound(checks: Mapping[str, Any]) -> Json:
     return {"seconds": None, "rests_on": "no health checks were told or seen"}
 
 
-@_part("convergence", lambda: [])
-def balancers(run: "RecordedRun") -> list[Json]:
-    """The load balancers of the endpoint changes, in the order of their records."""
+def balancers(records: Records) -> list[Json]:
+    """The load balancers of the endpoint changes, in the order of their records; none from records of another form."""
+    return [] if unreadable(records) else _balancers(records)
+
+
+def _balancers(records: Records) -> list[Json]:
     found: dict[str, Json] = {}
 
     def of(told: Mapping[str, Any]) -> Json:
@@ -92,17 +67,17 @@ def balancers(run: "RecordedRun") -> list[Json]:
         }
         return found.setdefault(told["balancer"], empty)
 
-    for told in run.of(CONVERGENCE, "obstacle"):
+    for told in records(CONVERGENCE, "obstacle"):
         of(told)["obstacle"] = told["why"]
-    for told in run.of(CONVERGENCE, "move"):
+    for told in records(CONVERGENCE, "move"):
         _move(of(told), told)
-    for told in run.of(CONVERGENCE, "distribution"):
+    for told in records(CONVERGENCE, "distribution"):
         of(told)["distributions"].append(
             pick(told, "family", "direction", "phase", "n", "p50", "p95", "max") | {"samples": told["samples"]}
         )
-    for told in run.of(CONVERGENCE, "balance"):
+    for told in records(CONVERGENCE, "balance"):
         of(told)["balance"].append(pick(told, "family", "nodes", "pods", "lost", "p_value"))
-    for told in run.of(CONVERGENCE, "checks"):
+    for told in records(CONVERGENCE, "checks"):
         own, seen = of(told), told["observed"]
         own["told"] = pick(told["told"], "period", "failures")
         gaps = pick(seen["gaps"], "n", "p50", "p95", "max")

@@ -25,7 +25,7 @@ from esipp.ledger.agreement import contradictions
 from esipp.ledger.codec import EvidenceError
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.ledger.evidence import read_judged
-from esipp.ledger.file import SCHEMA_VERSION
+from esipp.ledger.file import READABLE
 from esipp.ledger.numbers import unreadable
 from esipp.ledger.older import Older
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
@@ -296,9 +296,11 @@ class _Reader:
             schema = None
         if schema is None:
             raise PreflightError(f"{self.path} does not begin with the header of a run.", hint)
-        if schema != SCHEMA_VERSION:
+        if schema not in READABLE:
             told = f"{self.path} has ledger schema {schema}, written by esipp {header.get('suite', '?')}"
-            raise PreflightError(f"{told}; this one reads schema {SCHEMA_VERSION}.", "use the esipp that wrote it.")
+            raise PreflightError(
+                f"{told}; this one reads schema {' and '.join(map(str, READABLE))}.", "use the esipp that wrote it."
+            )
         try:
             fault = record_checks()["header"](header)
             if fault:
@@ -458,8 +460,8 @@ class _Reader:
         probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
         for each in contradictions(run.checks, run.verdicts, probed):
             self._fault(run, each)
-        for each in unreadable(run):
-            self._fault(run, each)
+        if why := unreadable(run.of):
+            self._fault(run, why)
         if self._faults > MOST_TROUBLE:
             run.trouble.append(f"and {self._faults - MOST_TROUBLE} more faults")
 

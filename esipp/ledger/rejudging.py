@@ -8,9 +8,8 @@ from typing import Any
 from esipp.checks.check import Check, Feature, Status, missing_features
 from esipp.checks.observation import Verdict
 from esipp.checks.versions import version_features
-from esipp.judging.diagnosis import where_to_look
 from esipp.judging.frame import Known
-from esipp.judging.scenario import RunThen, Scenario, scenario_of
+from esipp.judging.scenario import RunThen, Scenario, scenario_of, where_to_look
 from esipp.ledger.recorded_run import Past
 
 

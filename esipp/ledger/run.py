@@ -17,12 +17,12 @@ from esipp.base.echo_token import TOKEN
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.implementation import Pairs, as_json
 from esipp.base.redaction import KNOWN, learn_cloud, redact
-from esipp.checks.check import Binding, Check, Feature, is_about
+from esipp.checks.check import Binding, Check, Feature, checks_about
 from esipp.checks.exclusions import Exclusions, as_words
 from esipp.checks.observation import Verdict
 from esipp.checks.path import OnPath, PathCheck
 from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
-from esipp.judging.diagnosis import where_to_look
+from esipp.judging.scenario import where_to_look
 from esipp.judging.schedule import PlannedEvent
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import SCHEMA_VERSION, Ledger
@@ -234,7 +234,7 @@ class Run:
     @property
     def path_checks(self) -> list[PathCheck]:
         """The checks that are a path's."""
-        return [check for check in self.checks if is_about(check, OnPath)]
+        return checks_about(OnPath, self.checks)
 
     @property
     def repeat(self) -> str:

@@ -123,7 +123,7 @@ def document(run: RecordedRun) -> Json:
         "rows": _checks(run),
         "convergence": {
             "settings": _settings(run, numbers.CONVERGENCE, "seed", "moves", "spacing", "timeout", "clock_uncertainty"),
-            "balancers": numbers.balancers(run),
+            "balancers": numbers.balancers(run.of),
         },
         "continuity": _continuity(run.evidence_of(Continuity)),
         "flips": _policy_changes(run.evidence_of(PolicyChanges) or PolicyChanges()),

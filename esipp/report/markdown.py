@@ -211,7 +211,7 @@ def _not_tested(run: RecordedRun) -> Section:
 def _convergence(run: RecordedRun) -> Section:
     """How fast each load balancer followed endpoint changes, and its bound; the slower family only."""
     rows: list[tuple[Cell, ...]] = []
-    found = numbers.balancers(run)
+    found = numbers.balancers(run.of)
     for each in found:
         if each["obstacle"]:
             rows.append((_code(each["name"]), "-", "-", "-", "-", _code(each["obstacle"])))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from esipp.base import markdown
 from esipp.base.plural import counted
 from esipp.checks.catalog import title_of
 from esipp.checks.check import Check, Level, is_about
@@ -53,13 +54,13 @@ def checks_page(checks: Sequence[Check]) -> str:
 
 
 def _table(path_checks: Iterable[PathCheck], references: Sequence[Reference]) -> list[str]:
-    lines = ["| checks | level | the backend must see | requirement | references |", "|---|---|---|---|---|"]
-    return lines + [_line(line, references) for line in _fold(path_checks)]
+    heads = ("checks", "level", "the backend must see", "requirement", "references")
+    return [*markdown.table(heads, (_cells(line, references) for line in _fold(path_checks)))]
 
 
 def _other_table(checks: Sequence[Check], references: Sequence[Reference]) -> list[str]:
     """The checks as a table; checks that differ only in their ids share a line, with braces in the id."""
-    lines = ["| checks | level | expected | requirement | references |", "|---|---|---|---|---|"]
+    rows: list[tuple[str, ...]] = []
     alike: dict[tuple[object, ...], list[Check]] = {}
     for check in checks:
         key = (check.requirement, check.level, check.expected, check.references)
@@ -68,8 +69,8 @@ def _other_table(checks: Sequence[Check], references: Sequence[Reference]) -> li
         because = ", ".join(str(references.index(each) + 1) for each in group[0].references)
         for pattern in patterns([check.id for check in group]):
             first = group[0]
-            lines.append(f"| `{pattern}` | {first.level.value} | {first.expected} | {first.requirement} | {because} |")
-    return lines
+            rows.append((f"`{pattern}`", first.level.value, first.expected, first.requirement, because))
+    return [*markdown.table(("checks", "level", "expected", "requirement", "references"), rows)]
 
 
 def _levels(checks: Iterable[Check]) -> str:
@@ -143,9 +144,9 @@ def pattern(line: Sequence[PathCheck]) -> str:
     return _stem(line[0]).replace(".*.", f".{'.'.join(braced)}.", 1)
 
 
-def _line(line: _Line, references: Sequence[Reference]) -> str:
+def _cells(line: _Line, references: Sequence[Reference]) -> tuple[str, ...]:
     because = ", ".join(str(references.index(each) + 1) for each in line[0].references)
-    return f"| `{pattern(line)}` | {_level(line)} | {_must_see(line[0])} | {_requirement(line[0])} | {because} |"
+    return f"`{pattern(line)}`", _level(line), _must_see(line[0]), _requirement(line[0]), because
 
 
 def _level(line: _Line) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
+from esipp.base import markdown
 from esipp.base.json import Json
 from esipp.checks.catalog import all_checks
 from tests.broken.breakage import Break, Group, Score, Unnoticed
@@ -133,11 +134,9 @@ def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], records: Itera
         ours = [each for each in breaks if each.group is group]
         if ours:
             told += ["", f"## {TITLES[group]}", ""]
-            told += ["| break | description | noticed | right checks | wrong checks | asked | diagnosis | cluster |"]
-            told += ["|---|---|---|---|---|---|---|---|"]
-            told += [_line(each, scores.get(each.name), _where(each, kept)) for each in ours]
-    told += ["", "## Breaks that no check can notice", "", "| break | description | reason |", "|---|---|---|"]
-    told += [f"| {each.name} | {each.what} | {each.why} |" for each in unnoticed]
+            told += markdown.table(HEADS, (_cells(each, scores.get(each.name), _where(each, kept)) for each in ours))
+    told += ["", "## Breaks that no check can notice", ""]
+    told += markdown.table(("break", "description", "reason"), ((each.name, each.what, each.why) for each in unnoticed))
     told += ["", "## Diagnoses", ""]
     told += [f"- **{each.name}**: {_plain(scores[each.name].said)}" for each in tried if scores[each.name].said]
     if anew := [each for each in tried if scores[each.name].unjudged]:
@@ -152,14 +151,18 @@ def _where(broken: Break, kept: Json) -> str:
     return f"{told}, as own" if broken.run.own else str(told)
 
 
-def _line(broken: Break, score: Score | None, where: str) -> str:
+HEADS = ("break", "description", "noticed", "right checks", "wrong checks", "asked", "diagnosis", "cluster")
+
+
+def _cells(broken: Break, score: Score | None, where: str) -> tuple[object, ...]:
     name = f"**{broken.name}**" if broken.fixed else broken.name
     if score is None:
-        return f"| {name} | {broken.what} | not run | | | | | {where} |"
+        return name, broken.what, "not run", "", "", "", "", where
+    right = f"{score.right} of {score.must}"
     return (
-        f"| {name} | {broken.what} | {noticed(broken, score)} | {score.right} of {score.must} | {len(score.wrong)} | "
-        f"{score.asked:,} | {named(broken, score)} | {where} |"
-    )
+        name, broken.what, noticed(broken, score), right, len(score.wrong), f"{score.asked:,}", named(broken, score),
+        where,
+    )  # fmt: skip
 
 
 def _plain(text: str) -> str:

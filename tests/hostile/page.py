@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from esipp.base import markdown
+
 HEAD = """# Bad input and failing environments
 
 Messages and exit codes of a run with bad input or in a failing environment. `tests/hostile` tests each case on a kind
@@ -46,16 +48,19 @@ def render(tried: Sequence[Mapping[str, Any]]) -> str:
     for group, (title, words) in GROUPS.items():
         checks = [each for each in tried if each["group"] == group]
         parts += [f"\n## {title}\n", f"\n{words}\n" if words else ""]
-        parts += ["\n| situation | message | exit code | left behind | method |\n|---|---|---|---|---|\n"]
-        parts += [_check(each) for each in checks]
+        parts += [f"\n{line}" for line in markdown.table(HEADS, map(_cells, checks))]
+        parts += ["\n"]
     return "".join(parts) + TAIL
 
 
-def _check(told: Mapping[str, Any]) -> str:
+HEADS = ("situation", "message", "exit code", "left behind", "method")
+
+
+def _cells(told: Mapping[str, Any]) -> tuple[object, ...]:
     said = _table_cell(told["message"]) + (f"<br>hint: {_table_cell(told['hint'])}" if told["hint"] else "")
     left = told["left"] + (f"; {told['then']}" if told["then"] else "")
     what, how = _table_cell(told["what"]), _table_cell(told["how"])
-    return f"| {what} | {said} | {told['code']} | {_table_cell(left)} | {how} |\n"
+    return what, said, told["code"], _table_cell(left), how
 
 
 def _table_cell(text: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
-from esipp.testbed.pod_security import LEVEL
+from esipp.testbed.manifests import SECURITY_LEVEL
 from tests.unit import objects_world as world
 from tests.unit.test_objects import on_the_host_network
 
@@ -26,7 +26,7 @@ def restricted(cluster: Cluster) -> Iterator[str]:
     """A namespace that enforces it."""
     name = f"esipp-restricted-{secrets.token_hex(2)}"
     run = name.removeprefix("esipp-")
-    labels = {**world.NAMESPACE["metadata"]["labels"], "esipp.dev/run": run, LEVEL: "restricted"}
+    labels = {**world.NAMESPACE["metadata"]["labels"], "esipp.dev/run": run, SECURITY_LEVEL: "restricted"}
     metadata = {"name": name, "labels": labels, "annotations": {"esipp.dev/owner": owner()}}
     cluster.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     try:

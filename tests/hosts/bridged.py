@@ -122,6 +122,7 @@ def _join(namespace: Namespace, bridge: str, addresses: Iterable[str], inside: N
     for each in addresses:
         address, _, length = each.partition("/")
         namespace.add_address(address, int(length), "eth0")
+        ip(*where, "neigh", "flush", "to", address)  # an earlier host with this address had another MAC
     return [*where, "link", "del", end]
 
 

@@ -93,7 +93,7 @@ def test_two_hosts_over_ssh_are_seen_by_their_own_addresses(kind: Kind, tmp_path
 def test_this_machine_is_seen_by_its_own_address_and_is_one_client_only(kind: Kind, tmp_path: Path) -> None:
     checks = [check for family in kind.families for check in (*local(family, OUTSIDE_1), *other(family, OUTSIDE_1))]
     second = [check for family in kind.families for check in local(family, OUTSIDE_2)]
-    lonely = "one client outside only, this machine; --outside names more"
+    lonely = "only one outside client: this machine; add more with --outside"
 
     code, told = kind.doctor("--outside", "machine", *checks, *second)
     assert code == ExitCode.CONFORMANT, told["checks"]
@@ -130,7 +130,7 @@ def test_a_doctor_is_content_with_both_hosts_and_leaves_nothing_there(kind: Kind
     assert left_on(kind.hosts.east) == left_on(kind.hosts.west) == []
 
 
-CANNOT_BE_HAD = [(LOCKED, f"{LOCKED} does not let us in"), (PYTHONLESS, f"There is no python3 on {PYTHONLESS}.")]
+CANNOT_BE_HAD = [(LOCKED, f"{LOCKED} denies access"), (PYTHONLESS, f"There is no python3 on {PYTHONLESS}.")]
 
 
 @pytest.mark.parametrize(("host", "sentence"), CANNOT_BE_HAD)

@@ -9,7 +9,7 @@ from typing import Any
 from esipp.base.document import Section
 from esipp.checks.check import Binding, Check
 from esipp.checks.observation import Verdict
-from esipp.judging.diagnosis import where_to_look
+from esipp.judging.scenario import where_to_look
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck, check_record, read_check

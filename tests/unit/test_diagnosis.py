@@ -8,8 +8,8 @@ import pytest
 from esipp.checks.check import Level, Status
 from esipp.checks.model import AddressClass, Claim, EntryKind, Family, Path, Port, Protocol, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
-from esipp.judging.diagnosis import diagnose
 from esipp.report.causes import common_factor
+from esipp.scenarios.paths.diagnosis import diagnose
 from tests.unit.recorded_world import told_checks
 from tests.unit.verdicts import judge
 from tests.unit.world import (

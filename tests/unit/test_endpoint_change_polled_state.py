@@ -19,10 +19,9 @@ from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.polled_state import MOST_SLOWER, PolledWord, any_of_cluster, polled_word
 from esipp.scenarios.endpoint_change.polls import Poll, shown
-from esipp.scenarios.endpoint_change.record import keep
 from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
-from esipp.scenarios.endpoint_change.run import Gathering, word_of
+from esipp.scenarios.endpoint_change.run import Gathering, keep, word_of
 from esipp.scenarios.endpoint_change.timeline import Change
 from tests.unit.endpoint_change_world import World
 from tests.unit.views_world import GCE, KIND, Fake, names, places, recorded, refused

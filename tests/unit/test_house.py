@@ -1,5 +1,8 @@
 """The house: every room has a short README, and the script that measures the tree sees what is wrong with one."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,8 +31,7 @@ def test_a_room_says_what_is_in_it(room: Path) -> None:
 
 def test_this_tree_has_no_knot() -> None:
     found = house.measure(ROOT)
-    assert (found.loose, found.upward, found.knot) == ((), 0, ())
-    assert set(found.cycles) <= {("esipp.ledger.numbers", "esipp.ledger.reading")}
+    assert (found.loose, found.upward, found.knot, found.cycles) == ((), 0, (), ())
 
 
 def test_what_is_wrong_with_a_tree_is_seen(tmp_path: Path) -> None:
@@ -49,3 +51,12 @@ def test_what_is_wrong_with_a_tree_is_seen(tmp_path: Path) -> None:
     assert (found.rooms, found.loose, found.upward, found.knot) == (("app", "base"), ("loose",), 1, ("app", "base"))
     assert found.cycles == (("esipp.app.cli", "esipp.base.clock"),)
     assert (found.files, found.lines) == (7, 6)
+
+
+def test_tests_that_need_a_cluster_can_be_collected() -> None:
+    """They are not run here: a name that has changed would show only on a cluster."""
+    folders = [f"tests/{name}" for name in ("broken", "hostile", "incluster", "large", "overssh")]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--context=none", *folders]
+    env = {**os.environ, "ESIPP_LARGE": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout[-3000:]

@@ -291,7 +291,7 @@ SPOILS: dict[str, Callable[[str], str]] = {
     "two ends": lambda text: text + text.splitlines(keepends=True)[-1],
     "no such record": lambda text: text.replace('"record": "judged"', '"record": "jugded"', 1),
     "no header": lambda text: "".join(text.splitlines(keepends=True)[1:]),
-    "another schema": lambda text: text.replace('"schema": 5', '"schema": 4', 1),
+    "another schema": lambda text: text.replace('"schema": 6', '"schema": 4', 1),
     "empty": lambda _: "",
     "something else": lambda _: "hello\n",
 }

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from esipp.base import markdown
 from esipp.checks.profile import Figure, Grade, HealthCheck, LoadBalancer, Marks, Source
 from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
 
@@ -115,14 +116,13 @@ def render(profiles: Sequence[LoadBalancer]) -> str:
     lines += ["## How long it takes", "", *_times(profiles, notes), ""]
     for profile in profiles:
         lines += _one(profile, notes)
-    lines += [OWN.rstrip("\n"), "", "| section | keys |", "|---|---|"]
-    lines += [f"| {f'`{name}`' if name else 'at the top'} | {keys} |" for name, keys in SECTIONS.items()]
+    keys = ((f"`{name}`" if name else "at the top", keys) for name, keys in SECTIONS.items())
+    lines += [OWN.rstrip("\n"), "", *markdown.table(("section", "keys"), keys)]
     return "\n".join([*lines, "", "## Sources", "", *notes.lines(), ""])
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    return lines + [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
+    return [*markdown.table(heads, ((cell.replace("|", "¦") for cell in row) for row in rows))]
 
 
 def _link(profile: LoadBalancer) -> str:

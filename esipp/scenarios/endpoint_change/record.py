@@ -1,47 +1,14 @@
 """Ledger records of endpoint changes: settings, changes, marks, stretches of equal probes, all distributions."""
 
-from typing import TYPE_CHECKING
-
 from esipp.ledger.run import Run
 from esipp.scenarios.endpoint_change.judge import Judge, distributions
-from esipp.scenarios.endpoint_change.polls import shown
-from esipp.scenarios.endpoint_change.probes import PACE
 from esipp.scenarios.endpoint_change.timeline import Timeline, black_hole, phases
-
-if TYPE_CHECKING:
-    from esipp.scenarios.endpoint_change.run import Gathering
 
 SUITE = "convergence"
 
 
-def keep(run: Run, gathering: "Gathering") -> None:
-    """Write everything down; times are seconds of this process's monotonic clock."""
-    run.evidence(
-        SUITE,
-        "settings",
-        seed=gathering.seed,
-        moves=gathering.moves,
-        balancers=[each.value for each in gathering.balancers],
-        spacing=PACE.every,
-        timeout=PACE.timeout,
-        clock_uncertainty=gathering.uncertainty,
-        packets=gathering.heard or "captured on every node",
-    )
-    if gathering.bystanders is not None and gathering.bystanders.asked:
-        run.evidence(SUITE, "bystanders", **gathering.bystanders.as_json())
-        if gathering.bystanders.finding:
-            run.note("health checks", gathering.bystanders.finding)
-    for judge in gathering.judges.values():
-        _keep(run, judge)
-    for balancer, judge in gathering.judges.items():
-        polls = gathering.word.polls(balancer)
-        for poll in polls:
-            run.evidence(SUITE, "poll", balancer=balancer.value, **poll.as_json())
-        for each in shown(polls, judge.result.changes, judge.result.ends):
-            run.evidence(SUITE, "shown", balancer=balancer.value, **each.as_json())
-
-
-def _keep(run: Run, judge: Judge) -> None:
+def keep(run: Run, judge: Judge) -> None:
+    """Write down all results about one load balancer; times are seconds of this process's monotonic clock."""
     result = judge.result
     balancer = result.balancer.value
     if result.obstacle:

@@ -21,6 +21,7 @@ from esipp.scenarios.balancer_facts import observed_checks
 from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.context import Context, perform
 from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import record
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.health_probes import observe as observe_probes
@@ -29,9 +30,10 @@ from esipp.scenarios.endpoint_change.objects import balancers_of
 from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_of
 from esipp.scenarios.endpoint_change.plan import plan
 from esipp.scenarios.endpoint_change.polled_state import polled_word
+from esipp.scenarios.endpoint_change.polls import shown
 from esipp.scenarios.endpoint_change.probe_capture import Hearing
-from esipp.scenarios.endpoint_change.probes import Observing, Targets
-from esipp.scenarios.endpoint_change.record import keep
+from esipp.scenarios.endpoint_change.probes import PACE, Observing, Targets
+from esipp.scenarios.endpoint_change.record import SUITE
 from esipp.scenarios.endpoint_change.reference_state import ReferenceWord
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
 from esipp.scenarios.endpoint_change.sections import REPORTED
@@ -275,3 +277,30 @@ def word_of(findings: Findings, testbed: Testbed) -> Word:
     return polled_word(
         asked_of(nodes, findings.balancer.word), testbed.cluster, testbed.namespace, testbed.services, nodes
     )
+
+
+def keep(run: Run, gathering: Gathering) -> None:
+    """Write everything down; times are seconds of this process's monotonic clock."""
+    run.evidence(
+        SUITE,
+        "settings",
+        seed=gathering.seed,
+        moves=gathering.moves,
+        balancers=[each.value for each in gathering.balancers],
+        spacing=PACE.every,
+        timeout=PACE.timeout,
+        clock_uncertainty=gathering.uncertainty,
+        packets=gathering.heard or "captured on every node",
+    )
+    if gathering.bystanders is not None and gathering.bystanders.asked:
+        run.evidence(SUITE, "bystanders", **gathering.bystanders.as_json())
+        if gathering.bystanders.finding:
+            run.note("health checks", gathering.bystanders.finding)
+    for judge in gathering.judges.values():
+        record.keep(run, judge)
+    for balancer, judge in gathering.judges.items():
+        polls = gathering.word.polls(balancer)
+        for poll in polls:
+            run.evidence(SUITE, "poll", balancer=balancer.value, **poll.as_json())
+        for each in shown(polls, judge.result.changes, judge.result.ends):
+            run.evidence(SUITE, "shown", balancer=balancer.value, **each.as_json())

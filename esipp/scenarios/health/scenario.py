@@ -7,6 +7,7 @@ from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthSc
 from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent, Touches
+from esipp.scenarios.health.diagnosis import diagnose
 from esipp.scenarios.health.evidence import Seen
 from esipp.scenarios.health.judge import decide
 from esipp.scenarios.health.sections import section, summary
@@ -36,6 +37,7 @@ SCENARIO = Scenario(
     subjects=(HealthAnswer, HealthScenario),
     evidence=Seen,
     decide=decide,
+    diagnose=diagnose,
     lacks=_lacks,
     section=section,
     summary=summary,

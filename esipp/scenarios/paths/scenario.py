@@ -7,6 +7,7 @@ from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.frame import Known
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.topology import Topology
+from esipp.scenarios.paths.diagnosis import diagnose
 from esipp.scenarios.paths.evidence import Evidence, Steer
 from esipp.scenarios.paths.judge import decide
 
@@ -70,6 +71,7 @@ SCENARIO = Scenario(
     evidence=Window,
     with_known=_with_known,
     decide=decide,
+    diagnose=diagnose,
     lacks=_lacks,
     pack=_window,
     unpack=_evidence,

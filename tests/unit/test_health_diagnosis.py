@@ -5,7 +5,7 @@ import pytest
 from esipp.checks.check import Status, is_about
 from esipp.checks.health import About, Answer, HealthAnswer
 from esipp.checks.observation import Outcome
-from esipp.judging.diagnosis import where_to_look
+from esipp.judging.scenario import where_to_look
 from tests.unit.health_world import BY_ID, SAMPLES, answering, no_answer, say, verdict
 
 CHECK = BY_ID["healthcheck.one-pod.ipv4.outside-1-to-bare-node.status"]

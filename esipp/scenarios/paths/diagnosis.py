@@ -1,10 +1,8 @@
-"""Diagnosis of failures: where to look first, by the evidence of a check. A hint, not a proof."""
+"""Diagnosis of failures on paths: where to look first, by the evidence. A hint, not a proof. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from esipp.checks.check import Check, Status, is_about
-from esipp.checks.health import About, HealthAnswer
 from esipp.checks.model import (
     NO_ANSWER,
     AddressClass,
@@ -16,8 +14,8 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.observation import Outcome, Verdict
-from esipp.checks.path import OnPath, PathCheck
+from esipp.checks.observation import Verdict
+from esipp.checks.path import PathCheck
 
 
 def _anywhere(_: PathCheck) -> bool:
@@ -215,43 +213,8 @@ SYMPTOMS = (
 )
 
 
-NO_STATUS = {
-    Outcome.REFUSED.value: "nothing listens at the node's health-check node port in this IP family: is its service "
-    "proxy alive, and does it listen on all addresses of both families?",
-    "timed out": "the health check does not answer in time: a packet filter drops packets to its port, or its "
-    "listener hangs (is the node overloaded?)",
-}
-"""Where to look if a health check gives no HTTP status, by the way in which it fails."""
-
-STATUSES = ("200", "503")
-SOMETHING_ELSE = "another process answers at the health-check node port: which one listens there?"
-
-
-def where_to_look(check: Check, verdict: Verdict) -> str:
-    """Where to look first: for a path by its evidence, else by what makes the check fail. Empty if all is well."""
-    if is_about(check, OnPath):
-        return diagnose(check, verdict)
-    if verdict.status not in (Status.FAIL, Status.FLAKY):
-        return ""
-    if is_about(check, HealthAnswer) and check.subject.about is About.STATUS:
-        return _of_a_status(verdict) or check.fails_if
-    return check.fails_if
-
-
-def _of_a_status(verdict: Verdict) -> str:
-    """Where to look if a health check gives neither 200 nor 503."""
-    for words in verdict.tally:
-        if words in NO_STATUS:
-            return NO_STATUS[words]
-        if words.isdigit() and words not in STATUSES:
-            return SOMETHING_ELSE
-    return ""
-
-
 def diagnose(path_check: PathCheck, verdict: Verdict) -> str:
-    """Where to look first for a path; empty if there is nothing to say."""
-    if verdict.status not in (Status.FAIL, Status.FLAKY):
-        return ""
+    """Where to look first after a failure on a path; empty if there is nothing to say."""
     if path_check.subject.accept == HAIRPIN and "from another address" in verdict.reason:
         return REACHED_ITSELF
     for words, look in ASIDE + (() if path_check.subject.is_negative else BROKEN):
