@@ -115,6 +115,3 @@ class EndpointChange(Subject):
 
 EndpointChangeCheck = Check[EndpointChange]
 """A check that traffic and health checks follow endpoints."""
-
-LAG = 4.0
-"""Seconds for which a pod still serves after (N+1) x period, until the service proxy knows its end and says 503."""

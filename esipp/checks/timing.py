@@ -12,6 +12,9 @@ PROMPT = 5.0
 (minSyncPeriod), and a sync of a small cluster takes a fraction of a second: the kind lanes show 0.1 to 1.2 s. The rest
 is for the API server, for the EndpointSlice controller and for larger clusters."""
 
+LAG = 4.0
+"""Seconds for which a pod still serves after (N+1) x period, until the service proxy knows its end and says 503."""
+
 FINE = 1 / 15
 """The largest uncertainty of a measurement, as a share of the bound. For 3 s, it is two probe intervals."""
 

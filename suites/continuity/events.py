@@ -1,4 +1,8 @@
-"""Events during steady traffic. Each is crossed with each way into the cluster (checks.py)."""
+"""Events during steady traffic. Each is crossed with each way into the cluster; ``claims`` in checks.py says what is
+required there.
+
+A new event is an entry here, its name in ``Phase``, and its steps in ``_steps`` of scenarios/continuity/actions.py.
+"""
 
 from esipp.checks.continuity import Event, Phase
 from esipp.checks.disruption import Disruption

@@ -371,3 +371,8 @@ def test_another_way_has_its_whole_time(monkeypatch: pytest.MonkeyPatch) -> None
     began = time.monotonic()
     assert session._settle(acts, list(traffic.streams)) == traffic.left
     assert time.monotonic() - began > 0.1
+
+
+def test_every_event_of_the_suite_is_done_here() -> None:
+    undone = {each.phase for each in EVENTS if each.disruption is None} - set(made()._steps)
+    assert undone == {Phase.QUIET}

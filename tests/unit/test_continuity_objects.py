@@ -9,12 +9,12 @@ from esipp.checks.check import Level
 from esipp.checks.continuity import MOVED, NODEPORT, Phase, What
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.judging.promise import Checking
+from esipp.scenarios.changing_pods import LEAST_BOUND, serves_on
 from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.sections import summary
-from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground
 from suites.continuity.checks import CHECKS as ALL_CHECKS

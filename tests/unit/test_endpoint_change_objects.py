@@ -14,9 +14,9 @@ from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Role
 from esipp.cluster.client import Cluster, UnreachableError
 from esipp.judging.timeline.events import Mark
+from esipp.scenarios.changing_pods import MOVES_LABEL, Watching
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.probe_capture import StrangersScope
-from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.objects import Ground
 from suites.convergence.checks import CHECKS
 
@@ -79,7 +79,7 @@ class FakeCluster:
 
 
 def pod(ready: bool, deleting: bool = False) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": "p", "labels": {scene.MOVES_LABEL: "default"}}
+    metadata: dict[str, Any] = {"name": "p", "labels": {MOVES_LABEL: "default"}}
     if deleting:
         metadata["deletionTimestamp"] = "now"
     return {"metadata": metadata, "status": {"conditions": [{"type": "Ready", "status": str(ready)}]}}

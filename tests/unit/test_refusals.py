@@ -7,8 +7,8 @@ import pytest
 from esipp.checks.check import HOST_NETWORK
 from esipp.checks.interoperability import MANY_SERVICES
 from esipp.cluster.client import ApiError
+from esipp.scenarios.changing_pods import MOVES_LABEL
 from esipp.scenarios.continuity import objects as continuity
-from esipp.scenarios.endpoint_change.objects import MOVES_LABEL
 from esipp.testbed.manifests import CPU, TIMED_CPU
 from esipp.testbed.refusals import ASKS_FOR, BALANCERS, EACH, PODS, SERVICES, hint_for
 from tests.unit import objects_world as world

@@ -11,7 +11,7 @@ import pytest
 
 from esipp.cluster import client as module
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
-from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.scenarios.changing_pods import Watching
 
 PODS = "/api/v1/namespaces/ns/pods"
 

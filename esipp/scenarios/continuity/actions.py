@@ -20,11 +20,11 @@ from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging.topology import IPAddress, parse_address
+from esipp.scenarios.changing_pods import Watching
 from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.evidence import Asked, Places
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.traffic import CALM, Streams
-from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.testbed import Testbed
 

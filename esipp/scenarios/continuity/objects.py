@@ -7,7 +7,7 @@ from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family
-from esipp.scenarios.endpoint_change.objects import MORE_GRACE, MOVES_LABEL
+from esipp.scenarios.changing_pods import MORE_GRACE, MOVES_LABEL
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
 

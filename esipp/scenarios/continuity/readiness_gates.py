@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
-from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.scenarios.changing_pods import Watching
 from esipp.testbed.manifests import GATE, gate
 
 LOOKS = 0.1

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from esipp.checks.continuity import ContinuityCheck
-from esipp.checks.endpoint_change import LAG
-from esipp.checks.timing import Blur, Held, hold, say_unknown
+from esipp.checks.timing import LAG, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Vantage
 from esipp.judging.timeline.expected_backends import first_503
 from esipp.judging.timeline.streams import Sample

@@ -22,6 +22,7 @@ from esipp.loadbalancers.bound import bound_of
 from esipp.probing import transports
 from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
+from esipp.scenarios.changing_pods import LEAST_BOUND, Watching, serves_on
 from esipp.scenarios.context import Context
 from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.actions import MOST_HELD, Acts, Notes
@@ -31,8 +32,6 @@ from esipp.scenarios.continuity.objects import events_of, families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
-from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
-from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed

@@ -14,12 +14,12 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.pods import is_ready
 from esipp.judging.timeline.events import Decision
 from esipp.judging.timeline.streams import ANSWERED, read_request
+from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.judge import Counted
 from esipp.scenarios.endpoint_change.plan import Kind, Step, last_open
 from esipp.scenarios.endpoint_change.probes import Observing
 from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Seen, spreads_by, timeline
-from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 
@@ -59,7 +59,7 @@ class Driver:
     stopped: threading.Event
     period: float = 0.5
     bound: float | None = None
-    serves: int = scene.serves_on(None)
+    serves: int = serves_on(None)
     timeouts: Timeouts = TIMEOUTS
     spreads: bool = True
     patience: float = 0.0

@@ -1,32 +1,19 @@
 """Objects for endpoint changes: a Service per load balancer, and on every node a pod of its own that comes and goes."""
 
-import math
 from collections.abc import Iterable, Mapping
 
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, is_about
-from esipp.checks.endpoint_change import LAG, EndpointChange, What, service_name
+from esipp.checks.endpoint_change import EndpointChange, What, service_name
 from esipp.checks.model import OUTSIDE, Balancer, Role
+from esipp.scenarios.changing_pods import MORE_GRACE, MOVES_LABEL, serves_on
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
 
 __all__ = ["service_name"]
 
-MOVES_LABEL = "esipp.dev/moves"
-
-LEAST_BOUND = 3.0
-"""(N+1) x period assumed for a load balancer that does not report its settings; a typical short one."""
-
-MORE_GRACE = 3
-"""Seconds that Kubernetes gives a pod beyond the time for which it serves on."""
-
 PORT = 80
-
-
-def serves_on(bound: float | None) -> int:
-    """Seconds for which a terminating pod must keep serving, if the load balancer leaves a node within ``bound``."""
-    return math.ceil(max(bound or 0.0, LEAST_BOUND) + LAG)
 
 
 def slots_of(roles: Mapping[Role, str]) -> list[str]:

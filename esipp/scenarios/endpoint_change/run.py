@@ -18,6 +18,7 @@ from esipp.loadbalancers.timeouts import slowest
 from esipp.loadbalancers.views import asked_of
 from esipp.preflight.preflight import Findings
 from esipp.scenarios.balancer_facts import observed_checks
+from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.context import Context, perform
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change import record
@@ -37,7 +38,6 @@ from esipp.scenarios.endpoint_change.reference_state import ReferenceWord
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
 from esipp.scenarios.endpoint_change.sections import REPORTED
 from esipp.scenarios.endpoint_change.timeline import Seen
-from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.health.every_node import Everywhere
 from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.clients import Clients
@@ -200,7 +200,7 @@ class Gathering:
         return Driver(
             testbed.cluster, testbed.namespace, testbed.run, self.image, balancer, nodes, plan(seed, len(nodes),
             self.moves), seed, observing, watching, self.word.decisions(balancer), self._stopped, period=told.period or
-            0.5, bound=max(known, default=None), serves=scene.serves_on(testbed.steering), timeouts=TIMEOUTS.answering(
+            0.5, bound=max(known, default=None), serves=serves_on(testbed.steering), timeouts=TIMEOUTS.answering(
             patience.answering) if own else TIMEOUTS, spreads=promise.spreads is True, patience=0.0 if
             promise.known else slowest(all_profiles()),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Watches on Pods and EndpointSlices: each event is recorded at once, on our clock."""
+"""Our own pods that come and go: their label, how long they serve, and watches on them and their EndpointSlices."""
 
 import math
 import threading
@@ -7,19 +7,33 @@ from collections.abc import Callable, Mapping
 
 from esipp.base.errors import HarnessError
 from esipp.base.json import Json
+from esipp.checks.timing import LAG
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.pods import HARMED, harm
 from esipp.judging.timeline.events import UNREADY_BESIDE, Mark
-from esipp.scenarios.endpoint_change.objects import MOVES_LABEL
+
+MOVES_LABEL = "esipp.dev/moves"
+
+LEAST_BOUND = 3.0
+"""(N+1) x period assumed for a load balancer that does not report its settings; a typical short one."""
+
+MORE_GRACE = 3
+"""Seconds that Kubernetes gives a pod beyond the time for which it serves on."""
 
 AGAIN_SECONDS = 0.5
 SERVICE_LABEL = "kubernetes.io/service-name"
 
 
-class Watching:
-    """Marks by service, from the moment of construction until ``stop``.
+def serves_on(bound: float | None) -> int:
+    """Seconds for which a terminating pod must keep serving, if the load balancer leaves a node within ``bound``."""
+    return math.ceil(max(bound or 0.0, LEAST_BOUND) + LAG)
 
-    ``pods`` are the last states by name; ``nodes`` has the node of every pod that ever existed.
+
+class Watching:
+    """Watches on Pods and EndpointSlices until ``stop``: each event is recorded at once, on our clock.
+
+    ``marks`` are the events by Service, ``pods`` the last states by name; ``nodes`` has the node of every pod that ever
+    existed.
     """
 
     def __init__(
