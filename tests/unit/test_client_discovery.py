@@ -1,6 +1,7 @@
 """By which address the nodes see a client outside: what proves it, and what does not."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -138,7 +139,8 @@ def test_the_class_of_a_client_behind_nat_is_by_what_the_cluster_sees() -> None:
     world, path = topology(), by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").subject.path
     client = Client("outside-1", Vantage.OUTSIDE)
     nat = {parse_address(OWN): parse_address(NAT)}
-    world.stands["outside-1"] = Stand(client, frozenset(nat.values()), None, nat)  # type: ignore[index]
+    behind = Stand(client, frozenset(nat.values()), None, nat)
+    world = replace(world, stands={**world.stands, "outside-1": behind})
     assert world.origin(path, NAT, OWN).classes == {AddressClass.CLIENT}
     assert world.origin(path, OWN, OWN).classes == {AddressClass.OTHER}
     assert world.as_json()["clients"]["outside-1"]["behind_nat"] == {OWN: NAT}
