@@ -195,7 +195,7 @@ def test_a_ledger_without_an_end_exits_with_3(good: Path, tmp_path: Path, capsys
 
 
 def test_what_cannot_be_read_or_written_exits_with_4(good: Path, tmp_path: Path) -> None:
-    (tmp_path / "ledger.jsonl").write_text((good / "ledger.jsonl").read_text().replace('"schema": 5', '"schema": 4', 1))
+    (tmp_path / "ledger.jsonl").write_text((good / "ledger.jsonl").read_text().replace('"schema": 6', '"schema": 4', 1))
     assert main(["diff", str(good), str(tmp_path)]) == 4
     assert main(["diff", str(good), str(tmp_path / "nothing")]) == 4
     assert main(["diff", str(good), str(good), "--out", str(tmp_path / "no" / "folder")]) == 4

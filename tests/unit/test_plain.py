@@ -1,7 +1,7 @@
 """Checks that are no paths, as people read them: patterns, pages, failures; and the frame in which they are judged."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import pytest
@@ -18,7 +18,7 @@ from esipp.checks.reference import Reference
 from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.report.rendering.terminal import as_lines
 from esipp.report.terminal import failures, summary
-from tests.unit.recorded_world import recorded, told_checks, with_looks
+from tests.unit.recorded_world import recorded, told_checks
 
 OTHERS = [check for check in all_checks() if not is_about(check, OnPath)]
 
@@ -127,7 +127,7 @@ def verdict(check: Check, status: Status) -> Verdict:
 
 def test_failures_of_one_requirement_are_told_together() -> None:
     checks = [Plain(id=f"a.{number}") for number in range(9)] + [Plain(id="b", requirement="Something else holds")]
-    verdicts = with_looks(checks, {check.id: verdict(check, Status.FAIL) for check in checks})
+    verdicts = {check.id: replace(verdict(check, Status.FAIL), likely=check.fails_if) for check in checks}
     lines = as_lines(failures(told_checks(checks), verdicts, "esipp run --context x"))
     text = "\n".join(lines)
     assert text.count("FAIL (core)") == 2
