@@ -19,7 +19,7 @@ from esipp.report.profiles import ended, faults, missing, moment, parts, setting
 from esipp.scenarios.continuity.evidence import Seen as Continuity
 from esipp.scenarios.continuity.judge import Judge as ContinuityJudge
 from esipp.scenarios.continuity.windows import ways
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.health.evidence import follow_times
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
 

@@ -23,7 +23,7 @@ from esipp.ledger.run import Run, Settings
 from esipp.scenarios.continuity.evidence import Seen as Continuity
 from esipp.scenarios.continuity.evidence import Window as Disruption
 from esipp.scenarios.health.evidence import Followed, Round
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.paths.judge import Evidence
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges

@@ -19,7 +19,7 @@ from esipp.report.comparing.diff import compare
 from esipp.report.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
 from esipp.report.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
 from esipp.scenarios.health.evidence import Followed, Round
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from tests.unit import drawings_world, policy_change_world
 from tests.unit.comparing_world import path_check, probe, run_of, said
 

@@ -11,7 +11,7 @@ from esipp.report.comparing.statistics import Compared, compare_samples, correct
 from esipp.scenarios.continuity.evidence import Seen as Continuity
 from esipp.scenarios.continuity.judge import Judge as ContinuityJudge
 from esipp.scenarios.continuity.windows import ways
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
 from esipp.scenarios.policy_change.judge import followed
 from esipp.scenarios.policy_change.timeline import Flip

@@ -253,7 +253,7 @@ def observe(context: Context) -> Moved:
         testbed, context.clients, settings.image, balancers_of(context.asked(EndpointChange)),
         settings.moves, settings.seed, findings.features["packets"].present,
         word_of(findings, testbed),
-        promise_of(testbed.balancer.profiles, sure=testbed.balancer.told, bound=settings.bound),
+        promise_of(testbed.balancer.profiles, sure=testbed.balancer.named, bound=settings.bound),
         frozenset(map(str, held(context.topology))), is_told(findings.facts),
     )  # fmt: skip
     names = ", ".join(each.value for each in gathering.balancers)
@@ -275,7 +275,7 @@ def word_of(findings: Findings, testbed: Testbed) -> Word:
     if findings.reference:
         return ReferenceWord(findings.reference, testbed.namespace, nodes)
     return polled_word(
-        asked_of(nodes, findings.balancer.word), testbed.cluster, testbed.namespace, testbed.services, nodes
+        asked_of(nodes, findings.balancer.named_profile), testbed.cluster, testbed.namespace, testbed.services, nodes
     )
 
 
