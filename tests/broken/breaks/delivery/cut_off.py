@@ -87,9 +87,12 @@ def node_port_from(vantage: Vantage) -> Callable[[Path], bool]:
 
 def must_answer(spoils: Callable[[Path], bool]) -> Callable[[PathCheck], bool]:
     """Whether a check that binds requires an answer on such a path."""
-    return lambda check: (
-        spoils(check.subject.path) and not check.subject.is_negative and check.level is not Level.RECORD
-    )
+
+    def must(check: PathCheck) -> bool:
+        binds = not check.subject.is_negative and check.level is not Level.RECORD
+        return spoils(check.subject.path) and binds and not rests_on(spoils)(check)
+
+    return must
 
 
 def cut_off(name: str, what: str, rules: Rules, spoils: Callable[[Path], bool], *checks: str) -> Break:
