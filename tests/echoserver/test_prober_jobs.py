@@ -82,7 +82,7 @@ def test_connections_that_last_take_turns_with_all_others_and_keep_their_ports()
 def test_it_says_what_it_is() -> None:
     with Prober("--limit", "7") as prober:
         about = prober.about
-    assert about["prober"] == 5
+    assert about["prober"] == 6
     assert about["limit"] == 7
     assert about["hostname"] == socket.gethostname()
     assert about["pid"] == prober.process.pid
