@@ -624,7 +624,7 @@ def test_bounds_are_of_what_truly_runs() -> None:
     slow = as_it_runs(found, KNOWN, runs_with("--default", "reference-proxy", "--period", "4", "--unhealthy", "3"))
     assert slow.facts()[BOUND].value == "16 s"
     assert look_again(KNOWN, slow, [], [service(PROXY_MODE)]) == slow, "it said so itself"
-    assert slow.word is None
+    assert slow.named_profile is None
 
 
 @pytest.mark.parametrize("options", [[], ["--period", "4"]], ids=str)
