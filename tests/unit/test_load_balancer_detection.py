@@ -637,4 +637,4 @@ def test_dressed_as_a_cloud_it_is_taken_for_that() -> None:
     before = named_as("gke-legacy")
     assert as_it_runs(before, KNOWN, runs_with("--default", "reference-ecmp")) == before
     own = as_it_runs(named_as("reference-forward"), KNOWN, runs_with("--default", "reference-ecmp", "--period", "4"))
-    assert (own.told, own.facts()[BOUND].value) == (True, "12 s")
+    assert (own.named, own.facts()[BOUND].value) == (True, "12 s")
