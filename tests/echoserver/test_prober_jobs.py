@@ -152,7 +152,7 @@ def test_a_repeated_syn_and_a_late_answer_are_told(prober: Prober, server: EchoS
 def test_it_says_what_it_is() -> None:
     with Prober("--limit", "7") as prober:
         about = prober.about
-    assert about["prober"] == 5
+    assert about["prober"] == module.PROTOCOL
     assert about["limit"] == 7
     assert about["hostname"] == socket.gethostname()
     assert about["pid"] == prober.process.pid
