@@ -25,10 +25,10 @@ class Outcome(StrEnum):
 
 
 class Irregular(NamedTuple):
-    """An answered probe whose answer came late or more than once, or for which TCP sent a packet again.
+    """An answered probe whose answer came late or more than once, or for which the SYN was sent again.
 
-    ``started`` and ``ended`` are the prober's monotonic seconds. ``again`` counts the packets that its TCP sent again,
-    ``copies`` the further copies of the answer.
+    ``started`` and ``ended`` are the prober's monotonic seconds. ``again`` counts the SYNs after the first, ``copies``
+    the further copies of the answer.
     """
 
     started: float
