@@ -1723,7 +1723,7 @@ class Prober:
             self.tell(attempt)
 
     def tell(self, attempt: Attempt) -> None:
-        """Tell the result of a probe that is over; also a SYN that was sent again, and an answer that came late or twice."""
+        """Tell the result of a probe that is over; also if its SYN was sent again, or its answer came late or twice."""
         job, result = attempt.job, attempt.result
         if result["outcome"] == "answered" and job.protocol in AT_ONCE:
             started, ended, again, copies = result["started"], result["ended"], attempt.again, attempt.copies
