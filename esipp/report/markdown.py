@@ -22,21 +22,20 @@ from esipp.base.document import (
     Text,
     Words,
 )
-from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.check import KUBERNETES, Level, Profile, Status
 from esipp.checks.known_differences import Nature
 from esipp.checks.reference import Reference
-from esipp.ledger import numbers
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST, tally
 from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import Cause, causes, reasons
 from esipp.report.escaping import one_line
 from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
 from esipp.report.rendering.markdown import as_markdown
+from esipp.report.sections import briefs
 from esipp.report.terminal import contradictions
 
-MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
+MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS = 10, 5, 16, 8, 3
 """Limits of each list; the report names the number of the rest, and report.json has all."""
 
 MOST_INSTRUMENT_CAUSES = 3
@@ -74,7 +73,7 @@ def _blocks(run: RecordedRun, result: str) -> Iterator[Block]:
     yield _known(run)
     yield _not_tested(run)
     yield _instrument(run)
-    yield _convergence(run)
+    yield from briefs(run)
     yield Section("Repeat", (Command(run.command),))
 
 
@@ -206,31 +205,3 @@ def _not_tested(run: RecordedRun) -> Section:
         by = " (excluded by user)" if each.ours else ""
         lines.append((f"{counted(len(each.checks), 'check')} without ", _code(name), f"{by}: ", one_line(each.why)))
     return Section("Not tested", (_some(lines, MOST_REASONS, "features"),) if lines else ())
-
-
-def _convergence(run: RecordedRun) -> Section:
-    """How fast each load balancer followed endpoint changes, and its bound; the slower family only."""
-    rows: list[tuple[Cell, ...]] = []
-    found = numbers.balancers(run.of)
-    for each in found:
-        if each["obstacle"]:
-            rows.append((_code(each["name"]), "-", "-", "-", "-", _code(each["obstacle"])))
-            continue
-        sides = [_worst(each, direction) for direction in ("up", "down")]
-        lost = sum(of[name] for of in each["losses"].values() for name in ("timed_out", "refused", "reset", "wrong"))
-        holes = [of["black_hole"] for of in each["losses"].values() if of["black_hole"] is not None]
-        seconds = each["bound"]["seconds"]
-        rests = f"{seconds:.2f}, {each['bound']['rests_on']}" if seconds is not None else each["bound"]["rests_on"]
-        rows.append((_code(each["name"]), *sides, lost, f"{max(holes):.2f}" if holes else "-", one_line(rests)))
-    head = ("load balancer", "pod added", "pod removed", "lost requests", "longest black hole", "bound")
-    about = Text("Seconds from an endpoint change until traffic follows it: p50 / p95 / max.")
-    return Section("Convergence", (about, _table(head, rows, MOST_BALANCERS)) if rows else ())
-
-
-def _worst(balancer: Json, direction: str) -> str:
-    """The numbers of the slower family."""
-    sides = [each for each in numbers.response(balancer) if each["direction"] == direction and each["n"]]
-    if not sides:
-        return "-"
-    slowest = max(sides, key=lambda each: (float(each["p95"]), float(each["max"])))
-    return f"{slowest['p50']:.2f} / {slowest['p95']:.2f} / {slowest['max']:.2f} ({slowest['family']}, n={slowest['n']})"
