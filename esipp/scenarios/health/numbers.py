@@ -61,7 +61,17 @@ def _numbers(run: RecordedRun) -> Health:
         for each in answers:
             weight = {name.lower(): value for name, value in each.headers.items()}.get(WEIGHT)
             given.append({"outcome": each.outcome, "status": each.status, "count": each.count, "weight": weight})
-        questions.append(Asked(question=key, **parts_of(key)._asdict(), answers=given))
+        situation, family, client, place, otherwise = parts_of(key)
+        asked: Asked = {
+            "question": key,
+            "situation": situation,
+            "family": family,
+            "client": client,
+            "place": place,
+            "otherwise": otherwise,
+            "answers": given,
+        }
+        questions.append(asked)
     of = follow_times(seen.rounds)
     times = Rounds(rounds=len(seen.rounds), answers=of.answers, never=of.never, p50=of.p50, p95=of.p95, max=of.most)
     return {"questions": questions, "rounds": times}
