@@ -95,7 +95,7 @@ def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_pat
     (name,) = failing()
     assert "| `kubernetes` | `v1.36.3` | `API server /version` |" in text
     assert "| `load-balancer` | `registry.example/speaker:v1` | `no digest` |" in text
-    assert f"  - repeat: `esipp run --context kind-test --image echo:1 {name}`" in text
+    assert f"  - repeat: `esipp run --context kind-test --image echo:1 --seed 0 {name}`" in text
     assert "Not selected: 3 core checks." in text
     assert "| `default` | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 6 | 0.40 | 3.00, as" in text
     assert "| `other` | - | - | - | - | `it is not there` |" in text
