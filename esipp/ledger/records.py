@@ -296,6 +296,15 @@ class Observation(Line):
             note("when each of several probes began and ended; only where a known difference asks"),
         ]
     ]
+    irregular: NotRequired[
+        Annotated[
+            list[Annotated[tuple[float, float, int, int], FROM_JSON]],
+            note(
+                "answers that came late or more than once, or for which the SYN was sent again: start, end, SYNs after "
+                "the first, further copies of the answer"
+            ),
+        ]
+    ]
     time: float
     detail: str
     echo: dict[str, Any] | None

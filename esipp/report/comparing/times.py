@@ -1,6 +1,5 @@
 """The distributions of durations in a run, for the comparison of two runs."""
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -61,9 +60,8 @@ def samples(run: RecordedRun) -> Mapping[Name, list[float]]:
     """
     found: dict[Name, list[float]] = {}
     for measured in (each.durations for each in scenarios() if each.durations):
-        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-            for what, taken in measured.make(run):
-                found.setdefault((measured.name, what), []).extend(taken)
+        for what, taken in measured.make(run):
+            found.setdefault((measured.name, what), []).extend(taken)
     return found
 
 

@@ -1,16 +1,18 @@
 """What programs read of endpoint changes: their part of report.json, and the durations that ``esipp diff`` compares."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 from typing_extensions import TypedDict
 
 from esipp.base.document import Cell, Code, Section, Table, Text
-from esipp.base.json import Json
 from esipp.base.schema import Count, note
+from esipp.checks.model import Family
 from esipp.judging.scenario import Durations, Numbers
-from esipp.ledger.numbers import CONVERGENCE, balancers, pick, response
+from esipp.judging.statistics import Distribution
 from esipp.ledger.reading import RecordedRun
+from esipp.scenarios.endpoint_change.evidence import Moved
+from esipp.scenarios.endpoint_change.judge import Judge, judges_of
 
 MOST_BALANCERS = 5
 """How many load balancers report.md lists; report.json has all."""
@@ -76,11 +78,11 @@ class Losses(TypedDict):
     black_hole: Annotated[float | None, note("the longest period of lost requests after a node's 503")]
 
 
-class Distribution(Times):
+class Measured(Times):
     """The durations of a phase."""
 
     family: str
-    direction: Literal["up", "down"]
+    direction: str
     phase: str
     samples: list[float]
 
@@ -105,7 +107,7 @@ class LoadBalancer(TypedDict):
     observed: Observed
     moves: Moves
     losses: Annotated[dict[str, Losses], note("by IP family")]
-    distributions: list[Distribution]
+    distributions: list[Measured]
     balance: list[Balance]
 
 
@@ -116,16 +118,84 @@ class Convergence(TypedDict):
     balancers: list[LoadBalancer]
 
 
-def _numbers(run: RecordedRun) -> Mapping[str, Any]:
-    records = run.of(CONVERGENCE, "settings")
-    settings = pick(records[-1], *ConvergenceSettings.__annotations__) if records else None
-    return {"settings": settings, "balancers": balancers(run.of)}
+def _numbers(run: RecordedRun) -> Convergence:
+    moved, judges = run.evidence_of(Moved), run.analysed(Moved, judges_of)
+    if moved is None or judges is None:
+        return {"settings": None, "balancers": []}
+    settings: ConvergenceSettings = {
+        "seed": run.header["seed"],
+        "moves": run.header["moves"],
+        "spacing": moved.spacing,
+        "timeout": moved.timeout,
+        "clock_uncertainty": moved.uncertainty,
+    }
+    return {"settings": settings, "balancers": [_balancer(judge) for judge in judges.values()]}
+
+
+def _balancer(judge: Judge) -> LoadBalancer:
+    result = judge.result
+    ups = sum(change.up for change in result.changes)
+    return {
+        "name": result.balancer.value,
+        "obstacle": result.obstacle,
+        "bound": {"seconds": judge.bound, "rests_on": result.promise.source},
+        "told": {"period": result.told.period, "failures": result.told.failures},
+        "observed": {
+            "sources": list(result.observed.sources),
+            "gaps": _times(result.observed.gaps),
+            "failures": list(result.observed.failures),
+        },
+        "moves": {"up": ups, "down": len(result.changes) - ups},
+        "losses": {family.value: _losses(judge, family) for family in result.seen.vip if judge.lines},
+        "distributions": [
+            {
+                "family": family.value,
+                "direction": direction,
+                "phase": phase,
+                **_times(of),
+                "samples": [round(each, 4) for each in of.samples],
+            }
+            for family, direction, phase, of in judge.times
+        ],
+        "balance": [
+            {
+                "family": family.value,
+                "nodes": dict(counted.nodes),
+                "pods": dict(counted.pods),
+                "lost": counted.lost,
+                "p_value": counted.p_value,
+            }
+            for family, counted in result.counted.items()
+        ],
+    }
+
+
+def _losses(judge: Judge, family: Family) -> Losses:
+    lost = judge.losses(family)
+    return {
+        "timed_out": lost.kinds["timed_out"],
+        "refused": lost.kinds["refused"],
+        "reset": lost.kinds["reset"],
+        "wrong": lost.kinds["wrong"],
+        "stray": lost.kinds["stray"],
+        "outage": round(lost.outage, 4),
+        "black_hole": None if lost.black_hole is None else round(lost.black_hole, 4),
+    }
+
+
+def _times(of: Distribution) -> Times:
+    """The count and the quantiles, in seconds; null without samples."""
+    if not of.samples:
+        return {"n": 0, "p50": None, "p95": None, "max": None}
+    p50, p95, longest = (round(each, 4) for each in (of.quantile(0.5), of.quantile(0.95), of.samples[-1]))
+    return {"n": len(of.samples), "p50": p50, "p95": p95, "max": longest}
 
 
 def _durations(run: RecordedRun) -> Iterator[tuple[str, Sequence[float]]]:
-    for record in run.of(CONVERGENCE, "distribution"):
-        name = f"{record['balancer']}, {record['family']}, {record['direction']}: {record['phase']}"
-        yield name, [float(each) for each in record["samples"]]
+    for balancer, judge in (run.analysed(Moved, judges_of) or {}).items():
+        for family, direction, phase, of in judge.times:
+            if of.samples:
+                yield f"{balancer}, {family}, {direction}: {phase}", of.samples
 
 
 NUMBERS = Numbers("convergence", Convergence, _numbers)
@@ -139,16 +209,17 @@ DURATIONS = Durations(
 def brief(run: RecordedRun) -> Section:
     """How fast each load balancer followed endpoint changes, and its bound; the slower family only."""
     rows: list[tuple[Cell, ...]] = []
-    for each in balancers(run.of):
-        if each["obstacle"]:
-            rows.append((Code(each["name"]), "-", "-", "-", "-", Code(each["obstacle"])))
+    for balancer, judge in (run.analysed(Moved, judges_of) or {}).items():
+        if judge.result.obstacle:
+            rows.append((Code(balancer.value), "-", "-", "-", "-", Code(judge.result.obstacle)))
             continue
-        sides = [_worst(each, direction) for direction in ("up", "down")]
-        lost = sum(of[name] for of in each["losses"].values() for name in ("timed_out", "refused", "reset", "wrong"))
-        holes = [of["black_hole"] for of in each["losses"].values() if of["black_hole"] is not None]
-        seconds = each["bound"]["seconds"]
-        rests = f"{seconds:.2f}, {each['bound']['rests_on']}" if seconds is not None else each["bound"]["rests_on"]
-        rows.append((Code(each["name"]), *sides, lost, f"{max(holes):.2f}" if holes else "-", rests))
+        losses = [judge.losses(family) for family in judge.result.seen.vip]
+        lost = sum(each.kinds[kind] for each in losses for kind in ("timed_out", "refused", "reset", "wrong"))
+        holes = [each.black_hole for each in losses if each.black_hole is not None]
+        rests = judge.result.promise.source
+        rests = f"{judge.bound:.2f}, {rests}" if judge.bound is not None else rests
+        sides = (_worst(judge, "up"), _worst(judge, "down"))
+        rows.append((Code(balancer.value), *sides, lost, f"{max(holes):.2f}" if holes else "-", rests))
     head = ("load balancer", "pod added", "pod removed", "lost requests", "longest black hole", "bound")
     left = len(rows) - MOST_BALANCERS
     table = Table(head, tuple(rows[:MOST_BALANCERS]), more=f"And {left} more in report.json." if left > 0 else "")
@@ -156,10 +227,12 @@ def brief(run: RecordedRun) -> Section:
     return Section("Convergence", (about, table) if rows else ())
 
 
-def _worst(balancer: Json, direction: str) -> str:
+def _worst(judge: Judge, direction: str) -> str:
     """The numbers of the slower family."""
-    sides = [each for each in response(balancer) if each["direction"] == direction and each["n"]]
+    whole = [each for each in judge.times if (each.direction, each.phase) == (direction, "trigger to traffic")]
+    sides = [(each.of.quantile(0.95), each.of.samples[-1], each) for each in whole if each.of.samples]
     if not sides:
         return "-"
-    slowest = max(sides, key=lambda each: (float(each["p95"]), float(each["max"])))
-    return f"{slowest['p50']:.2f} / {slowest['p95']:.2f} / {slowest['max']:.2f} ({slowest['family']}, n={slowest['n']})"
+    p95, longest, slowest = max(sides, key=lambda side: side[:2])
+    p50, n = slowest.of.quantile(0.5), len(slowest.of.samples)
+    return f"{p50:.2f} / {p95:.2f} / {longest:.2f} ({slowest.family}, n={n})"
