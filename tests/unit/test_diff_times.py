@@ -24,7 +24,7 @@ from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.health import numbers as health
 from esipp.scenarios.health.evidence import Followed, Round
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.policy_change import numbers as policy_change
 from tests.unit import drawings_world, policy_change_world
 from tests.unit.comparing_world import path_check, probe, run_of, said

@@ -265,7 +265,7 @@ def observe(context: Context) -> Moved:
         testbed, context.clients, settings.image, balancers_of(context.asked(EndpointChange)),
         settings.moves, settings.seed, findings.features["packets"].present,
         reported_by(findings, testbed),
-        promise_of(testbed.balancer.profiles, sure=testbed.balancer.told, bound=settings.bound),
+        promise_of(testbed.balancer.profiles, sure=testbed.balancer.named, bound=settings.bound),
         frozenset(map(str, held(context.topology))), is_told(findings.facts),
     )  # fmt: skip
     names = ", ".join(each.value for each in gathering.balancers)
@@ -288,5 +288,5 @@ def reported_by(findings: Findings, testbed: Testbed) -> Reported:
     if findings.reference:
         return ReferenceState(findings.reference, testbed.namespace, nodes)
     return polled_state(
-        asked_of(nodes, findings.balancer.word), testbed.cluster, testbed.namespace, testbed.services, nodes
+        asked_of(nodes, findings.balancer.named_profile), testbed.cluster, testbed.namespace, testbed.services, nodes
     )

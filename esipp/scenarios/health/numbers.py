@@ -9,7 +9,7 @@ from esipp.base.schema import Count, note
 from esipp.checks.health import parts_of
 from esipp.judging.scenario import Durations, Numbers
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.health.evidence import Seen, follow_times
+from esipp.scenarios.health.evidence import HealthEvidence, follow_times
 
 WEIGHT = "x-load-balancing-endpoint-weight"
 
@@ -54,7 +54,7 @@ class Health(TypedDict):
 
 
 def _numbers(run: RecordedRun) -> Health:
-    seen = run.evidence_of(Seen) or Seen()
+    seen = run.evidence_of(HealthEvidence) or HealthEvidence()
     questions = []
     for key, answers in seen.answers.items():
         given: list[Given] = []
@@ -78,7 +78,7 @@ def _numbers(run: RecordedRun) -> Health:
 
 
 def _durations(run: RecordedRun) -> Iterator[tuple[str, Sequence[float]]]:
-    for played in (run.evidence_of(Seen) or Seen()).rounds:
+    for played in (run.evidence_of(HealthEvidence) or HealthEvidence()).rounds:
         took = [each.seconds for each in played.status.values() if each.seconds is not None]
         if took:
             yield "every node", [max(took)]
