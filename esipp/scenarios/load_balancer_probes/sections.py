@@ -17,7 +17,9 @@ HEAD = ("load balancer", "policy", "figure", "profiles say", "packets show")
 
 def section(run: RecordedRun) -> Section:
     """The section; empty if nothing was observed."""
-    found = run.evidence_of(ProbeEvidence) or ProbeEvidence()
+    found = run.evidence_of(ProbeEvidence)
+    if found is None or not found.observed:
+        return Section(TITLE)
     return attempted(ID, TITLE, {"What packets show": lambda: list(_tables(found))})
 
 
@@ -28,8 +30,7 @@ def _tables(found: ProbeEvidence) -> Iterator[Block]:
             said = Counter(_said(each, what) for each in found.figures.get(key, ()))
             packets = observed.obstacle or shown(what, observed)
             rows.append((key[0].value, key[1].value, what.value, "; ".join(said) or "-", packets))
-    if rows:
-        yield Table.of(HEAD, rows)
+    yield Table.of(HEAD, rows)
 
 
 def _said(figures: Figures, what: What) -> str:
