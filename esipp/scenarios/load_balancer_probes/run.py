@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from esipp.base.interrupt import Stop
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Balancer, Family, Protocol, TrafficPolicy
@@ -40,8 +41,10 @@ def observe(context: Context) -> ProbeEvidence:
     """The figures of all profiles, and what packets showed meanwhile."""
     checks = context.asked(ProfileFigure)
     keys = list(dict.fromkeys((each.subject.balancer, each.subject.policy) for each in checks))
+    reference = context.findings.reference
+    settings = reference.view()["settings"] if reference else {}
     found = ProbeEvidence(certain=_certain(context))
-    found.figures = {key: tuple(_figures(context, *key)) for key in keys}
+    found.figures = {key: tuple(_figures(context, settings, *key)) for key in keys}
     periods = [each.period for figures in found.figures.values() for each in figures if each.period]
     seconds = min(LONGEST, max(SHORTEST, PERIODS * max(periods, default=0.0)))
     names = ", ".join(sorted({balancer.value for balancer, _ in keys}))
@@ -59,14 +62,15 @@ def _certain(context: Context) -> frozenset[Balancer]:
     return frozenset({each for each in Balancer if each is not Balancer.DEFAULT} | own)
 
 
-def _figures(context: Context, balancer: Balancer, policy: TrafficPolicy) -> Iterator[Figures]:
+def _figures(
+    context: Context, settings: Mapping[str, Any], balancer: Balancer, policy: TrafficPolicy
+) -> Iterator[Figures]:
     """What the profiles say of a load balancer.
 
     What the reference load balancer cannot emulate of another one is its own: the target and path of health checks,
     and their sources, which are the addresses of its container (ci/emulation.py).
     """
     reference = context.findings.reference
-    settings = reference.view()["settings"] if reference else {}
     name = settings.get(DEFAULT) if balancer is Balancer.DEFAULT else balancer.value
     itself = (
         next((each for each in all_profiles() if f"esipp.dev/{name}" in each.found.classes), None) if name else None
