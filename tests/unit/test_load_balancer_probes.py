@@ -125,6 +125,18 @@ def test_no_health_checks_are_right_where_the_profile_has_none() -> None:
     assert decided(What.PORT, SEEN, none).status is Status.FAIL
 
 
+def test_others_may_ask_kube_proxy_too() -> None:
+    shared = replace(FIGURES, target=Target.KUBE_PROXY)
+    own = tuple(replace(each, target=Target.KUBE_PROXY) for each in PROBES)
+    others = tuple(replace(each, source="172.18.0.250", path="/livez") for each in own)
+    for what in (What.PORT, What.PATH, What.SOURCE):
+        assert decided(what, replace(SEEN, probes=own + others), shared).status is Status.PASS
+    assert decided(What.PORT, replace(SEEN, probes=others), shared).status is Status.FAIL
+    assert decided(What.SOURCE, replace(SEEN, probes=others), shared).status is Status.FAIL
+    none = replace(FIGURES, target=Target.NONE, path="", period=None)
+    assert decided(What.PORT, replace(SEEN, probes=others), none).status is Status.PASS
+
+
 def test_one_of_several_fitting_profiles_is_enough() -> None:
     other = replace(FIGURES, profile="other", path="/livez")
     assert decided(What.PATH, SEEN, other, FIGURES).status is Status.PASS

@@ -99,7 +99,8 @@ def _unbound(figures: Sequence[Figures], what: What, *, certain: bool) -> str:
 # --------------------------------------------------------------------------------------------------- comparisons
 def _port(check: ProfileFigureCheck, figures: Figures, observed: Observed) -> Decision:
     said = shown(What.PORT, observed)
-    reached = {each.target for each in observed.probes}
+    reached = {each.target for each in observed.probes if each.target is not Target.KUBE_PROXY}
+    reached |= {each.target for each in _probes(figures, observed)}
     assert figures.target is not None
     right = not reached if figures.target is Target.NONE else figures.target in reached
     if right:
@@ -111,8 +112,18 @@ def _port(check: ProfileFigureCheck, figures: Figures, observed: Observed) -> De
 
 
 def _probes(figures: Figures, observed: Observed) -> list[Probe]:
-    """The probes of the target that the profile names."""
-    return [each for each in observed.probes if each.target is figures.target]
+    """The probes of the target that the profile names.
+
+    Anybody may ask kube-proxy, such as another load balancer: only probes from the profile's sources count there.
+    """
+    found = [each for each in observed.probes if each.target is figures.target]
+    if figures.target is Target.KUBE_PROXY and figures.sources:
+        return [each for each in found if _inside(figures, each.source)]
+    return found
+
+
+def _inside(figures: Figures, source: str) -> bool:
+    return any(ip_address(source) in ip_network(each) for each in figures.sources)
 
 
 def _each(check: ProfileFigureCheck, found: Counter[str], right: Callable[[str], bool], wanted: str) -> Decision:
@@ -132,13 +143,12 @@ def _path(check: ProfileFigureCheck, figures: Figures, observed: Observed) -> De
 
 
 def _source(check: ProfileFigureCheck, figures: Figures, observed: Observed) -> Decision:
-    ranges = [ip_network(each) for each in figures.sources]
-    found = Counter(each.source for each in _probes(figures, observed))
-
-    def inside(source: str) -> bool:
-        return any(ip_address(source) in each for each in ranges)
-
-    return _each(check, found, inside, f"{figures.profile} probes from {', '.join(figures.sources)}")
+    asking = _probes(figures, observed) or [each for each in observed.probes if each.target is figures.target]
+    found, wanted = (
+        Counter(each.source for each in asking),
+        f"{figures.profile} probes from {', '.join(figures.sources)}",
+    )
+    return _each(check, found, lambda source: _inside(figures, source), wanted)
 
 
 def gaps(probes: Sequence[Probe], *, by_source: bool) -> Iterator[float]:

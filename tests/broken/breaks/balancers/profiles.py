@@ -11,7 +11,7 @@ from ci.loadbalancer import NAME
 from esipp.checks.check import Check, is_about
 from esipp.scenarios.load_balancer_probes.subject import ProfileFigure, What
 from tests.broken.balancing import OWN, access, balancer_addresses, fault, options
-from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.nodes import Nodes, Placed
 
 PROFILE = Path(__file__).with_name("own_profile.toml")
@@ -59,9 +59,15 @@ def about(*figures: What) -> Callable[[Check], bool]:
 
 
 def _break(
-    name: str, what: str, apply: Callable[[Nodes], AbstractContextManager[Placed]], figure: What, names: str
+    name: str,
+    what: str,
+    apply: Callable[[Nodes], AbstractContextManager[Placed]],
+    figure: What,
+    names: str,
+    *,
+    may: Callable[[Check], bool] = no_check,
 ) -> Break:
-    return Break(name, Group.BALANCERS, what, FIGURES, apply, about(figure), names=names, unsure=about(*What))
+    return Break(name, Group.BALANCERS, what, FIGURES, apply, about(figure), names=names, may=may, unsure=about(*What))
 
 
 BREAKS = (
@@ -78,6 +84,7 @@ BREAKS = (
         other_source,
         What.SOURCE,
         "probes from",
+        may=about(What.PORT, What.PATH),  # who asks kube-proxy is told by the source
     ),
     _break(
         "balancer-probes-less-often-than-its-profile-says",
