@@ -14,7 +14,7 @@ from esipp.ledger.recorded_run import read_past
 from esipp.ledger.rejudging import Bench
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.api import run as api
-from esipp.scenarios.api.judge import Seen
+from esipp.scenarios.api.judge import ApiEvidence
 from esipp.scenarios.context import Context
 
 CHECK = next(check for check in checks_about(Requests, all_checks()) if not check.features)
@@ -24,7 +24,7 @@ CHECK = next(check for check in checks_about(Requests, all_checks()) if not chec
 def test_what_was_gathered_before_an_interrupt_is_kept_and_judges_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, began: bool
 ) -> None:
-    seen = Seen(answers={"a chain": {}})
+    seen = ApiEvidence(answers={"a chain": {}})
 
     def observe(context: Context) -> None:
         if began:
@@ -43,7 +43,7 @@ def test_what_was_gathered_before_an_interrupt_is_kept_and_judges_nothing(
     run.end()
     past = read_past(tmp_path)
     assert past.run.trouble == []
-    assert past.run.evidence_of(Seen) == (seen if began else None)
+    assert past.run.evidence_of(ApiEvidence) == (seen if began else None)
     verdict = Bench(past, [CHECK]).verdict(CHECK)
     assert verdict.status is Status.INCONCLUSIVE
     assert ("broke off while" if began else "has no evidence") in verdict.reason
