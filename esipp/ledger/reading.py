@@ -28,7 +28,7 @@ from esipp.ledger.evidence import read_judged
 from esipp.ledger.file import READABLE
 from esipp.ledger.older import Older
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
-from esipp.ledger.schema import record_checks
+from esipp.ledger.records import KINDS, fault_of
 
 LEDGER = "ledger.jsonl"
 
@@ -271,7 +271,7 @@ class _Reader:
     def read(self) -> RecordedRun:
         run = self._begin()
         take: dict[str, Callable[[RecordedRun, dict[str, Any]], None]] = {
-            name: getattr(self, f"_take_{name}") for name in record_checks() if name != "header"
+            name: getattr(self, f"_take_{name}") for name in KINDS if name != "header"
         }
         for line in self._lines:
             self._number += 1
@@ -307,8 +307,7 @@ class _Reader:
                 f"{told}; this one reads schema {' and '.join(map(str, READABLE))}.", "use the esipp that wrote it."
             )
         try:
-            fault = record_checks()["header"](header)
-            if fault:
+            if fault := fault_of(header):
                 raise ValueError(fault)
             return RecordedRun(self.path.parent, header, [read_check(check) for check in header["rows"]])
         except DAMAGED as broken:
@@ -321,14 +320,13 @@ class _Reader:
         try:
             record = _parsed(line)
             kind = record["record"]
-            holds = record_checks()[kind]
+            fault = fault_of(record)
         except DAMAGED:
             self._fault(run, f"line {self._number} is not a record")
             return None
         if kind == "header":
             self._fault(run, f"line {self._number} is the header of another run ({record.get('run', '?')})")
             return None
-        fault = holds(record)
         if fault:
             self._fault(run, f"line {self._number}, a record '{kind}', is damaged: {fault}")
             return None
