@@ -351,6 +351,9 @@ class Judged(Line):
     record: Literal["judged"]
     suite: str
     seen: dict[str, Any]
+    broken_off: NotRequired[
+        Annotated[Literal[True], note("the run broke off meanwhile: reports show it, no check is judged by it")]
+    ]
 
 
 class OlderSection(Line):
