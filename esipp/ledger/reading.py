@@ -113,7 +113,8 @@ class RecordedRun:
         facts, features: the facts and features by name; the last record counts.
         obstacles: why a path could not be dialled.
         probes, witnesses: the observations by path.
-        judged: what the judge of each scenario was given, by the scenario's name; ``unread``: why some cannot be read.
+        judged: what the judge of each scenario was given, by the scenario's name; ``unread``: why some cannot be read;
+            ``broken_off``: those that broke off, as by an interrupt: their evidence is for reports only.
         end: the closing record; None without one.
         trouble: the faults of the ledger itself; empty if it is whole.
         sha256: the hex digest of all bytes of the ledger, its closing record among them.
@@ -135,6 +136,7 @@ class RecordedRun:
     witnesses: dict[str, list[Witness]] = field(default_factory=dict)
     judged: dict[str, Any] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
+    broken_off: set[str] = field(default_factory=set)
     notes: list[tuple[str, str]] = field(default_factory=list)
     judged_at: dict[str, float] = field(default_factory=dict)
     end: dict[str, Any] | None = None
@@ -404,6 +406,8 @@ class _Reader:
 
     def _take_judged(self, run: RecordedRun, told: dict[str, Any]) -> None:
         suite = told["suite"]
+        if told.get("broken_off"):
+            run.broken_off.add(suite)
         try:
             run.judged[suite] = read_judged(suite, told["seen"])
         except (EvidenceError, KeyError) as broken:
