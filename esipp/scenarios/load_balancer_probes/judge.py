@@ -99,7 +99,7 @@ def _unbound(figures: Sequence[Figures], what: What, *, certain: bool) -> str:
 # --------------------------------------------------------------------------------------------------- comparisons
 def _port(check: ProfileFigureCheck, figures: Figures, observed: Observed) -> Decision:
     said = shown(What.PORT, observed)
-    reached = {each.target for each in observed.probes if each.target is not Target.KUBE_PROXY}
+    reached: set[Target] = {each.target for each in observed.probes if each.target is not Target.KUBE_PROXY}
     reached |= {each.target for each in _probes(figures, observed)}
     assert figures.target is not None
     right = not reached if figures.target is Target.NONE else figures.target in reached
