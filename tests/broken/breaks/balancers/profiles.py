@@ -14,7 +14,7 @@ from tests.broken.balancing import OWN, access, balancer_addresses, fault, optio
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.nodes import Nodes, Placed
 
-PROFILE = Path(__file__).with_name("own_profile.toml")
+PROFILE = Path(__file__).with_name("own-balancer.toml")
 """A user's own profile of the cluster's load balancer (``--provider FILE``)."""
 
 FIGURES = RunOptions(("health_checks",), ("healthcheck.profile.",), own=OWN, options=("--provider", str(PROFILE)))
