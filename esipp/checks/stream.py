@@ -12,6 +12,14 @@ TIMEOUT = 3.0
 """Seconds until a probe counts as lost: with two SYNs sent again meanwhile, no busy machine is that late."""
 
 
+RECOVERS = 5.0
+"""Seconds for which a stream may be silent while new TCP connections on the same way are answered. kube-proxy cleans
+connection tracking in the same sync that changes its rules, which takes it a second or two."""
+
+STEADY = 1.0
+"""The same while nothing changes."""
+
+
 class Reuse(StrEnum):
     """What the probes of a stream share.
 
@@ -48,6 +56,11 @@ class StreamKind:
     every: float
     timeout: float = TIMEOUT
     size: int = 0
+
+    @property
+    def keeps_port(self) -> bool:
+        """Whether all probes come from one source port, without a connection."""
+        return self.reuse in (Reuse.ONE_SOCKET, Reuse.ONE_WAY)
 
     @property
     def job_protocol(self) -> str:

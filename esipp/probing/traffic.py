@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from esipp.base.clock import Clock
 from esipp.base.echo_token import TOKEN
+from esipp.base.errors import HarnessError
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.judging.timeline.streams import (
     Arrived,
@@ -54,10 +56,10 @@ def steady(name: str, protocol: str, target: Target, pace: Pace, count: int = EN
     return Job(name, protocol, *target, count, pace.timeout, spacing=pace.every, url="/healthz")
 
 
-def job_of(kind: StreamKind, name: str, target: Target) -> Job:
+def job_of(kind: StreamKind, name: str, target: Target, count: int = ENDLESS) -> Job:
     """The job of a stream of this kind."""
     return replace(
-        steady(name, kind.job_protocol, target, Pace(kind.every, kind.timeout)),
+        steady(name, kind.job_protocol, target, Pace(kind.every, kind.timeout), count),
         one_socket=kind.reuse is Reuse.ONE_SOCKET,
         one_way=kind.reuse is Reuse.ONE_WAY,
         size=kind.size,
@@ -103,11 +105,29 @@ class Traffic:
         """Exchanges on one connection for as long as it lasts, and then on another one."""
         return self._start(name, "lasting", target, pace, read)
 
-    def send(self, kind: StreamKind, name: str, target: Target) -> Stream:
+    def send(self, kind: StreamKind, name: str, target: Target, count: int = ENDLESS) -> Stream:
         """Probes of a kind to an echo server; ``stop`` counts those that nobody answers as pods have told."""
         stream = Stream(name, kind.every)
-        self._run(stream, job_of(kind, name, target), read_request)
+        self._run(stream, job_of(kind, name, target, count), read_request)
         return stream
+
+    def wait(self, streams: Iterable[Stream], seconds: float) -> None:
+        """Wait until all probes of streams with a count are over.
+
+        Raises:
+            HarnessError: the prober is gone, or they are not over in time.
+        """
+        waited = {id(stream) for stream in streams}
+        with self._lock:
+            flows = [flow for flow in self._flows if id(flow.stream) in waited]
+        for flow in flows:
+            flow.running.wait(seconds)
+
+    def newest_arrived(self, stream: Stream) -> int:
+        """The number of the newest probe of a one-way stream that a pod has told of; -1 if there is none."""
+        with self._lock:
+            found = [each for flow in self._flows if flow.stream is stream for each in flow.arrived]
+        return max((last for each in found for _, last in each.runs), default=-1)
 
     def ask_arrived(self, prober: Prober, pod: Target, node: str) -> None:
         """Ask a pod which datagrams of the one-way streams it has counted so far.
@@ -118,7 +138,7 @@ class Traffic:
             node: the pod's node.
 
         Raises:
-            HarnessError: the prober is gone.
+            HarnessError: the prober is gone, or the pod does not say.
         """
         with self._lock:
             flows = [flow for flow in self._flows if flow.nonces]
@@ -127,7 +147,14 @@ class Traffic:
             url = f"/counted?nonce={TOKEN}/{flow.nonces}"
             asked.append(prober.ask(Job(flow.job.key, "get", *pod, 1, ASK_SECONDS, url=url)))
         for flow, answer in zip(flows, asked, strict=True):
-            for line in answer.result(END_SECONDS):
+            try:
+                (line,) = answer.result(END_SECONDS)
+            except FutureTimeoutError:
+                raise HarnessError(f"A pod on node {node} cannot be asked what it counted: no result.") from None
+            if line["outcome"] != "answered":
+                said = line.get("detail") or line["outcome"]
+                raise HarnessError(f"A pod on node {node} does not say what it counted: {said}.")
+            with self._lock:
                 flow.arrived += read_arrived(line, node)
 
     def follow(self, job: Job, take: Callable[[Line], None]) -> None:
