@@ -127,10 +127,10 @@ def other_image(dockerfile: str) -> Iterator[str]:
     docker("build", "--tag", WRONG, "-", text=dockerfile)
     try:
         for node in nodes:
-            saving = subprocess.Popen(["docker", "save", WRONG], stdout=subprocess.PIPE)
             load = ["docker", "exec", "-i", node, "ctr", "--namespace", "k8s.io", "images", "import", "-"]
-            subprocess.run(load, stdin=saving.stdout, check=True, capture_output=True)
-            assert saving.wait() == 0
+            with subprocess.Popen(["docker", "save", WRONG], stdout=subprocess.PIPE) as saving:
+                subprocess.run(load, stdin=saving.stdout, check=True, capture_output=True)
+            assert saving.returncode == 0
         yield WRONG
     finally:
         for node in nodes:

@@ -134,7 +134,7 @@ def kill_in_pod(cluster: Cluster, namespace: str, name: str) -> None:
 
 @pytest.mark.parametrize("role", ["endpoint", "other"])
 def test_node_is_lost(place: Place, cluster: Cluster, tried: Tried, role: str) -> None:
-    run = place.start(samples=200)
+    run = place.start("--seed", "0", samples=200)
     run.reach("observe")
     roles = cast_roles(read_node(item) for item in cluster.list("/api/v1/nodes"))
     node = roles[Role(f"{role}-node")]

@@ -80,9 +80,9 @@ class Taken:
 def _observe(context: Context, topology: Topology, path_checks: Sequence[PathCheck], taken: Taken) -> None:
     """Perform a window: settle, observe, and determine which paths cannot be judged because of the environment."""
     run, testbed, clients, findings = context.run, context.testbed, context.clients, context.findings
+    patience, seed = testbed.patience, run.settings.seed
     policies = network_policies.beyond_us(testbed.cluster, testbed.namespace)
-    todo = plan(path_checks, testbed.address, _direct(path_checks, clients) if policies else ())
-    patience = testbed.patience
+    todo = plan(path_checks, testbed.address, _direct(path_checks, clients) if policies else (), seed)
     budget = replace(DATA_PLANE, name=patience.named(DATA_PLANE.name), seconds=patience.answering)
     follows = None if patience.steering is None else DATA_PLANE.seconds + patience.steering
     settling = Settling(clients.probers, todo, budget=budget, follows=follows)
