@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from esipp.checks.check import HOST_NETWORK, Check, Level
+from esipp.checks.check import Check, Level
 from esipp.checks.continuity import MOVED, Continuity
 from esipp.checks.known_differences import PROXIED, KnownDifference
 from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
-from esipp.checks.stream import Reuse, StreamKind
+from esipp.checks.stream import StreamKind
 from suites.clients import OUTSIDE_1
 from suites.continuity.events import EVENTS
 from suites.continuity.requirements import *
@@ -116,12 +116,11 @@ def check(event: Event, way: Way, family: Family, what: What) -> Check[Continuit
 
 def stream_level(family: Family, stream: StreamKind) -> Level:
     """Return the level: nothing requires that an IPv6 NAT follows fragments, which IPv6 leaves to hosts."""
-    return Level.RECORD if stream.size > 1500 and family is Family.IPV6 else Level.EXTENDED
+    fragments = stream.protocol is Protocol.UDP and stream.size > 1500
+    return Level.RECORD if fragments and family is Family.IPV6 else Level.EXTENDED
 
 
 def stream_check(event: Event, way: Way, family: Family, stream: StreamKind) -> Check[Continuity]:
-    others = ["sctp"] if stream.protocol is Protocol.SCTP else []
-    others += [HOST_NETWORK] if stream.reuse is Reuse.ONE_WAY else []  # agents ask the pods what arrived
     return Check(
         id=f"{SUITE}.{event.phase.value}.{way.slug}.{family.value.lower()}.{stream.name}",
         requirement=stream_requirement(event, way, stream),
@@ -130,7 +129,7 @@ def stream_check(event: Event, way: Way, family: Family, stream: StreamKind) -> 
         references=stream_references(event, stream),
         features=needs(
             "nodes.three",
-            *others,
+            *(("sctp",) if stream.protocol is Protocol.SCTP else ()),
             client=OUTSIDE_1,
             family=family,
             balancer=way.balancer,
