@@ -39,18 +39,28 @@ SCTP_PORT = StreamKind(
 BULK = tuple(
     StreamKind(
         name=f"bulk-{size}mb", sent=f"{size} MB there and back on one TCP connection, with checksums",
-        protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.0, timeout=10.0, size=size * 1_000_000,
+        protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.0, timeout=10.0, count=1, size=size * 1_000_000,
     )
     for size in (1, 10)
 )  # fmt: skip
 DATAGRAMS = tuple(
     StreamKind(
         name=f"udp-{name}", sent=f"a datagram of {text} every 500 ms, all from one socket, and as much back",
-        protocol=Protocol.UDP, reuse=Reuse.ONE_SOCKET, every=0.5, timeout=UNANSWERED, size=size,
+        protocol=Protocol.UDP, reuse=Reuse.ONE_SOCKET, every=0.5, timeout=UNANSWERED, count=8, size=size,
     )
     for name, text, size in (
         ("1400", "1,400 bytes", 1400),
         ("mtu", "the path MTU", MTU),
         ("4000", "4,000 bytes, in fragments", 4000),
     )
+)  # fmt: skip
+ONE_PORT = StreamKind(
+    name="tcp-one-port",
+    sent="an exchange every 300 ms on a TCP connection that lasts, on all ways from the same source port at once",
+    protocol=Protocol.TCP, reuse=Reuse.LASTING, every=0.3, count=10, ports=1,
+)  # fmt: skip
+STORM = StreamKind(
+    name="tcp-storm",
+    sent="1,000 TCP connections as fast as it can, at most 2,000 a second, from 250 source ports",
+    protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.0005, count=1000, ports=250,
 )  # fmt: skip

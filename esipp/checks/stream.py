@@ -47,6 +47,9 @@ class StreamKind:
         timeout: seconds until a probe counts as lost.
         size: bytes of a datagram and of its answer, or of a transfer each way; 0 for no more than a request needs,
             ``MTU`` for a full packet.
+        count: how many probes are made; 0 if they go on.
+        ports: how many source ports the probes take in turn, the same ones on each way; 0 for any. For a lasting stream
+            it is that of its connection.
     """
 
     name: str
@@ -56,6 +59,8 @@ class StreamKind:
     every: float
     timeout: float = TIMEOUT
     size: int = 0
+    count: int = 0
+    ports: int = 0
 
     @property
     def keeps_port(self) -> bool:

@@ -27,7 +27,7 @@ from esipp.probing.prober import Prober
 ENDLESS = 1_000_000
 """The number of probes of a stream: more than any scenario takes."""
 
-DETAILED = ("tcp", "udp", "sctp", "bulk")
+DETAILED = ("tcp", "udp", "sctp", "bulk", "lasting")
 """Job protocols whose details on probes without an answer are kept."""
 
 ASK_SECONDS = 3.0
@@ -56,10 +56,15 @@ def steady(name: str, protocol: str, target: Target, pace: Pace, count: int = EN
     return Job(name, protocol, *target, count, pace.timeout, spacing=pace.every, url="/healthz")
 
 
-def job_of(kind: StreamKind, name: str, target: Target, count: int = ENDLESS) -> Job:
+FIRST_PORT, LAST_PORT = 20000, 29999
+"""Source ports of streams that take certain ones: below nodePorts and those that kernels give out."""
+
+
+def job_of(kind: StreamKind, name: str, target: Target, first_port: int = FIRST_PORT) -> Job:
     """The job of a stream of this kind."""
     return replace(
-        steady(name, kind.job_protocol, target, Pace(kind.every, kind.timeout), count),
+        steady(name, kind.job_protocol, target, Pace(kind.every, kind.timeout), kind.count or ENDLESS),
+        ports=(first_port, first_port + kind.ports - 1) if kind.ports else None,
         one_socket=kind.reuse is Reuse.ONE_SOCKET,
         one_way=kind.reuse is Reuse.ONE_WAY,
         size=kind.size,
@@ -105,10 +110,17 @@ class Traffic:
         """Exchanges on one connection for as long as it lasts, and then on another one."""
         return self._start(name, "lasting", target, pace, read)
 
-    def send(self, kind: StreamKind, name: str, target: Target, count: int = ENDLESS) -> Stream:
-        """Probes of a kind to an echo server; ``stop`` counts those that nobody answers as pods have told."""
+    def send(self, kind: StreamKind, name: str, target: Target, first_port: int = FIRST_PORT) -> Stream:
+        """Probes of a kind to an echo server; ``stop`` counts those that nobody answers as pods have told.
+
+        Args:
+            kind: what is sent.
+            name: the stream's name.
+            target: where to.
+            first_port: the first source port of a kind that takes certain ones.
+        """
         stream = Stream(name, kind.every)
-        self._run(stream, job_of(kind, name, target, count), read_request)
+        self._run(stream, job_of(kind, name, target, first_port), read_request)
         return stream
 
     def wait(self, streams: Iterable[Stream], seconds: float) -> None:
@@ -151,11 +163,12 @@ class Traffic:
                 (line,) = answer.result(END_SECONDS)
             except FutureTimeoutError:
                 raise HarnessError(f"A pod on node {node} cannot be asked what it counted: no result.") from None
-            if line["outcome"] != "answered":
-                said = line.get("detail") or line["outcome"]
-                raise HarnessError(f"A pod on node {node} does not say what it counted: {said}.")
+            try:
+                found = read_arrived(line, node)
+            except ValueError as broken:
+                raise HarnessError(f"A pod on node {node} does not say what it counted: {broken}.") from None
             with self._lock:
-                flow.arrived += read_arrived(line, node)
+                flow.arrived += found
 
     def follow(self, job: Job, take: Callable[[Line], None]) -> None:
         """Start probes whose result lines go to a function, in the reader's thread."""

@@ -12,7 +12,7 @@ from suites.continuity.events import EVENTS
 from suites.continuity.requirements import *
 from suites.continuity.streams import STREAMS, why_empty
 from suites.known_differences.balancers import STATELESS, by_proxy
-from suites.known_differences.cilium import DURING_CHANGES
+from suites.known_differences.cilium import DURING_CHANGES, ONE_PORT_FOR_TWO
 from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT
 from suites.needs import needs
 from suites.references import *
@@ -147,6 +147,8 @@ def stream_differences(way: Way, stream: StreamKind) -> Iterator[KnownDifference
     """Yield the known differences of a check of a stream."""
     if stream.protocol is Protocol.SCTP and stream.keeps_port:
         yield SCTP_ENTRY_KEPT
+    if stream.ports == 1:
+        yield ONE_PORT_FOR_TWO
     if not way.local:
         yield DURING_CHANGES
 

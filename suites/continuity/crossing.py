@@ -7,7 +7,7 @@ from esipp.checks.stream import StreamKind
 from suites.continuity.checks import CHECKS, WAYS
 from suites.continuity.events import EVENTS, Event
 from suites.continuity.requirements import EXPECTED, SUITE, stream_expected
-from suites.continuity.streams import OF_SIZE, STREAMS, why_empty
+from suites.continuity.streams import STREAMS, why_empty
 from suites.streams import TCP_LASTING, TCP_NEW
 
 CLAIMS = {TCP_LASTING: (What.LASTING,), TCP_NEW: tuple(set(What) - {What.LASTING, What.STREAM})}
@@ -39,7 +39,7 @@ def required(stream: StreamKind) -> tuple[str, str]:
             f"{EXPECTED[What.LOSSES]} at the cluster's own load balancer; {always}",
         )
     quiet, other = (next(event for event in EVENTS if (event.phase is Phase.QUIET) == still) for still in (True, False))
-    return stream_expected(quiet, stream), "-" if stream in OF_SIZE else stream_expected(other, stream)
+    return stream_expected(quiet, stream), "-" if stream.count else stream_expected(other, stream)
 
 
 ALL = (TCP_NEW, TCP_LASTING, *STREAMS)

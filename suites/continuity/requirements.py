@@ -134,8 +134,10 @@ def allowed(event: Event) -> float:
 def stream_requirement(event: Event, way: Way, stream: StreamKind) -> str:
     """Return the requirement of a check of a stream."""
     through = f"{event.meanwhile}, for a client outside that sends {stream.sent}, {destination(way)}"
-    if stream.protocol is Protocol.TCP:
+    if stream.size and stream.protocol is Protocol.TCP:
         return f"{through} completes every transfer, and every byte comes back as it was sent."
+    if stream.protocol is Protocol.TCP:
+        return f"{through} answers every time; pods see {expected_source(way)}."
     heard = "passes them on to a pod" if stream.reuse is Reuse.ONE_WAY else "answers"
     said = f"{through} {heard} again at the latest {allowed(event):.0f} s after it answers new TCP connections"
     if event.phase is Phase.QUIET:
@@ -146,13 +148,17 @@ def stream_requirement(event: Event, way: Way, stream: StreamKind) -> str:
 def stream_expected(event: Event, stream: StreamKind) -> str:
     """Return what is expected, in short."""
     if stream.protocol is Protocol.TCP:
-        return "every transfer complete and unchanged"
+        return "every transfer complete and unchanged" if stream.size else "every answer, with the correct source"
     what = "counted by a pod" if stream.reuse is Reuse.ONE_WAY else "answered"
     return f"{what}, with the correct source, and silent for no longer than {allowed(event):.0f} s"
 
 
 def stream_fails_if(stream: StreamKind) -> str:
     """Return what makes a check of a stream fail."""
+    if stream.ports == 1:
+        return "a node takes connections to several Services, from one port to one pod, for one connection"
+    if stream.ports:
+        return "connection tracking refuses a port that was used a moment ago, or a node drops connections under load"
     if stream.protocol is Protocol.TCP:
         return "large segments are dropped, reset or changed on the way: a wrong MTU, or offloads that a tunnel breaks"
     if stream.size:
@@ -164,6 +170,8 @@ def stream_fails_if(stream: StreamKind) -> str:
 
 def stream_references(event: Event, stream: StreamKind) -> tuple[Reference, ...]:
     """Return the references of a check of a stream."""
+    if stream.ports:
+        return (API_ETP, RFC_9293)
     if stream.protocol is Protocol.TCP:
         return (API_ETP, RFC_9293, RFC_1191, RFC_8201)
     if stream.size:

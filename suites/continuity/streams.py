@@ -3,10 +3,19 @@
 from esipp.checks.continuity import NODEPORT, Event, Phase, Way
 from esipp.checks.model import Balancer, Protocol
 from esipp.checks.stream import StreamKind
-from suites.streams import BULK, DATAGRAMS, SCTP_NEW, SCTP_PORT, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.streams import (
+    BULK,
+    DATAGRAMS,
+    ONE_PORT,
+    SCTP_NEW,
+    SCTP_PORT,
+    STORM,
+    UDP_NEW,
+    UDP_ONE_WAY,
+    UDP_SOCKET,
+)
 
-OF_SIZE = (*BULK, *DATAGRAMS)
-STREAMS = (UDP_SOCKET, UDP_NEW, UDP_ONE_WAY, SCTP_PORT, SCTP_NEW, *OF_SIZE)
+STREAMS = (UDP_SOCKET, UDP_NEW, UDP_ONE_WAY, SCTP_PORT, SCTP_NEW, *BULK, *DATAGRAMS, ONE_PORT, STORM)
 """All streams but the two of TCP, which have claims of their own."""
 
 SIZES = (
@@ -18,13 +27,20 @@ AT_VIPS = (
     "Many load balancers carry one protocol a Service, or no SCTP."
 )
 BY_HASH = "This forwarder hashes each packet anew and knows no socket; the node behind it shows at its nodePort."
+PORTS = "Which source port a connection has does not depend on the event; those that last show that they live on."
+OWN_PORTS = "This proxy chooses the source ports of its own connections."
+LOAD = "A storm at two ways is enough load for a cluster that others use; it meets the same rules at each."
 TCP_ONLY = "This proxy carries TCP alone."
 
 
 def why_empty(event: Event, way: Way, stream: StreamKind) -> str:
     """Return why there is no check; empty if there is one."""
-    if stream in OF_SIZE and event.phase is not Phase.QUIET:
-        return SIZES
+    if stream.count and event.phase is not Phase.QUIET:
+        return SIZES if stream.size else PORTS
+    if stream == ONE_PORT and way.by == Balancer.PROXY.value:
+        return OWN_PORTS
+    if stream == STORM and way.by != NODEPORT:
+        return LOAD
     if stream.protocol is Protocol.TCP or way.by == NODEPORT:
         return ""
     return {Balancer.ECMP.value: BY_HASH, Balancer.PROXY.value: TCP_ONLY}.get(way.by, AT_VIPS)

@@ -203,8 +203,7 @@ def world(down: float = DOWN) -> Seen:
 
 def sent(way: Way, kind: StreamKind) -> Stream:
     """Another stream than of TCP connections: it is answered where they are."""
-    every = kind.every or 0.2
-    moments = [(seq, SINCE + seq * every) for seq in range(8)] if kind.size else times(every)
+    moments = [(seq, SINCE + seq * (kind.every or 0.2)) for seq in range(kind.count)] or times(kind.every)
     made = [request(way, seq, at) for seq, at in moments]
     samples = [each if each.answered else each._replace(ended=each.started + kind.timeout) for each in made]
     stream = Stream(f"{way.slug} {FAMILY.value} {kind.name}", kind.every, samples)

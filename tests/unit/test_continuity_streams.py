@@ -22,7 +22,7 @@ from suites.continuity.checks import CHECKS as ALL_CHECKS
 from suites.continuity.checks import WAYS
 from suites.continuity.events import EVENTS
 from suites.continuity.streams import STREAMS, why_empty
-from suites.streams import BULK, DATAGRAMS, SCTP_NEW, SCTP_PORT, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.streams import BULK, DATAGRAMS, ONE_PORT, SCTP_NEW, SCTP_PORT, STORM, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.continuity_world import (
     ADDRESS,
     BEGAN,
@@ -198,6 +198,30 @@ def test_a_transfer_beside_tcp_that_fails_too_is_undecided() -> None:
     assert differing(seen)[check_id(Phase.QUIET, LOCAL, BULK[0])] is Status.INCONCLUSIVE
 
 
+# --------------------------------------------------------------------------------------------- certain source ports
+def test_a_connection_from_a_port_that_others_have_too_must_be_answered() -> None:
+    seen = changed_stream(world(), LOCAL, ONE_PORT, SINCE, SINCE + 0.2, silent)
+    name = check_id(Phase.QUIET, LOCAL, ONE_PORT)
+    assert differing(seen) == {name: Status.FAIL}
+    (check,) = (each for each in CHECKS if each.id == name)
+    assert judge_with(check, Judge(seen), FEATURES, {"service-proxy": "cilium"}).status is Status.KNOWN
+    broken = changed_stream(
+        world(), LOCAL, ONE_PORT, SINCE, SINCE + 0.2, lambda s: Sample(s.seq, s.started, s.ended, "reset")
+    )
+    assert judge_with(check, Judge(broken), FEATURES, {"service-proxy": "cilium"}).status is Status.FAIL
+
+
+def test_a_connection_of_a_storm_that_is_lost_is_noticed_and_a_port_in_use_is_not() -> None:
+    seen = changed_stream(world(), CLUSTER, STORM, SINCE + 0.1, SINCE + 0.1005, silent)
+    assert differing(seen) == {check_id(Phase.QUIET, CLUSTER, STORM): Status.FAIL}
+    held = changed_stream(
+        world(), CLUSTER, STORM, SINCE, SINCE + 0.1, lambda s: Sample(s.seq, s.started, s.ended, "error")
+    )
+    assert differing(held) == {}
+    unmade = changed_stream(world(), CLUSTER, STORM, SINCE, 1e9, lambda s: Sample(s.seq, s.started, s.ended, "error"))
+    assert differing(unmade) == {check_id(Phase.QUIET, CLUSTER, STORM): Status.ERROR}
+
+
 # -------------------------------------------------------------------------------------------------------- the traffic
 WAY = Way(NODEPORT, TrafficPolicy.LOCAL)
 
@@ -257,10 +281,14 @@ def test_a_stream_is_silent_that_was_answered_and_is_no_more() -> None:
 
 
 def test_a_larger_transfer_is_made_where_a_smaller_one_was_complete() -> None:
-    streams, made = traffic(*BULK, *DATAGRAMS)
-    streams.send_large(lambda: None)
+    streams, made = traffic(*BULK, *DATAGRAMS, ONE_PORT, STORM)
+    streams.send_counted(lambda: None)
     assert [running.job.size for running in made if running.job.protocol == "bulk"] == [1_000_000, 10_000_000]
     assert {running.job.count for running in made if running.job.protocol == "udp"} == {8}
+    (storm,) = (running.job for running in made if running.job.protocol == "tcp")
+    (one,) = (running.job for running in made if running.job.protocol == "lasting")
+    assert one.ports == (storm.ports[0], storm.ports[0])
+    assert storm.order("x")["source_port"] == [storm.ports[0], storm.ports[0] + 249]
 
 
 def test_a_pod_that_does_not_answer_is_an_error_of_ours() -> None:

@@ -163,7 +163,7 @@ class Gathering:
     def _go_through(self, acts: Acts, stack: contextlib.ExitStack) -> None:
         """One phase after the other, each when traffic has settled after the one before."""
         self._since = time.monotonic()
-        acts.streams.send_large(self.stop.check)
+        acts.streams.send_counted(self.stop.check)
         acts.hold(self._since + FIRST_QUIET - time.monotonic())
         sound = True
         for event in (each for each in self.events if each.phase is not Phase.QUIET):

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Protocol
 
 from esipp.checks.check import Status
-from esipp.checks.continuity import STALE, UNREWRITTEN, ContinuityCheck, Phase, Way
+from esipp.checks.continuity import ONE_PORT, STALE, UNREWRITTEN, ContinuityCheck, Phase, Way
 from esipp.checks.model import Family
 from esipp.checks.stream import RECOVERS, STEADY, Reuse, StreamKind
 from esipp.judging.controls import Counts, Vantage, excused
@@ -82,10 +82,12 @@ class StreamJudge:
         check, samples = self.check, self.samples
         if self.kind.reuse is Reuse.ONE_WAY and self.judge.seen.uncounted:
             return undecided(check, self.judge.seen.uncounted)
-        if why := trouble.failed(self._all):
+        if why := trouble.failed(self._all, most=len(self._all) // 2 if self.kind.ports else trouble.MOST_ERRORS):
             return ours_failed(check, "too little", why)
         if self.kind.job_protocol == "bulk":
             return self._bulk()
+        if self.kind.ports:
+            return self._from_ports()
         if len(samples) < LEAST:
             return undecided(check, f"only {len(samples)} probes were made in this phase")
         silences = self.silences
@@ -115,7 +117,7 @@ class StreamJudge:
         stream = seen.sent.get((subject.way, subject.family, self.kind.name))
         if stream is None:
             return []
-        return stream.samples if self.kind.size else seen.in_phase(subject.phase, stream.samples)
+        return stream.samples if self.kind.count else seen.in_phase(subject.phase, stream.samples)
 
     @cached_property
     def samples(self) -> list[Sample]:
@@ -161,7 +163,7 @@ class StreamJudge:
 
     def _silences(self) -> Iterator[Silence]:
         spans = [(float("-inf"), float("inf"))]
-        if self.check.subject.phase is Phase.QUIET and not self.kind.size:
+        if self.check.subject.phase is Phase.QUIET and not self.kind.count:
             spans = self.judge.seen.quiet
         for since, until in spans:
             own = [sample for sample in self.samples if since <= sample.started < until]
@@ -259,6 +261,34 @@ class StreamJudge:
         counts = {"right": found.right.total(), "wrong": found.wrong.total()}
         shown = UNREWRITTEN if kept else "wrong"
         return Decision(Status.FAIL, self.check.expected, f"{said}; {found.words}", reason, seen=shown, tally=counts)
+
+    def _from_ports(self) -> Decision:
+        """Whether every connection from certain source ports was answered: TCP sends again what is lost.
+
+        A port that a lost connection still holds is no error of ours.
+        """
+        check, lost = self.check, [sample for sample in self.samples if not sample.answered]
+        late = sum(is_late(sample) for sample in self.samples)
+        said = f"{len(lost)} of {len(self.samples)} probes lost, {late} late"
+        if len(self.samples) < LEAST:
+            return undecided(check, f"only {len(self.samples)} probes were made", said)
+        if decided := self._sources(said):
+            return decided
+        if not lost:
+            span = self.samples[-1].started - self.samples[0].started
+            sees = f"{len(self.samples)} probes of one client in {span:.1f} s"
+            return Decision(Status.PASS, check.expected, said, tally=self._counts, sees=sees)
+        vantage = self.judge.vantage(check.subject.family)
+        told = [vantage.ours(sample.started, sample.started) for sample in lost]
+        if all(told):
+            return undecided(check, told[0], said)
+        if not any(self._control(sample.started - AROUND, sample.ended + AROUND) for sample in lost):
+            return undecided(check, "new TCP connections were not answered at that time either", said)
+        details = self.judge.seen.details.get((self._name, lost[0].seq), "no details")
+        reason = f"{lost[0].outcome}: {details}; new TCP connections from other ports were answered at that time"
+        shared = self.kind.ports == 1 and all(sample.outcome == "timeout" for sample in lost)
+        seen = ONE_PORT if shared else "lost"
+        return Decision(Status.FAIL, check.expected, said, reason, seen=seen, tally=self._counts)
 
     def _bulk(self) -> Decision:
         """Whether every transfer was complete."""

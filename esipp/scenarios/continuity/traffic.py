@@ -2,6 +2,7 @@
 controls.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from esipp.judging.timeline.losses import is_late
 from esipp.judging.timeline.streams import PATIENCE, Sample, Stream, read_request
 from esipp.probing.orders import Line
 from esipp.probing.prober import Prober
-from esipp.probing.traffic import ENDLESS, Pace, Target, Traffic, steady
+from esipp.probing.traffic import FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
 from esipp.scenarios.continuity.evidence import Asked, Exchange, Sent
 
 PACE = Pace(0.1, TIMEOUT)
@@ -33,11 +34,11 @@ CALM = 1.2
 """Seconds in which every request must have been answered in time for a way to be settled."""
 
 
-DATAGRAMS = 8
-"""Datagrams of each size: as many as there is time for before the first event."""
-
 TRANSFERS = 30.0
 """Seconds after which no further transfer begins: on a way that loses large packets, each takes its whole timeout."""
+
+MOST_PORTS = 500
+"""The most source ports that a kind of stream takes."""
 
 Stretch = tuple[Way, Family, StreamKind]
 
@@ -68,6 +69,7 @@ class Streams:
         self.others: dict[tuple[str, Family], Stream] = {}
         self.sent: dict[Sent, Stream] = {}
         self._parts: dict[Stretch, list[Stream]] = {}
+        self._first_port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT - MOST_PORTS)
         self._traffic = Traffic(prober, clock)
 
     @property
@@ -100,18 +102,19 @@ class Streams:
         for (node, family), target in self.targets.others.items():
             self.others[node, family] = traffic.connect(f"control {node} {family.value}", target, OTHERS_PACE)
         for key in self.targets.sent:
-            if not key[2].size:
+            if not key[2].count:
                 self._send(key)
 
-    def _send(self, key: Stretch, count: int = ENDLESS) -> Stream:
+    def _send(self, key: Stretch) -> Stream:
         way, family, kind = key
         parts = self._parts.setdefault(key, [])
-        name = f"{way.slug} {family.value} {kind.name}"
-        parts.append(self._traffic.send(kind, f"{name} {len(parts)}", self.targets.sent[key], count))
+        name = f"{way.slug} {family.value} {kind.name} {len(parts)}"
+        parts.append(self._traffic.send(kind, name, self.targets.sent[key], self._first_port))
         return parts[-1]
 
-    def send_large(self, checked: Callable[[], None]) -> None:
-        """Datagrams of each size, and all transfers; larger ones one by one, where a smaller one was complete.
+    def send_counted(self, checked: Callable[[], None]) -> None:
+        """Send what does not go on: datagrams of each size and connections from one port at once, then what is much:
+        transfers, larger ones one by one where a smaller one was complete, and storms one after the other.
 
         Args:
             checked: called between transfers; may raise an error.
@@ -120,25 +123,30 @@ class Streams:
             HarnessError: the prober is gone.
         """
         began = time.monotonic()
-        sized = sorted((key for key in self.targets.sent if key[2].size), key=lambda key: key[2].size)
-        for key in (key for key in sized if key[2].protocol is Protocol.UDP):
-            self._send(key, DATAGRAMS)
-        bulk = [key for key in sized if key[2].protocol is Protocol.TCP]
+        counted = [key for key in self.targets.sent if key[2].count]
+        for key in counted:
+            if key[2].protocol is Protocol.UDP or key[2].reuse is Reuse.LASTING:
+                self._send(key)
+        bulk = sorted((key for key in counted if key[2].job_protocol == "bulk"), key=lambda key: key[2].size)
         small = [key for key in bulk if key[2].size == bulk[0][2].size]
-        made = {key[:2]: self._send(key, 1) for key in small}
+        made = {key[:2]: self._send(key) for key in small}
         self._traffic.wait(made.values(), TIMEOUT + max((key[2].timeout for key in small), default=0.0))
         for key in bulk[len(small) :]:
             checked()
             complete = all(sample.answered for sample in made[key[:2]].samples) if key[:2] in made else True
             if complete and time.monotonic() < began + TRANSFERS:
-                self._traffic.wait([self._send(key, 1)], TIMEOUT + key[2].timeout)
+                self._traffic.wait([self._send(key)], TIMEOUT + key[2].timeout)
+        for key in (key for key in counted if key[2].job_protocol == "tcp"):
+            checked()
+            if time.monotonic() < began + TRANSFERS:
+                self._traffic.wait([self._send(key)], TRANSFERS)
 
     def renew(self) -> None:
         """Go on from a new source port with each stream that keeps its own.
 
         So what connection tracking remembers of a port is due to one event alone.
         """
-        keeps = [key for key in self._parts if key[2].keeps_port and not key[2].size]
+        keeps = [key for key in self._parts if key[2].keeps_port and not key[2].count]
         self._traffic.stop(self._parts[key][-1] for key in keeps)
         for key in keeps:
             self._send(key)
@@ -152,7 +160,7 @@ class Streams:
         return [
             self._parts[key][-1].name
             for key in self._parts
-            if key[2].keeps_port and not key[2].size and self._is_silent(key[2], self._parts[key][-1], now)
+            if key[2].keeps_port and not key[2].count and self._is_silent(key[2], self._parts[key][-1], now)
         ]
 
     def _is_silent(self, kind: StreamKind, part: Stream, now: float) -> bool:
