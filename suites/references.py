@@ -234,6 +234,9 @@ RFC_4787 = Reference(
 )
 RFC_8201 = Reference("RFC 8201, Path MTU Discovery for IP version 6", "https://www.rfc-editor.org/rfc/rfc8201")
 RFC_9293 = Reference("RFC 9293, Transmission Control Protocol (TCP)", "https://www.rfc-editor.org/rfc/rfc9293")
+FORWARDED_FOR = Reference(
+    "MDN, X-Forwarded-For header", "https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/X-Forwarded-For"
+)
 RFC_2992 = Reference(
     "RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm", "https://www.rfc-editor.org/rfc/rfc2992"
 )

@@ -14,8 +14,8 @@ from esipp.base.interrupt import Stop, StoppedError, undisturbed
 from esipp.checks.check import Check, Feature, Subject, checks_about, missing_features
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
-from esipp.judging.course import Course
 from esipp.judging.durations import planned_events
+from esipp.judging.interruptions import Interruptions
 from esipp.judging.scenario import FOLDER, RunThen, Scenario
 from esipp.judging.schedule import PlannedEvent, Touches, steps
 from esipp.judging.topology import Topology
@@ -42,6 +42,7 @@ class Context:
         get: sets up a part of the session by its name, or returns it.
         evidence: what each scenario observed, by its name.
         watch: the packets of the judged window of paths, if any.
+        gathered: gives the evidence so far, while a scenario gathers it; None before there is any.
     """
 
     run: Run
@@ -49,6 +50,7 @@ class Context:
     get: Callable[[str], Any]
     evidence: dict[str, Any] = field(default_factory=dict)
     watch: Watch | None = None
+    gathered: Callable[[], Any] | None = None
 
     @cached_property
     def testbed(self) -> Testbed:
@@ -98,12 +100,22 @@ class Context:
         return Disruptor(self.cluster, self.findings, run.id, stop, undisturbed, run.folder / "watchdog.txt", run.say)
 
     def observe(self, scenario: Scenario) -> Any:
-        """Run a scenario and record its evidence; without a check that can run, nothing happens."""
+        """Run a scenario and record its evidence; without a check that can run, nothing happens.
+
+        If it breaks off, as the run is interrupted, the evidence so far is recorded for reports. Nothing is judged by
+        it.
+        """
         if not any(isinstance(check.subject, scenario.subjects) for check in self.runnable()):
             return scenario.read(None, RunThen(self.run.settings.samples))
         if names := self.testbed.batches.scenarios.get(scenario.name):
             self.testbed.balance(names)
-        evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
+        self.gathered = None
+        try:
+            evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
+        except BaseException:
+            if self.gathered is not None:
+                self.run.record("judged", **judged(scenario.record, self.gathered()), broken_off=True)
+            raise
         self.run.record("judged", **judged(scenario.record, evidence))
         self.evidence[scenario.name] = evidence
         return evidence
@@ -142,7 +154,7 @@ def _event(run: Run, phase: str, event: PlannedEvent, act: Callable[[], object])
         act()
 
 
-def spare(testbed: Testbed, course: Course, parts: Iterable[str]) -> None:
+def spare(testbed: Testbed, interruptions: Interruptions, parts: Iterable[str]) -> None:
     """Leave parts undecided if something happened to a pod or node with a role meanwhile.
 
     Raises:
@@ -150,17 +162,17 @@ def spare(testbed: Testbed, course: Course, parts: Iterable[str]) -> None:
     """
     sentences = testbed.harmed_parts().sentences
     for part in parts if sentences else ():
-        course.trouble.setdefault(part, f"{sentences[0]}: esipp cannot judge what it observed meanwhile")
+        interruptions.trouble.setdefault(part, f"{sentences[0]}: esipp cannot judge what it observed meanwhile")
 
 
 @contextmanager
-def kept(part: str, run: Run, course: Course) -> Iterator[None]:
+def kept(part: str, run: Run, interruptions: Interruptions) -> Iterator[None]:
     """Record an error of a part, so that only its own checks are undecided; a bug in esipp is recorded as such."""
     try:
         yield
     except HarnessError as broken:
-        course.trouble[part] = broken.sentence
+        interruptions.trouble[part] = broken.sentence
     except (ApiError, UnreachableError, StoppedError) as broken:
-        course.trouble[part] = str(broken)
+        interruptions.trouble[part] = str(broken)
     except Exception as broken:
-        course.broken[part] = f"{type(broken).__name__}: {broken}; see {run.keep_fault()}"
+        interruptions.broken[part] = f"{type(broken).__name__}: {broken}; see {run.keep_fault()}"

@@ -23,13 +23,13 @@ from esipp.judging.topology import parse_address
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.rendering.html import blocks
-from esipp.scenarios.api.judge import Seen as ApiSeen
+from esipp.scenarios.api.judge import ApiEvidence
 from esipp.scenarios.continuity.evidence import Exchange, Window
 from esipp.scenarios.continuity.evidence import Seen as Continuity
 from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, Result
 from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from suites.continuity.checks import WAYS
 from tests.unit import endpoint_change_world, interoperability_world, policy_change_world
 from tests.unit.test_policy_change_isolation import window
@@ -134,7 +134,7 @@ def api() -> Evidence:
     taken, refused = Answer({"spec": {}}, warnings=("299",)), Answer(refused=(422, "Invalid", "no"))
     troubled = Answer(trouble="the API server hung up")
     answers = {"rule-a": {"created": taken}, "change-b": {"patched": refused}, "old-c": {"created": troubled}}
-    return {"compatibility": ApiSeen(answers=answers)}
+    return {"compatibility": ApiEvidence(answers=answers)}
 
 
 def continuity(causes: tuple[float, ...] = (210.0,), late: float = 216.0) -> Evidence:

@@ -27,7 +27,7 @@ from esipp.scenarios.continuity.evidence import Window as Disruption
 from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, Result
 from esipp.scenarios.endpoint_change.timeline import Seen as Streams
 from esipp.scenarios.health.evidence import Followed, Round
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.paths.judge import Evidence
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges

@@ -99,7 +99,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
     timed = asks_for_moments(path_checks, findings.facts)
     clocks = {name: prober.clock().offset for name, prober in clients.probers.items()}
     with looking, testbed.suspected(), steering(run, findings) as steers:
-        tell, answering = run.progress.landed, settling.answering
+        tell, answering = run.progress.completed, settling.answering
         with watched(run, findings, testbed, clients) as watch:
             seen |= fly(clients.probers, todo, targets, sampled, answering=answering, tell=tell, lost=lost)
         if samples > sampled:
