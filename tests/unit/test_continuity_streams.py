@@ -218,6 +218,8 @@ def test_a_connection_of_a_storm_that_is_lost_is_noticed_and_a_port_in_use_is_no
         world(), CLUSTER, STORM, SINCE, SINCE + 0.1, lambda s: Sample(s.seq, s.started, s.ended, "error")
     )
     assert differing(held) == {}
+    seen = changed_stream(seen, CLUSTER, STORM, SINCE + 0.2, 1e9, lambda s: Sample(s.seq, s.started, s.ended, "error"))
+    assert differing(seen) == {check_id(Phase.QUIET, CLUSTER, STORM): Status.FAIL}
     unmade = changed_stream(world(), CLUSTER, STORM, SINCE, 1e9, lambda s: Sample(s.seq, s.started, s.ended, "error"))
     assert differing(unmade) == {check_id(Phase.QUIET, CLUSTER, STORM): Status.ERROR}
 

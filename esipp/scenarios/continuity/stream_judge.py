@@ -82,7 +82,7 @@ class StreamJudge:
         check, samples = self.check, self.samples
         if self.kind.reuse is Reuse.ONE_WAY and self.judge.seen.uncounted:
             return undecided(check, self.judge.seen.uncounted)
-        if why := trouble.failed(self._all, most=len(self._all) // 2 if self.kind.ports else trouble.MOST_ERRORS):
+        if why := trouble.failed(self._all, most=self._most_errors):
             return ours_failed(check, "too little", why)
         if self.kind.job_protocol == "bulk":
             return self._bulk()
@@ -133,6 +133,14 @@ class StreamJudge:
         gone = [mark.at for mark in self.judge.seen.marks if mark.what == "gone"]
         last = max((at for at in gone if window and window.began <= at <= window.until), default=0.0)
         return [sample for sample in found if sample.started >= last]
+
+    @property
+    def _most_errors(self) -> int:
+        """How many errors of the prober do not matter: a lost connection holds its port, which no other can have then."""
+        if not self.kind.ports:
+            return trouble.MOST_ERRORS
+        lost = any(not sample.answered for sample in self.samples)
+        return len(self._all) if lost else len(self._all) // 2
 
     @property
     def _counts(self) -> dict[str, int]:
@@ -263,10 +271,7 @@ class StreamJudge:
         return Decision(Status.FAIL, self.check.expected, f"{said}; {found.words}", reason, seen=shown, tally=counts)
 
     def _from_ports(self) -> Decision:
-        """Whether every connection from certain source ports was answered: TCP sends again what is lost.
-
-        A port that a lost connection still holds is no error of ours.
-        """
+        """Whether every connection from certain source ports was answered: TCP sends again what is lost."""
         check, lost = self.check, [sample for sample in self.samples if not sample.answered]
         late = sum(is_late(sample) for sample in self.samples)
         said = f"{len(lost)} of {len(self.samples)} probes lost, {late} late"

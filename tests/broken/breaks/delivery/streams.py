@@ -8,8 +8,9 @@ from esipp.base.labels import RUN_LABEL
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
+from esipp.probing.traffic import FIRST_PORT, LAST_PORT
 from esipp.scenarios.continuity.objects import SELECTOR, service_name
-from suites.streams import BULK, DATAGRAMS, SCTP_PORT, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.streams import BULK, DATAGRAMS, ONE_PORT, SCTP_PORT, STORM, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.matching import AT_THE_NODE, DROP
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
@@ -123,6 +124,18 @@ def on_large_packets(
     return apply
 
 
+def losing_taken_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """The endpoint node loses connections from source ports that connections on other ways have, too."""
+
+    def rules(live: Live) -> list[Rule]:
+        port = live.service(service_name(LOCAL))["spec"]["ports"][0]["nodePort"]
+        taken = ("--sport", f"{FIRST_PORT}:{LAST_PORT}")
+        words = ("--protocol", "tcp", "--dport", str(port), *taken, *AT_THE_NODE, *DROP)
+        return [Rule(family, "PREROUTING", words, (nodes.roles[Role.ENDPOINT_NODE],), "mangle") for family in Family]
+
+    return nodes.live(rules)
+
+
 def large_and_judged(check: Check) -> bool:
     """Datagrams of each size and the smaller transfers, but for fragments over IPv6, of which nothing is required."""
     fragments = is_about(check, Continuity) and check.subject.stream == DATAGRAMS[2]
@@ -185,6 +198,19 @@ BREAKS = (
         unsure=lambda check: stream_of(check, BULK[1].name),
         may=by_chance,
         share=0.3,
+    ),
+    Break(
+        "source-ports-of-other-ways-dropped",
+        Group.DELIVERY,
+        "the endpoint node drops connections to a nodePort from source ports that connections to other Services have",
+        RunOptions(("continuity",), (QUIET,)),
+        losing_taken_ports,
+        lambda check: (
+            stream_of(check, ONE_PORT.name, STORM.name) and is_about(check, Continuity) and check.subject.way == LOCAL
+        ),
+        names="from other ports were answered",
+        may=by_chance,
+        scoped=True,
     ),
     Break(
         "one-datagram-in-a-hundred-lost",
