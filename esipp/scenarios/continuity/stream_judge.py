@@ -136,7 +136,7 @@ class StreamJudge:
 
     @property
     def _most_errors(self) -> int:
-        """How many errors of the prober do not matter: a lost connection holds its port, which no other can have then."""
+        """How many errors of the prober do not matter: no connection can have the port that a lost one holds."""
         if not self.kind.ports:
             return trouble.MOST_ERRORS
         lost = any(not sample.answered for sample in self.samples)
