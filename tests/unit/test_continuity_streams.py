@@ -13,7 +13,7 @@ from esipp.checks.check import Status
 from esipp.checks.continuity import NODEPORT, STALE, Phase, Way
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.stream import RECOVERS, Reuse, StreamKind
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.probing.traffic import Target
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.judge import Judge
@@ -273,13 +273,19 @@ def test_a_stream_that_keeps_its_port_goes_on_from_another_one_in_the_same_strea
     assert streams.details == {("nodeport.local IPv4 udp-socket", 1): "no answer"}
 
 
-def test_a_stream_is_silent_that_was_answered_and_is_no_more() -> None:
+def test_a_stream_is_silent_that_was_answered_and_is_no_more_until_that_is_known() -> None:
     streams, made = traffic(UDP_SOCKET, SCTP_PORT)
+    control = streams.streams[WAY, Family.IPV4] = Stream("control", 0.1)
     streams.start()
     assert streams.silent(10.0) == []
     made[0].says(0, 10.0)
+    for seq in range(100):
+        at = 10.0 + seq / 10
+        control.add(Sample(seq, at, at + 0.01, "timeout" if at < 12 else "answered"))
     assert streams.silent(11.0) == []
     assert streams.silent(13.0) == ["nodeport.local IPv4 udp-socket 0"]
+    assert streams.silent(17.0) == ["nodeport.local IPv4 udp-socket 0"]
+    assert streams.silent(19.0) == []
 
 
 def test_a_larger_transfer_is_made_where_a_smaller_one_was_complete() -> None:

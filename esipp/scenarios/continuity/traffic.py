@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from esipp.base.clock import Clock
 from esipp.checks.continuity import Way
 from esipp.checks.model import Family, Protocol
-from esipp.checks.stream import TIMEOUT, Reuse, StreamKind
+from esipp.checks.stream import RECOVERS, TIMEOUT, Reuse, StreamKind
 from esipp.judging.timeline.losses import is_late
 from esipp.judging.timeline.streams import PATIENCE, Sample, Stream, read_request
 from esipp.probing.orders import Line
@@ -36,6 +36,9 @@ CALM = 1.2
 
 TRANSFERS = 30.0
 """Seconds after which no further transfer begins: on a way that loses large packets, each takes its whole timeout."""
+
+KNOWN = RECOVERS + 1.0
+"""Seconds of silence beside answered TCP connections after which a stream is known to be broken."""
 
 MOST_PORTS = 500
 """The most source ports that a kind of stream takes."""
@@ -156,20 +159,32 @@ class Streams:
         self._traffic.ask_arrived(prober, pod, node)
 
     def silent(self, now: float) -> list[str]:
-        """The names of streams that keep their port and were answered from it, but not lately."""
-        return [
-            self._parts[key][-1].name
-            for key in self._parts
-            if key[2].keeps_port and not key[2].count and self._is_silent(key[2], self._parts[key][-1], now)
-        ]
+        """The names of streams that keep their port and were answered from it, but not lately.
 
-    def _is_silent(self, kind: StreamKind, part: Stream, now: float) -> bool:
-        over = now - CALM - PATIENCE
-        if kind.reuse is Reuse.ONE_WAY:
-            due = max((sample.seq for sample in list(part.samples) if sample.started < over), default=-1)
-            return -1 < self._traffic.newest_arrived(part) < due
-        answered = [sample.started for sample in list(part.samples) if sample.answered]
-        return bool(answered) and answered[-1] < over
+        Without those that have been silent for long enough while new TCP connections on their way were answered: that
+        they are not answered again is known.
+        """
+        found = []
+        for way, family, kind in self._parts:
+            part = self._parts[way, family, kind][-1]
+            if not kind.keeps_port or kind.count:
+                continue
+            last = self._last_answered(kind, part)
+            if last is None or last >= now - CALM - PATIENCE:
+                continue
+            control = self.streams[way, family].view(last, now - PATIENCE, now)
+            since = max((each.started for each in control if not each.answered or is_late(each)), default=last)
+            if now - since <= KNOWN:
+                found.append(part.name)
+        return found
+
+    def _last_answered(self, kind: StreamKind, part: Stream) -> float | None:
+        """When the last answered probe began; None if there is none."""
+        probes = list(part.samples)
+        if kind.reuse is not Reuse.ONE_WAY:
+            return max((each.started for each in probes if each.answered), default=None)
+        newest = self._traffic.newest_arrived(part)
+        return max((each.started for each in probes if each.seq <= newest), default=None)
 
     def redirect_health(self, port: int, new: int) -> None:
         """Probe the nodes' health checks at another port from now on, those that are probed at this one."""
