@@ -129,4 +129,5 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     announced = frozenset(service_name(way) for way in ways if way.balancer is not None)
     made = [(way, Protocol.TCP) for way in ways] + protocols_of(asked_streams(checks))
     services = tuple(service(way, ground.run, protocol) for way, protocol in made)
-    return Objects((), services, announced, frozenset({OUTSIDE}))
+    raw = frozenset({OUTSIDE.name} if any(protocol is Protocol.SCTP for _, protocol in made) else ())
+    return Objects((), services, announced, frozenset({OUTSIDE}), raw=raw)

@@ -136,6 +136,7 @@ class Gathering:
                 self._go_through(acts, stack)
                 self._count(acts)
             streams.stop()
+            addresses = self._addresses()  # as they are now: a first pod brings a bridge with an address
         return self.so_far()
 
     @property
