@@ -285,7 +285,7 @@ def test_a_stream_is_silent_that_was_answered_and_is_no_more_until_that_is_known
     assert streams.silent(11.0) == []
     assert streams.silent(13.0) == ["nodeport.local IPv4 udp-socket 0"]
     assert streams.silent(17.0) == ["nodeport.local IPv4 udp-socket 0"]
-    assert streams.silent(19.0) == []
+    assert streams.silent(19.6) == []
 
 
 def test_a_larger_transfer_is_made_where_a_smaller_one_was_complete() -> None:

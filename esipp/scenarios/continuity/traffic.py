@@ -37,8 +37,9 @@ CALM = 1.2
 TRANSFERS = 30.0
 """Seconds after which no further transfer begins: on a way that loses large packets, each takes its whole timeout."""
 
-KNOWN = RECOVERS + 1.0
-"""Seconds of silence beside answered TCP connections after which a stream is known to be broken."""
+KNOWN = RECOVERS + 2.0
+"""Seconds of silence beside answered TCP connections after which a stream is known to be broken. What is still waited
+for when it goes on from another port has no result."""
 
 MOST_PORTS = 500
 """The most source ports that a kind of stream takes."""

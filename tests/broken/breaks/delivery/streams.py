@@ -1,5 +1,6 @@
 """Nodes that fail streams which new TCP connections do not show: kept ports, large packets, single datagrams."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event
@@ -67,6 +68,7 @@ def losing_ports_of_gone_pods(nodes: Nodes) -> Iterator[Placed]:
             first = first or next(iter(found), "")
             if first and first not in found:
                 nft(node, LOSE.format(mark=mark, port=port))
+                placed.at = time.time()
                 return
 
     try:
@@ -170,6 +172,7 @@ BREAKS = (
         lambda check: stream_of(check, *(kind.name for kind in STEADY)),
         names="probes were lost while nothing changed",
         may=lambda check: by_chance(check) or stream_of(check, *(kind.name for kind in DATAGRAMS)),
+        at_once=False,
         share=0.75,
         scoped=True,
     ),
@@ -183,6 +186,7 @@ BREAKS = (
         names="while new TCP connections|stalled",
         opens=lambda check: stream_of(check, BULK[1].name),
         may=by_chance,
+        at_once=False,
     ),
     Break(
         "large-segments-reset",
@@ -197,6 +201,7 @@ BREAKS = (
         names="ECONNRESET",
         unsure=lambda check: stream_of(check, BULK[1].name),
         may=by_chance,
+        at_once=False,
         share=0.3,
     ),
     Break(
@@ -210,6 +215,7 @@ BREAKS = (
         ),
         names="from other ports were answered",
         may=by_chance,
+        at_once=False,
         scoped=True,
     ),
     Break(
@@ -220,6 +226,7 @@ BREAKS = (
         losing_datagrams("--match", "statistic", "--mode", "random", "--probability", "0.01"),
         no_check,
         may=by_chance,
+        at_once=False,
         scoped=True,
     ),
 )  # fmt: skip
