@@ -16,7 +16,7 @@ from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.model import AddressClass
 from esipp.checks.path import PathCheck
 from esipp.judging.schedule import PlannedEvent, Touches
-from esipp.ledger.evidence import judged
+from esipp.ledger.codec import judged
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.terminal import summary
