@@ -23,9 +23,7 @@ CLAIMS: Mapping[str, tuple[What, ...]] = {
 """The claims about each stream, for each load balancer. The balance is judged after all changes."""
 
 NOTHING_GOES = "No node loses its pod."
-STILL_SERVES = "The pod still serves: `no-loss-on-graceful-deletion` requires that nothing is lost, and no time is due."
-    "The pod still serves: there `no-loss-on-graceful-deletion` requires that nothing is lost, and no time is due."
-)
+STILL_SERVES = "The pod still serves: `no-loss-on-graceful-deletion` requires that nothing is lost."
 GONE = "The pod serves no more: the load balancer needs the time of its health checks, as `black-hole` requires."
 OTHER_WAY = "Times of the other direction are recorded there."
 
