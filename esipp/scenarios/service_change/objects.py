@@ -1,0 +1,58 @@
+"""Testbed objects of this scenario: a Service for each event, and the pods that all of them share."""
+
+from collections.abc import Iterable
+
+from esipp.base.json import Json
+from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.checks.check import Check, is_about
+from esipp.checks.model import OUTSIDE, Protocol, Role
+from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange
+from esipp.testbed import manifests
+from esipp.testbed.objects import Ground, Objects
+
+PORT = 80
+TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP}
+
+
+def selector(run: str, pods: Pods) -> Json:
+    """The selector of a Service; as a merge patch, it replaces any other of this scenario."""
+    return {RUN_LABEL: run, **{_label(each): "yes" if each is pods else None for each in Pods}}
+
+
+def service(event: Event, name: str, run: str, pods: Pods) -> Json:
+    """A Service of an event."""
+    ports = [
+        {"name": each.value.lower(), "protocol": each.value, "port": PORT, "targetPort": target}
+        for each, target in TARGETS.items()
+    ]
+    spec: Json = {
+        "type": event.kind.value,
+        "ipFamilyPolicy": "PreferDualStack",
+        "selector": {key: value for key, value in selector(run, pods).items() if value},
+        "ports": ports,
+    }
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
+
+
+def events_of(checks: Iterable[Check]) -> list[Event]:
+    """The events that these checks are about."""
+    return list(dict.fromkeys(check.subject.event for check in checks if is_about(check, ServiceChange)))
+
+
+def objects(checks: list[Check], ground: Ground) -> Objects:
+    """Everything these checks need."""
+    events = events_of(checks)
+    wanted = {name for event in events for change in event.changes for name in change.pods.names}
+    pods = [_pod(name, ground) for name in sorted(wanted)]
+    services = [service(event, event.service, ground.run, event.changes[0].pods) for event in events]
+    return Objects(tuple(pods), tuple(services), clients=frozenset({OUTSIDE, INSIDE}))
+
+
+def _label(pods: Pods) -> str:
+    return f"esipp.dev/changes-{pods.value}"
+
+
+def _pod(name: str, ground: Ground) -> Json:
+    labels = {_label(pods): "yes" for pods in Pods if name in pods.names}
+    node = ground.roles[Role.ENDPOINT_NODE]
+    return manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=False, labels=labels))

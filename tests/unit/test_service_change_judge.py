@@ -1,0 +1,124 @@
+"""The judge of changes to Services and pods: what it lets pass, what it sees, and what it leaves undecided."""
+
+from fnmatch import fnmatchcase
+
+import pytest
+
+from esipp.checks.check import Feature, Status
+from esipp.checks.model import Family
+from esipp.checks.observation import Verdict
+from esipp.judging.frame import Known
+from esipp.judging.scenario import scenario_of
+from esipp.scenarios.service_change.evidence import Seen
+from esipp.scenarios.service_change.subject import At, Claim, Sent
+from suites.changes.checks import CHECKS
+from suites.changes.events import EVENTS
+from tests.unit.service_change_world import World
+
+FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
+KUBE_PROXY = {"service-proxy": "kube-proxy", "kubernetes": "v1.36.3"}
+
+
+def verdicts(seen: Seen, facts: dict[str, str] | None = None) -> dict[str, Verdict]:
+    known = Known(facts or {}, FEATURES)
+    return {check.id: scenario_of(check).judge(check, seen, known) for check in CHECKS}
+
+
+def told(world: World, facts: dict[str, str] | None = None) -> dict[str, Status]:
+    return {name: verdict.status for name, verdict in verdicts(world.seen(), facts).items()}
+
+
+def those(found: dict[str, Status], *statuses: Status) -> set[str]:
+    return {name for name, status in found.items() if status in statuses}
+
+
+def matching(*patterns: str) -> set[str]:
+    return {check.id for check in CHECKS if any(fnmatchcase(check.id, pattern) for pattern in patterns)}
+
+
+@pytest.mark.parametrize("lag", [0.1, 2.0])
+def test_a_cluster_that_follows_passes(lag: float) -> None:
+    assert set(told(World(lag=lag)).values()) == {Status.PASS}
+
+
+def test_what_follows_within_the_limit_passes_and_later_does_not() -> None:
+    assert set(told(World(lag=28.0, every=40.0)).values()) == {Status.PASS}
+    late = told(World(lag=33.0, every=40.0))
+    assert those(late, Status.FAIL) == set(late) - matching("*.refused")
+
+
+@pytest.mark.parametrize("sent", [Sent.TCP, Sent.UDP])
+def test_new_flows_that_reach_pods_of_before_fail_everywhere(sent: Sent) -> None:
+    found = told(World(keeps=frozenset({sent})), KUBE_PROXY)
+    assert those(found, Status.FAIL, Status.KNOWN) == matching(f"*.{sent}.*") - matching("replaced.*.served")
+    assert not those(found, Status.KNOWN)
+
+
+def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kube_proxy() -> None:
+    world = World(keeps=frozenset({Sent.UDP_SOCKET}))
+    found = told(world, KUBE_PROXY)
+    gone = matching("changes.scaled-to-zero.*.udp-socket.*.gone", "changes.deleted.*.udp-socket.*.gone")
+    assert those(found, Status.KNOWN) == gone
+    assert those(found, Status.FAIL) == matching("*.udp-socket.*") - gone, "a pod that is an endpoint must be reached"
+    elsewhere = told(world)
+    assert those(elsewhere, Status.FAIL) == matching("*.udp-socket.*")
+
+
+def test_it_is_no_known_defect_if_new_sockets_reach_the_pods_of_before_too() -> None:
+    found = told(World(keeps=frozenset({Sent.UDP_SOCKET, Sent.UDP})), KUBE_PROXY)
+    assert not those(found, Status.KNOWN)
+
+
+def test_a_later_version_does_not_have_the_defect() -> None:
+    found = told(World(keeps=frozenset({Sent.UDP_SOCKET})), {**KUBE_PROXY, "kubernetes": "v1.37.0"})
+    assert those(found, Status.KNOWN) == matching("changes.deleted.*.udp-socket.*.gone")
+
+
+def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
+    for sent in Sent:
+        found = told(World(silent=frozenset({sent})))
+        assert those(found, Status.FAIL) == matching(f"*.{sent}.*.served", f"*.{sent}.*.refused")
+
+
+def test_requests_without_an_endpoint_are_refused() -> None:
+    found = told(World(drops=True))
+    assert those(found, Status.FAIL) == matching("*.refused") != set()
+
+
+def test_silence_proves_nothing_where_nobody_was_ever_answered() -> None:
+    found = told(World(never_served=frozenset(Sent)))
+    assert those(found, Status.INCONCLUSIVE) == matching("*.gone")
+    assert those(found, Status.FAIL) == matching("*.served", "*.refused")
+
+
+def test_a_busy_machine_leaves_checks_undecided() -> None:
+    found = told(World(busy=2.5))
+    assert not those(found, Status.FAIL)
+    assert those(found, Status.INCONCLUSIVE)
+
+
+def test_errors_of_our_own_are_not_the_clusters() -> None:
+    assert set(told(World(errors=5)).values()) == {Status.ERROR}
+
+
+def test_what_cannot_be_dialled_is_undecided() -> None:
+    world = World(obstacles={(At.CLUSTER_IP, Family.IPV6): "the Service has no IPv6 ClusterIP"})
+    assert those(told(world), Status.INCONCLUSIVE) == matching("*.clusterip.*.ipv6.*")
+
+
+def test_an_event_that_broke_off_or_did_not_happen_is_undecided() -> None:
+    seen = World().seen()
+    seen.trouble["replaced"] = "the API server refused"
+    del seen.events["deleted"]
+    del seen.events["taken-over"].stages[1]
+    found = {name: verdict.status for name, verdict in verdicts(seen).items()}
+    broken = matching("changes.replaced.*", "changes.deleted.*", "changes.taken-over.*")
+    assert those(found, Status.INCONCLUSIVE) == broken
+
+
+def test_every_event_has_checks_of_every_stream_and_entry() -> None:
+    for event in EVENTS:
+        own = {(check.subject.sent, check.subject.at) for check in CHECKS if check.subject.event == event}
+        assert {sent for sent, _ in own} == set(Sent)
+        assert {at for _, at in own} >= {At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP}
+    assert {check.subject.claim for check in CHECKS} == set(Claim)

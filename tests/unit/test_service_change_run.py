@@ -1,0 +1,147 @@
+"""The run of changes to Services on a simulated clock: what it asks the API server for, and what it waits for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.base.interrupt import Stop
+from esipp.base.waiting import Budget, Convergence, Reading
+from esipp.checks.model import Family
+from esipp.judging.timeline.streams import Sample
+from esipp.scenarios.service_change import run
+from esipp.scenarios.service_change.objects import service
+from esipp.scenarios.service_change.run import LAST_ANSWERS, Driver
+from esipp.scenarios.service_change.subject import At, Sent
+from suites.changes.events import EVENTS
+from tests.unit.service_change_world import event_of
+from tests.unit.world import NODE_ADDRESSES, topology
+
+RUN = "0a1b2c"
+ASKED = [(At.BARE_NODE, sent, Family.IPV4) for sent in Sent]
+
+
+@dataclass
+class World:
+    """An API server that notes requests, nodes that follow after a while, and a clock that waits for nothing."""
+
+    follows: Callable[[str], float] = lambda _: 0.3
+    now: float = 1000.0
+    requests: list[tuple[str, str, Any]] = field(default_factory=list)
+    changes: list[tuple[float, tuple[str, ...]]] = field(default_factory=list)
+    dialled: list[tuple[str, Any]] = field(default_factory=list)
+    stopped: int = 0
+
+    def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
+        assert kind == "merge-patch"
+        self.requests.append(("patch", path, body))
+        self._select(body["spec"]["selector"])
+
+    def delete(self, path: str) -> None:
+        self.requests.append(("delete", path, None))
+        self.changes.append((self.now, ()))
+
+    def create(self, path: str, manifest: dict[str, Any]) -> None:
+        self.requests.append(("create", path, manifest))
+        self._select(manifest["spec"]["selector"])
+
+    def _select(self, selector: dict[str, Any]) -> None:
+        which = next(key for key, value in selector.items() if value == "yes").rpartition("-")[2]
+        self.changes.append((self.now, {"first": ("changes-1",), "second": ("changes-2",)}.get(which, ())))
+
+    # what the driver needs of a prober and a clock
+    def connect(self, name: str, target: Any, _: object) -> Any:
+        self.dialled.append((name, target))
+        return SimpleNamespace(name=name, view=lambda since, until, now: self._view(name, since, until))
+
+    def send(self, name: str, target: Any, pace: object, *, one_socket: bool = False) -> Any:
+        assert one_socket is ("udp-socket" in name)
+        return self.connect(name, target, pace)
+
+    def stop(self, streams: object) -> None:
+        self.stopped += len(list(streams))  # type: ignore[call-overload]
+
+    def converge(self, look: Callable[[], Reading], budget: Budget, since: float | None = None) -> Convergence:
+        began, reading = self.now, look()
+        while not reading.right and self.now - began + budget.spacing <= budget.seconds:
+            self.now += budget.spacing
+            reading = look()
+        return Convergence(reading.right, self.now - began, 1, reading.state)
+
+    def _view(self, name: str, since: float, until: float) -> list[Sample]:
+        times = [since + 0.1 * number for number in range(int((until - since) / 0.1))]
+        return [self._sample(name, when) for when in times]
+
+    def _sample(self, name: str, when: float) -> Sample:
+        pods = [pods for at, pods in self.changes if at == 0 or at + self.follows(name) <= when][-1]
+        if not pods:
+            return Sample(0, when, when + 0.9, "timeout")
+        return Sample(0, when, when + 0.002, "answered", pods[0])
+
+
+def driven(monkeypatch: pytest.MonkeyPatch, name: str, world: World) -> Driver:
+    event = event_of(name)
+    created = service(event, event.service, RUN, event.changes[0].pods)
+    created["spec"] |= {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "ipFamilies": ["IPv4"]}
+    for number, port in enumerate(created["spec"]["ports"]):
+        port["nodePort"] = 31000 + number
+    world.changes.append((0.0, event.changes[0].pods.names))
+    nodes = {name: SimpleNamespace(name=name, internal=own) for name, own in NODE_ADDRESSES.items()}
+    testbed: Any = SimpleNamespace(
+        cluster=world,
+        namespace="esipp",
+        roles=topology().roles,
+        nodes=nodes,
+        services={event.service: created},
+        run=RUN,
+    )
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: world.now))
+    stop = Stop()
+    monkeypatch.setattr(stop, "converge", world.converge)
+    traffic: Any = {"outside-1": world, "pod-on-bare-node": world}
+    driver = Driver(testbed, event, [*ASKED, (At.CLUSTER_IP, Sent.TCP, Family.IPV4)], traffic, stop)
+    driver.perform()
+    return driver
+
+
+@pytest.mark.parametrize("name", [event.name for event in EVENTS])
+def test_a_healthy_cluster_goes_through_all_stages_in_seconds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    world = World()
+    driver = driven(monkeypatch, name, world)
+    assert [stage.pods for stage in driver.seen.stages] == [change.pods.names for change in event_of(name).changes]
+    assert world.now - 1000.0 < 3.0 * len(driver.seen.stages) + LAST_ANSWERS
+    assert world.now - driver.seen.end >= LAST_ANSWERS, "what stays silent is known to have done so only then"
+    assert world.stopped == 2 * len(driver.seen.streams) == 2 * 4
+
+
+def test_what_never_follows_has_its_whole_time_in_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(lambda name: 1e9 if Sent.UDP_SOCKET in name else 0.3)
+    driver = driven(monkeypatch, "deleted", world)
+    causes = [stage.cause for stage in driver.seen.stages]
+    assert causes[2] - causes[1] > 30
+
+
+def test_a_service_is_created_again_with_its_addresses_and_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, again in (("deleted", "changes-deleted"), ("taken-over", "changes-taken-over-heir")):
+        world = World()
+        driven(monkeypatch, name, world)
+        (_, gone, _), (_, _, made) = world.requests
+        assert gone.endswith(f"/services/changes-{name}")
+        assert made["metadata"]["name"] == again
+        assert made["spec"]["clusterIPs"] == ["10.96.0.7"]
+        assert {port["protocol"]: port["nodePort"] for port in made["spec"]["ports"]} == {"TCP": 31000, "UDP": 31001}
+
+
+def test_each_stream_goes_to_its_own_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driven(monkeypatch, "replaced", world)
+    ports = {name.split()[2] if "clusterip" not in name else "clusterip": target.port for name, target in world.dialled}
+    assert ports == {"tcp-new": 31000, "udp-new": 31001, "udp-socket": 31001, "clusterip": 80}
+
+
+def test_an_entry_without_an_address_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ASKED", [(At.CLUSTER_IP, Sent.UDP, Family.IPV6)])
+    driver = driven(monkeypatch, "replaced", World())
+    assert driver.seen.obstacles == {(At.CLUSTER_IP, Family.IPV6): "the Service has no IPv6 ClusterIP"}
