@@ -186,6 +186,9 @@ PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no d
 STALE_WITHOUT_ENDPOINTS = issue(
     _KUBERNETES, 139628, "stale UDP conntrack entries are never cleaned up when a service scales down to zero endpoints"
 )
+STALE_SCTP = issue(
+    _KUBERNETES, 106651, "After pod restart sctp traffic does not reach other pod behind Loadbalancer service"
+)
 STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
 """The changes that replaced and removed the annotations."""

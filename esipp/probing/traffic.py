@@ -95,12 +95,6 @@ class Traffic:
         """New connections to an echo server."""
         return self._start(name, "tcp", target, pace, read_request)
 
-    def send(self, name: str, target: Target, pace: Pace, *, one_socket: bool = False) -> Stream:
-        """Datagrams to an echo server, each from a socket of its own or all from one."""
-        stream = Stream(name, pace.every)
-        self._run(stream, replace(steady(name, "udp", target, pace), one_socket=one_socket), read_request)
-        return stream
-
     def check_health(self, name: str, target: Target, pace: Pace, read: Reader = read_health) -> Stream:
         """Requests to a health-check node port."""
         return self._start(name, "get", target, pace, read)

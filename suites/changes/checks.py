@@ -4,21 +4,20 @@ from collections.abc import Iterator
 
 from esipp.checks.check import Level
 from esipp.checks.known_differences import KnownDifference, Nature
-from esipp.checks.model import Family
+from esipp.checks.model import Family, Protocol
 from esipp.checks.reference import Reference
+from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.scenarios.service_change.subject import (
     STALE,
     At,
     Claim,
-    Do,
     Event,
     Pods,
-    Sent,
     ServiceChange,
     ServiceChangeCheck,
 )
-from suites.changes.events import ENTRIES, EVENTS, EVERY_NODE, STREAMS
+from suites.changes.events import ENTRIES, EVENTS, EVERY_NODE, FRESH, STREAMS, TCP_NEW, why_not
 from suites.needs import needs
 from suites.references import *
 
@@ -45,83 +44,91 @@ def _stale(of: str, reference: Reference, before: str = "") -> KnownDifference:
         when=(("service-proxy", "kube-proxy"),),
         covers=STALE,
         before=before,
-        reason=f"kube-proxy leaves the connection tracking entries of UDP flows to {of}: a socket that goes on sending "
-        "reaches the pod of before, whoever has its address then",
+        reason=f"kube-proxy leaves the connection tracking entries of {of}: a client that goes on sending from "
+        "the same port reaches the pod of before, whoever has its address then",
         references=(reference, CONNTRACK),
         nature=Nature.DEFECT,
-        evidence="Only the socket that sent before the change is answered, and only by pods that were endpoints "
-        "before. New sockets of the same client at the same address are not.",
+        evidence="Only what comes from a port that was in use before the change reaches the pods of before. What "
+        "comes from new ports of the same client is right.",
         hides="Another cause by which a node keeps connection tracking entries of such flows.",
     )
 
 
 KNOWN = {
-    "scaled-to-zero": _stale("a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"),
-    "deleted": _stale("a deleted Service", STALE_OF_DELETED),
+    ("scaled-to-zero", Protocol.UDP): _stale(
+        "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
+    ),
+    ("deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
+    **{(event.name, Protocol.SCTP): _stale("SCTP associations", STALE_SCTP) for event in EVENTS},
 }
-"""Known defects of kube-proxy, by event."""
+"""Known defects of kube-proxy, by event and protocol."""
 
 
-def claims(event: Event, at: At, sent: Sent) -> Iterator[Claim]:
+def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     """Yield what is required of a stream."""
     if at not in EVERY_NODE:
         yield Claim.SERVED
     yield Claim.GONE
     empty = any(change.is_there and change.pods is Pods.NONE for change in event.changes)
-    if empty and sent is Sent.TCP and at not in EVERY_NODE:
+    if empty and stream is TCP_NEW and at not in EVERY_NODE:
         yield Claim.REFUSED
 
 
-def level(sent: Sent, claim: Claim) -> Level:
+def level(stream: StreamKind, claim: Claim) -> Level:
     """Return the level. What becomes of flows that are under way is documented for kube-proxy alone."""
-    return Level.CORE if sent.is_new and claim is not Claim.REFUSED else Level.EXTENDED
+    return Level.CORE if stream.reuse is Reuse.NEW and claim is not Claim.REFUSED else Level.EXTENDED
 
 
-def references(sent: Sent, claim: Claim) -> tuple[Reference, ...]:
+def references(stream: StreamKind, claim: Claim) -> tuple[Reference, ...]:
+    """Return the references of a check."""
     if claim is Claim.REFUSED:
         return (E2E_SERVICES,)
-    return (VIRTUAL_IPS, API_SELECTOR) if sent.is_new else (VIRTUAL_IPS, E2E_CONNTRACK)
+    return (VIRTUAL_IPS, API_SELECTOR) if stream.reuse is Reuse.NEW else (VIRTUAL_IPS, E2E_CONNTRACK)
 
 
-def requirement(event: Event, where: str, sent: Sent, claim: Claim) -> str:
+def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> str:
     """Return the requirement of a check."""
-    what = STREAMS[sent]
+    client = f"a client that sends {stream.sent} to {where}"
+    if claim is Claim.REFUSED:
+        return f"{event.meanwhile}, {client} is refused while there is no endpoint."
+    reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
     if claim is Claim.SERVED:
-        return f"{event.meanwhile}, a client that sends {what} to {where} is answered by its pods, {WITHIN}."
-    if claim is Claim.GONE:
-        return f"{event.meanwhile}, no other pod answers a client that sends {what} to {where}, {WITHIN}."
-    return f"{event.meanwhile}, a client that sends {what} to {where} is refused while there is no endpoint."
+        return f"{event.meanwhile}, {client} {reached} its pods, {WITHIN}."
+    return f"{event.meanwhile}, {client} {reached} no other pod, {WITHIN}."
 
 
-def check(event: Event, at: At, where: str, sent: Sent, family: Family, claim: Claim) -> ServiceChangeCheck:
-    known = KNOWN.get(event.name) if claim is Claim.GONE and not sent.is_new else None
+def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
+    """Return the known defects that a check shows."""
+    found = KNOWN.get((event.name, stream.protocol)) if stream in FRESH else None
+    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP
+    return (found,) if found and concerned else ()
+
+
+def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
+    sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
     return ServiceChangeCheck(
-        id=f"{SUITE}.{event.name}.{at}.{sent}.{family.value.lower()}.{claim}",
-        requirement=requirement(event, where, sent, claim),
-        level=level(sent, claim),
+        id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
+        requirement=requirement(event, where, stream, claim),
+        level=level(stream, claim),
         suite=SUITE,
-        references=references(sent, claim),
-        features=needs("vantage.outside", family=family, node=at.role),
-        subject=ServiceChange(event, at, sent, family, claim),
+        references=references(stream, claim),
+        features=needs("vantage.outside", *sctp, family=family, node=at.role),
+        subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
         expected=EXPECTED[claim],
         fails_if=FAILS_IF[claim],
-        asked=f"{STREAMS[sent]}, from before the first change until after the last one",
-        differences=(known,) if known else (),
+        asked=f"{stream.sent}, from before the first change until after the last one",
+        differences=known(event, stream, claim),
     )
 
 
-def entries(event: Event) -> dict[At, str]:
-    """Return what is dialled; where a Service is deleted, every node."""
-    freed = {Do.DELETE, Do.TAKE_OVER}.intersection(change.do for change in event.changes)
-    return {**ENTRIES, **(EVERY_NODE if freed else {})}
-
-
 CHECKS = [
-    check(event, at, where, sent, family, claim)
+    check(event, at, where, stream, family, claim)
     for event in EVENTS
-    for at, where in entries(event).items()
-    for sent in STREAMS
+    for at, where in {**ENTRIES, **EVERY_NODE}.items()
+    for stream in STREAMS
+    if not why_not(event, at, stream)
     for family in Family
-    for claim in claims(event, at, sent)
+    for claim in claims(event, at, stream)
 ]
-"""Each event is crossed with each entry and each stream; ``claims`` says what is required there."""
+"""Each event is crossed with each entry and each stream, unless ``why_not`` has a reason; ``claims`` says what is
+required there."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from esipp.checks.model import Family, Role
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import Asked, Seen, Stage, Stages
-from esipp.scenarios.service_change.subject import INSIDE, At, Event, Sent
+from esipp.scenarios.service_change.subject import INSIDE, At, Event
 from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS
 from tests.unit.world import CLIENT_ADDRESSES, ROLES
@@ -36,10 +36,10 @@ class World:
     """
 
     lag: float = 0.3
-    keeps: frozenset[Sent] = frozenset()
-    silent: frozenset[Sent] = frozenset()
+    keeps: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
     drops: bool = False
-    never_served: frozenset[Sent] = frozenset()
+    never_served: frozenset[str] = frozenset()
     busy: float = 0.0
     every: float = EVERY
     errors: int = 0
@@ -53,16 +53,16 @@ class World:
 
     def _sample(self, stages: list[Stage], asked: Asked, seq: int) -> Sample:
         when = 0.03 + seq * SPACING
-        _, sent, family = asked
+        _, name, family = asked
         now = int(when // self.every)
         followed = now if when - now * self.every >= self.lag or not now else now - 1
         stage = stages[followed]
         lost = Sample(seq, when, when + TIMEOUT, "timeout")
         if seq < self.errors:
             return Sample(seq, when, when, "error")
-        if sent in self.never_served or (sent in self.silent and now) or self._is_busy(when):
+        if name in self.never_served or (name in self.silent and now) or self._is_busy(when):
             return lost
-        pods = stages[0].pods if sent in self.keeps else stage.pods
+        pods = stages[0].pods if name in self.keeps else stage.pods
         if not pods:
             is_refused = stage.is_there and not self.drops
             return Sample(seq, when, when + 0.002, "refused") if is_refused else lost
@@ -79,8 +79,8 @@ class World:
         for check in CHECKS:
             subject = check.subject
             if subject.event == event and (subject.at, subject.family) not in self.obstacles:
-                for sent in (subject.sent, *subject.witnesses):
-                    asked = subject.at, sent, subject.family
+                for kind in subject.streams:
+                    asked = subject.at, kind.name, subject.family
                     samples = [self._sample(stages, asked, seq) for seq in range(int(end / SPACING))]
                     made.streams[asked] = frozen(Stream(" ".join(asked), SPACING, samples))
         return made

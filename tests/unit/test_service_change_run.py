@@ -9,18 +9,21 @@ import pytest
 
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
-from esipp.checks.model import Family
+from esipp.checks.model import Family, Protocol
+from esipp.checks.stream import StreamKind
 from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import service
-from esipp.scenarios.service_change.run import LAST_ANSWERS, Driver
-from esipp.scenarios.service_change.subject import At, Sent
-from suites.changes.events import EVENTS
+from esipp.scenarios.service_change.run import Driver
+from esipp.scenarios.service_change.subject import At
+from suites.changes.events import EVENTS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, topology
 
-RUN = "0a1b2c"
-ASKED = [(At.BARE_NODE, sent, Family.IPV4) for sent in Sent]
+RUN, PODS = "0a1b2c", ("changes-1", "changes-2")
+LAST = TCP_NEW.timeout
+ASKED = [(At.BARE_NODE, kind, Family.IPV4) for kind in (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY)]
+ALL = [*ASKED, (At.CLUSTER_IP, TCP_NEW, Family.IPV4)]
 
 
 @dataclass
@@ -33,6 +36,7 @@ class World:
     changes: list[tuple[float, tuple[str, ...]]] = field(default_factory=list)
     dialled: list[tuple[str, Any]] = field(default_factory=list)
     stopped: int = 0
+    asked: list[tuple[Any, str]] = field(default_factory=list)
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
@@ -52,13 +56,17 @@ class World:
         self.changes.append((self.now, {"first": ("changes-1",), "second": ("changes-2",)}.get(which, ())))
 
     # what the driver needs of a prober and a clock
-    def connect(self, name: str, target: Any, _: object) -> Any:
-        self.dialled.append((name, target))
+    def send(self, kind: StreamKind, name: str, target: Any) -> Any:
+        self.dialled.append((kind.name, target))
         return SimpleNamespace(name=name, view=lambda since, until, now: self._view(name, since, until))
 
-    def send(self, name: str, target: Any, pace: object, *, one_socket: bool = False) -> Any:
-        assert one_socket is ("udp-socket" in name)
-        return self.connect(name, target, pace)
+    def ask_arrived(self, prober: object, pod: Any, node: str) -> None:
+        assert prober == "inside"
+        self.asked.append((pod, node))
+
+    @property
+    def prober(self) -> str:
+        return "inside"
 
     def stop(self, streams: object) -> None:
         self.stopped += len(list(streams))  # type: ignore[call-overload]
@@ -81,9 +89,11 @@ class World:
         return Sample(0, when, when + 0.002, "answered", pods[0])
 
 
-def driven(monkeypatch: pytest.MonkeyPatch, name: str, world: World) -> Driver:
+def driven(
+    monkeypatch: pytest.MonkeyPatch, name: str, world: World, asked: list[tuple[At, StreamKind, Family]] = ALL
+) -> Driver:
     event = event_of(name)
-    created = service(event, event.service, RUN, event.changes[0].pods)
+    created = service(event, RUN, (Protocol.TCP, Protocol.UDP))
     created["spec"] |= {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "ipFamilies": ["IPv4"]}
     for number, port in enumerate(created["spec"]["ports"]):
         port["nodePort"] = 31000 + number
@@ -96,12 +106,13 @@ def driven(monkeypatch: pytest.MonkeyPatch, name: str, world: World) -> Driver:
         nodes=nodes,
         services={event.service: created},
         run=RUN,
+        pods={name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node="a") for name in PODS},
     )
     monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
     traffic: Any = {"outside-1": world, "pod-on-bare-node": world}
-    driver = Driver(testbed, event, [*ASKED, (At.CLUSTER_IP, Sent.TCP, Family.IPV4)], traffic, stop)
+    driver = Driver(testbed, event, asked, traffic, stop)
     driver.perform()
     return driver
 
@@ -111,13 +122,13 @@ def test_a_healthy_cluster_goes_through_all_stages_in_seconds(monkeypatch: pytes
     world = World()
     driver = driven(monkeypatch, name, world)
     assert [stage.pods for stage in driver.seen.stages] == [change.pods.names for change in event_of(name).changes]
-    assert world.now - 1000.0 < 3.0 * len(driver.seen.stages) + LAST_ANSWERS
-    assert world.now - driver.seen.end >= LAST_ANSWERS, "what stays silent is known to have done so only then"
-    assert world.stopped == 2 * len(driver.seen.streams) == 2 * 4
+    assert world.now - 1000.0 < 3.0 * len(driver.seen.stages) + LAST
+    assert world.now - driver.seen.end >= LAST, "what stays silent is known to have done so only then"
+    assert world.stopped == 2 * len(driver.seen.streams) == 2 * 5
 
 
 def test_what_never_follows_has_its_whole_time_in_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(lambda name: 1e9 if Sent.UDP_SOCKET in name else 0.3)
+    world = World(lambda name: 1e9 if "udp-socket" in name else 0.3)
     driver = driven(monkeypatch, "deleted", world)
     causes = [stage.cause for stage in driver.seen.stages]
     assert causes[2] - causes[1] > 30
@@ -137,11 +148,23 @@ def test_a_service_is_created_again_with_its_addresses_and_ports(monkeypatch: py
 def test_each_stream_goes_to_its_own_port(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     driven(monkeypatch, "replaced", world)
-    ports = {name.split()[2] if "clusterip" not in name else "clusterip": target.port for name, target in world.dialled}
-    assert ports == {"tcp-new": 31000, "udp-new": 31001, "udp-socket": 31001, "clusterip": 80}
+    ports = [(name, target.port) for name, target in world.dialled]
+    udp = [(kind.name, 31001) for kind in (UDP_NEW, UDP_SOCKET, UDP_ONE_WAY)]
+    assert ports == [("tcp-new", 31000), *udp, ("tcp-new", 80)]
+
+
+def test_every_pod_is_asked_what_it_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driven(monkeypatch, "replaced", world)
+    assert {(pod.host, pod.port) for pod, _ in world.asked} == {("10.244.1.1", 8080), ("10.244.1.2", 8080)}
+
+
+def test_a_stream_that_nobody_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(lambda name: 1e9 if "one-way" in name else 0.3)
+    driven(monkeypatch, "replaced", world)
+    assert world.now - 1000.0 < 15
 
 
 def test_an_entry_without_an_address_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "ASKED", [(At.CLUSTER_IP, Sent.UDP, Family.IPV6)])
-    driver = driven(monkeypatch, "replaced", World())
+    driver = driven(monkeypatch, "replaced", World(), [(At.CLUSTER_IP, UDP_NEW, Family.IPV6)])
     assert driver.seen.obstacles == {(At.CLUSTER_IP, Family.IPV6): "the Service has no IPv6 ClusterIP"}

@@ -7,10 +7,10 @@ from esipp.checks.model import Family
 from esipp.judging.controls import Vantage
 from esipp.judging.course import Course
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.service_change.subject import At, Sent
+from esipp.scenarios.service_change.subject import At
 
-Asked = tuple[At, Sent, Family]
-"""A stream of an event."""
+Asked = tuple[At, str, Family]
+"""A stream of an event: the entry, the name of its kind, and the family."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from esipp.judging.timeline.steady_runs import Fits
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.paths.judge import say_observed
 from esipp.scenarios.service_change.evidence import Asked, InStage, Seen, Stage, Stages
-from esipp.scenarios.service_change.stages import gone, refused, served, steady
-from esipp.scenarios.service_change.subject import STALE, Claim, Sent, ServiceChange, ServiceChangeCheck
+from esipp.scenarios.service_change.stages import gone, refused, served, steady, wanted
+from esipp.scenarios.service_change.subject import STALE, Claim, ServiceChange, ServiceChangeCheck
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,11 @@ class _Case:
     @property
     def stages(self) -> list[InStage]:
         """The stream, stage by stage."""
-        return self.event.of_stages((self.subject.at, self.subject.sent, self.subject.family))
+        return self.event.of_stages((self.subject.at, self.subject.stream.name, self.subject.family))
+
+
+LAST = 5
+"""Answers at the end of a stage that must all come from pods of before, if an older flow is to explain them."""
 
 
 def decide(check: ServiceChangeCheck, seen: Seen) -> Decision:
@@ -47,7 +51,7 @@ def decide(check: ServiceChangeCheck, seen: Seen) -> Decision:
         return undecided(check, "the event did not happen")
     if why := event.obstacles.get((subject.at, subject.family)):
         return undecided(check, why)
-    stream = event.streams.get((subject.at, subject.sent, subject.family))
+    stream = event.streams.get((subject.at, subject.stream.name, subject.family))
     if stream is None:
         return undecided(check, "this stream was not sent")
     if len(event.stages) < len(subject.event.changes):
@@ -99,15 +103,18 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
 
 def _stale(case: _Case, each: InStage) -> str:
     """The evidence that only an older flow reaches a pod of before: new flows of the same client do not."""
-    asked: Asked = (case.subject.at, Sent.UDP, case.subject.family)
-    if case.subject.sent.is_new or asked not in case.event.streams:
+    subject = case.subject
+    if subject.fresh is None:
+        return ""
+    asked: Asked = (subject.at, subject.fresh.name, subject.family)
+    if asked not in case.event.streams:
         return ""
     at = case.event.stages.index(each.stage)
     fresh = case.event.of_stages(asked)[at]
     before = {name for stage in case.event.stages[:at] for name in stage.pods}
-    answered = {sample.pod for sample in each.samples if sample.answered and sample.pod not in each.stage.pods}
-    right = steady(fresh, gone(each.stage))
-    return STALE if right is not None and answered and answered <= before else ""
+    answered = {sample.pod for sample in each.samples[-LAST:] if sample.answered}
+    right = steady(fresh, wanted(each.stage))
+    return STALE if right is not None and answered and answered <= before - {*each.stage.pods} else ""
 
 
 def _refused(case: _Case) -> Decision:

@@ -1,17 +1,17 @@
 """Testbed objects of this scenario: a Service for each event, and the pods that all of them share."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Check, is_about
+from esipp.checks.check import Check, checks_about, is_about
 from esipp.checks.model import OUTSIDE, Protocol, Role
 from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
 
 PORT = 80
-TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP}
+TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
 
 
 def selector(run: str, pods: Pods) -> Json:
@@ -19,19 +19,21 @@ def selector(run: str, pods: Pods) -> Json:
     return {RUN_LABEL: run, **{_label(each): "yes" if each is pods else None for each in Pods}}
 
 
-def service(event: Event, name: str, run: str, pods: Pods) -> Json:
-    """A Service of an event."""
+def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
+    """The Service of an event, as it is in the first stage."""
     ports = [
         {"name": each.value.lower(), "protocol": each.value, "port": PORT, "targetPort": target}
         for each, target in TARGETS.items()
+        if each in protocols
     ]
     spec: Json = {
         "type": event.kind.value,
         "ipFamilyPolicy": "PreferDualStack",
-        "selector": {key: value for key, value in selector(run, pods).items() if value},
+        "selector": {key: value for key, value in selector(run, event.changes[0].pods).items() if value},
         "ports": ports,
     }
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
+    metadata = {"name": event.service, "labels": labels_of(run)}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
 def events_of(checks: Iterable[Check]) -> list[Event]:
@@ -43,8 +45,12 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
     events = events_of(checks)
     wanted = {name for event in events for change in event.changes for name in change.pods.names}
-    pods = [_pod(name, ground) for name in sorted(wanted)]
-    services = [service(event, event.service, ground.run, event.changes[0].pods) for event in events]
+    raw = ground.features["sctp"].present
+    pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
+    protocols = {event: set[Protocol]() for event in events}
+    for each in checks_about(ServiceChange, checks):
+        protocols[each.subject.event] |= {stream.protocol for stream in each.subject.streams}
+    services = [service(event, ground.run, protocols[event]) for event in events]
     return Objects(tuple(pods), tuple(services), clients=frozenset({OUTSIDE, INSIDE}))
 
 
@@ -52,7 +58,7 @@ def _label(pods: Pods) -> str:
     return f"esipp.dev/changes-{pods.value}"
 
 
-def _pod(name: str, ground: Ground) -> Json:
+def _pod(name: str, ground: Ground, *, raw: bool) -> Json:
     labels = {_label(pods): "yes" for pods in Pods if name in pods.names}
     node = ground.roles[Role.ENDPOINT_NODE]
-    return manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=False, labels=labels))
+    return manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw, labels=labels))

@@ -10,28 +10,27 @@ from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.waiting import Reading
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
+from esipp.checks.stream import Reuse, StreamKind
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
 from esipp.probing.traffic import Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
-from esipp.scenarios.service_change.evidence import Asked, InStage, Seen, Stage, Stages
-from esipp.scenarios.service_change.objects import PORT, events_of, selector, service
+from esipp.scenarios.service_change.evidence import InStage, Seen, Stage, Stages
+from esipp.scenarios.service_change.objects import PORT, events_of, selector
 from esipp.scenarios.service_change.stages import STAYS, steady, wanted
-from esipp.scenarios.service_change.subject import INSIDE, At, Change, Do, Event, Sent, ServiceChange
+from esipp.scenarios.service_change.subject import INSIDE, At, Change, Do, Event, ServiceChange
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
+from esipp.testbed.manifests import HTTP
 from esipp.testbed.testbed import Testbed
-
-PACES = {Sent.TCP: Pace(0.25, 2.5), Sent.UDP: Pace(0.25, 1.0), Sent.UDP_SOCKET: Pace(0.25, 1.0)}
-"""Requests of each stream. A refusal may reach a TCP client only with its second SYN, after a second."""
 
 CONTROL_PACE = Pace(0.5, 2.5)
 
+KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
+"""What a Service has in common with the one whose addresses and ports it gets."""
+
 HOLDS = STAYS + 0.5
 """Seconds for which what is right must last before the next stage."""
-
-LAST_ANSWERS = max(pace.timeout for pace in PACES.values()) + 0.1
-"""Seconds after the end until all results are there: what stays silent is known to have done so only then."""
 
 
 @dataclass
@@ -50,12 +49,14 @@ class Driver:
 
     testbed: Testbed
     event: Event
-    asked: list[Asked]
+    asked: list[tuple[At, StreamKind, Family]]
     traffic: Mapping[str, Traffic]
     stop: Stop
     timeouts: Timeouts = TIMEOUTS
     seen: Stages = field(default_factory=Stages)
     _name: str = ""
+    _shown: list[Stream] = field(default_factory=list)
+    """The streams whose answers are known while they are sent."""
 
     def perform(self) -> None:
         """Go through all stages.
@@ -79,9 +80,11 @@ class Driver:
                 self.seen.stages.append(_stage(change, cause, time.monotonic()))
                 self._wait()
             self.seen.end = end = time.monotonic()
+            last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
             self.stop.converge(
-                lambda: Reading(time.monotonic() - end > LAST_ANSWERS, "last answers"), self.timeouts.last_answers
+                lambda: Reading(time.monotonic() - end > last, "last answers"), self.timeouts.last_answers
             )
+            self._ask_pods()
         finally:
             self.seen.end = self.seen.end or time.monotonic()
             for traffic in self.traffic.values():
@@ -109,11 +112,11 @@ class Driver:
 
     def _create(self, name: str, change: Change) -> None:
         """Create a Service with the addresses and ports of the first one."""
-        made, spec = service(self.event, name, self.testbed.run, change.pods), self._spec
-        made["spec"] |= {key: spec[key] for key in ("clusterIP", "clusterIPs", "ipFamilies") if key in spec}
-        ports = {port["protocol"]: port.get("nodePort") for port in spec["ports"]}
-        for port in made["spec"]["ports"]:
-            port["nodePort"] = ports[port["protocol"]]
+        first, pods = self.testbed.services[self.event.service], selector(self.testbed.run, change.pods)
+        spec = {key: first["spec"][key] for key in KEPT if key in first["spec"]}
+        spec["selector"] = {key: value for key, value in pods.items() if value}
+        metadata = {"name": name, "labels": first["metadata"]["labels"]}
+        made = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
         self.testbed.cluster.create(self._path(), made)
         self._name = name
 
@@ -122,6 +125,14 @@ class Driver:
         self._create(f"{self._name}-heir", change)
 
     # --------------------------------------------------------------------------------------------------- the streams
+    def _ask_pods(self) -> None:
+        """Ask every pod of the event what it counted of the streams that nobody answers."""
+        for name in dict.fromkeys(name for change in self.event.changes for name in change.pods.names):
+            pod = self.testbed.pods[name]
+            address = next(iter(pod.addresses.values()))
+            for traffic in self.traffic.values():
+                traffic.ask_arrived(self.traffic[INSIDE.name].prober, Target(address, HTTP), pod.node)
+
     @property
     def _spec(self) -> Json:
         """The Service of the first stage."""
@@ -129,19 +140,15 @@ class Driver:
         return spec
 
     def _start(self) -> None:
-        for at, sent, family in self.asked:
-            where = self._target(at, sent.protocol, family)
+        for at, kind, family in self.asked:
+            where = self._target(at, kind.protocol, family)
             if isinstance(where, str):
                 self.seen.obstacles[at, family] = where
                 continue
-            traffic = self.traffic[at.client.name]
-            name = f"{self.event.service} {at} {sent} {family}"
-            send = {
-                Sent.TCP: traffic.connect,
-                Sent.UDP: traffic.send,
-                Sent.UDP_SOCKET: partial(traffic.send, one_socket=True),
-            }
-            self.seen.streams[at, sent, family] = send[sent](name, where, PACES[sent])
+            stream = self.traffic[at.client.name].send(kind, f"{self.event.service} {at} {kind.name} {family}", where)
+            self.seen.streams[at, kind.name, family] = stream
+            if kind.reuse is not Reuse.ONE_WAY:
+                self._shown.append(stream)
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
@@ -160,7 +167,7 @@ class Driver:
 
         def look() -> Reading:
             now = time.monotonic()
-            late = [stream.name for stream in self.seen.streams.values() if not _shows(stream, stage, now)]
+            late = [stream.name for stream in self._shown if not _shows(stream, stage, now)]
             return Reading(not late, f"waiting for {', '.join(late)}" if late else "followed")
 
         self.stop.converge(look, self.timeouts.change_shown)
@@ -205,7 +212,7 @@ def observe(context: Context) -> Seen:
 
     def go_through(event: Event) -> None:
         own = (check.subject for check in checks if check.subject.event == event)
-        asked = dict.fromkeys((each.at, sent, each.family) for each in own for sent in (each.sent, *each.witnesses))
+        asked = dict.fromkeys((each.at, kind, each.family) for each in own for kind in each.streams)
         driver = Driver(testbed, event, list(asked), traffic, stop)
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):

@@ -5,31 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from esipp.checks.check import Check, Profile, Subject
-from esipp.checks.model import OUTSIDE, Client, Family, Protocol, Role, ServiceType, Vantage
+from esipp.checks.model import OUTSIDE, Client, Family, Role, ServiceType, Vantage
+from esipp.checks.stream import StreamKind
 
 INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
 """The client that dials ClusterIPs."""
-
-
-class Sent(StrEnum):
-    """What a client sends, as a stream from the first stage of an event to the last.
-
-    ``udp-socket`` keeps its socket, so a connection tracking entry lives as long as the stream.
-    """
-
-    TCP = "tcp-new"
-    UDP = "udp-new"
-    UDP_SOCKET = "udp-socket"
-
-    @property
-    def protocol(self) -> Protocol:
-        """Return the protocol of the Service's port."""
-        return Protocol.TCP if self is Sent.TCP else Protocol.UDP
-
-    @property
-    def is_new(self) -> bool:
-        """Return whether each request is a new flow, which no older connection tracking entry can carry."""
-        return self is not Sent.UDP_SOCKET
 
 
 class At(StrEnum):
@@ -120,13 +100,18 @@ class Event:
 
 @dataclass(frozen=True)
 class ServiceChange(Subject):
-    """A claim about one stream during one event."""
+    """A claim about one stream during one event.
+
+    ``fresh`` is the same without a past: only flows of a stream that reuses a port may follow an older connection
+    tracking entry.
+    """
 
     event: Event
     at: At
-    sent: Sent
+    stream: StreamKind
     family: Family
     claim: Claim
+    fresh: StreamKind | None = None
 
     @property
     def part(self) -> str:
@@ -134,9 +119,9 @@ class ServiceChange(Subject):
         return self.event.name
 
     @property
-    def witnesses(self) -> tuple[Sent, ...]:
-        """Return the other streams that decide it: new flows show whether the address itself is still served."""
-        return (Sent.UDP,) if self.claim is Claim.GONE and not self.sent.is_new else ()
+    def streams(self) -> tuple[StreamKind, ...]:
+        """Return the streams that decide it."""
+        return (self.stream, self.fresh) if self.fresh else (self.stream,)
 
     @property
     def traits(self) -> Mapping[str, str]:
