@@ -161,7 +161,10 @@ E2E_LOAD_BALANCERS = _source(
 E2E_RESTARTS = _source(
     "test/e2e/network/service.go", "Kubernetes e2e, Services: work after restarting kube-proxy and the API server"
 )
-E2E_SERVICES = _source("test/e2e/network/service.go", "Kubernetes e2e, Services: be rejected when no endpoints exist")
+E2E_REJECTED = _source(
+    "test/e2e/network/service.go#:~:text=rejected%20when%20no%20endpoints",
+    "Kubernetes e2e, Services: be rejected when no endpoints exist",
+)
 E2E_CONNTRACK = _source(
     "test/e2e/network/conntrack.go", "Kubernetes e2e, Conntrack: preserve UDP traffic when server pod cycles"
 )

@@ -82,7 +82,7 @@ def level(stream: StreamKind, claim: Claim) -> Level:
 def references(stream: StreamKind, claim: Claim) -> tuple[Reference, ...]:
     """Return the references of a check."""
     if claim is Claim.REFUSED:
-        return (E2E_SERVICES,)
+        return (E2E_REJECTED,)
     return (VIRTUAL_IPS, API_SELECTOR) if stream.reuse is Reuse.NEW else (VIRTUAL_IPS, E2E_CONNTRACK)
 
 

@@ -20,6 +20,7 @@ class Group(StrEnum):
     HEALTH = "health"
     BALANCERS = "balancers"
     COMPATIBILITY = "compatibility"
+    CHANGES = "changes"
     HARMLESS = "harmless"
 
 

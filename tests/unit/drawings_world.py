@@ -28,7 +28,7 @@ from esipp.scenarios.continuity.evidence import Seen as Continuity
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
 from esipp.scenarios.health.evidence import Seen as Health
 from suites.continuity.checks import WAYS
-from tests.unit import interoperability_world, policy_change_world
+from tests.unit import interoperability_world, policy_change_world, service_change_world
 from tests.unit.test_policy_change_isolation import window
 
 Evidence = dict[Any, Any]
@@ -241,6 +241,18 @@ def interoperability() -> Evidence:
     return {"interoperability": seen}
 
 
+def service_changes() -> Evidence:
+    return {"changes": service_change_world.World(keeps=frozenset({"udp-socket"})).seen()}
+
+
 def everything(moves: int = 4) -> Evidence:
     """Evidence of every kind."""
-    return {**health(), **convergence(moves), **flips(), **api(), **continuity(), **interoperability()}
+    return {
+        **health(),
+        **convergence(moves),
+        **flips(),
+        **api(),
+        **continuity(),
+        **interoperability(),
+        **service_changes(),
+    }

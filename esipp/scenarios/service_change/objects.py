@@ -44,12 +44,12 @@ def events_of(checks: Iterable[Check]) -> list[Event]:
 def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
     events = events_of(checks)
-    wanted = {name for event in events for change in event.changes for name in change.pods.names}
-    raw = ground.features["sctp"].present
-    pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
     protocols = {event: set[Protocol]() for event in events}
     for each in checks_about(ServiceChange, checks):
         protocols[each.subject.event] |= {stream.protocol for stream in each.subject.streams}
+    raw = any(Protocol.SCTP in each for each in protocols.values())
+    wanted = {name for event in events for change in event.changes for name in change.pods.names}
+    pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
     services = [service(event, ground.run, protocols[event]) for event in events]
     return Objects(tuple(pods), tuple(services), clients=frozenset({OUTSIDE, INSIDE}))
 
