@@ -76,7 +76,8 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
 
 def level(stream: StreamKind, claim: Claim) -> Level:
     """Return the level. What becomes of flows that are under way is documented for kube-proxy alone."""
-    return Level.CORE if stream.reuse is Reuse.NEW and claim is not Claim.REFUSED else Level.EXTENDED
+    core = stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP and claim is not Claim.REFUSED
+    return Level.CORE if core else Level.EXTENDED
 
 
 def references(stream: StreamKind, claim: Claim) -> tuple[Reference, ...]:

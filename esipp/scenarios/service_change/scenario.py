@@ -5,7 +5,7 @@ from esipp.judging.scenario import Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.service_change.evidence import Seen
 from esipp.scenarios.service_change.judge import decide
-from esipp.scenarios.service_change.sections import summary
+from esipp.scenarios.service_change.sections import section, summary
 from esipp.scenarios.service_change.subject import ServiceChange
 
 SECONDS = {"scaled-to-zero": 45, "replaced": 8, "deleted": 45, "taken-over": 8}
@@ -18,7 +18,7 @@ SCENARIO = Scenario(
     subjects=(ServiceChange,),
     evidence=Seen,
     decide=decide,
-    section=summary,
+    section=section,
     summary=summary,
     phases=(Typical("changes", base=2, events=tuple(PlannedEvent(name, of) for name, of in SECONDS.items())),),
     rights=rights("create delete get patch", "services"),

@@ -3,20 +3,28 @@
 from collections.abc import Iterator
 
 from esipp.base.document import Block, Cell, Section, Table, Text
+from esipp.judging.showing import attempted
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.service_change.evidence import Seen, Stages
 from esipp.scenarios.service_change.stages import steady, wanted
 
-TITLE = "changes of Services and pods"
+TITLE = "Changes of Services and pods"
+
+
+def section(run: RecordedRun) -> Section:
+    """The section of report.html; empty without observations."""
+    return attempted("changes", TITLE, {TITLE: lambda: _blocks(run.evidence_of(Seen) or Seen())})
 
 
 def summary(run: RecordedRun) -> Section:
-    """The section; empty without observations."""
-    seen = run.evidence_of(Seen) or Seen()
+    """The section of the summary."""
+    return Section(TITLE.lower(), tuple(_blocks(run.evidence_of(Seen) or Seen())))
+
+
+def _blocks(seen: Seen) -> list[Block]:
     rows = [(name, *row) for name, event in seen.events.items() for row in _rows(event)]
-    about = "seconds until the last stream showed a change for good: new pods answer, or nobody any more"
-    blocks: tuple[Block, ...] = (Text(about), Table(("event", "the Service", "streams", "max", "never"), tuple(rows)))
-    return Section(TITLE, blocks if rows else ())
+    about = "seconds until the last stream showed a change for good: new pods are reached, or nobody any more"
+    return [Text(about), Table(("event", "the Service", "streams", "max", "never"), tuple(rows))] if rows else []
 
 
 def _rows(event: Stages) -> Iterator[tuple[Cell, ...]]:

@@ -125,8 +125,8 @@ class ServiceChange(Subject):
 
     @property
     def traits(self) -> Mapping[str, str]:
-        """Return the event and the claim."""
-        return {"event": self.event.name, "claim": self.claim.value}
+        """Return the event, the claim and the protocol."""
+        return {"event": self.event.name, "claim": self.claim.value, "protocol": self.stream.protocol.value}
 
     @property
     def profile(self) -> Profile:
