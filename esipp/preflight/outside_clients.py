@@ -30,7 +30,7 @@ def resolve(text: str, nodes: list[Node]) -> tuple[tuple[Place, ...], str | None
     return places, named or (find_network(nodes) if places else None)
 
 
-def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, HostDescription]:
+def describe_hosts(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, HostDescription]:
     """Examine this machine and the hosts over ssh, in parallel.
 
     Raises:
@@ -55,7 +55,7 @@ def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, HostDe
 
 
 def features(
-    places: tuple[Place, ...], landed: Iterable[HostDescription], families: Iterable[Family]
+    places: tuple[Place, ...], described: Iterable[HostDescription], families: Iterable[Family]
 ) -> dict[str, Feature]:
     """The features of outside clients that are known before anything is created."""
     # missing outside clients are a lack of esipp's environment, not of the cluster
@@ -68,7 +68,7 @@ def features(
         OUTSIDE: Feature(True, names),
         TWO_ADDRESSES: Feature(several, names if several else only, ours=not several),
     }
-    hosts = {each.place: each for each in landed}
+    hosts = {each.place: each for each in described}
     for number, place in enumerate(places):
         if place not in hosts:
             continue

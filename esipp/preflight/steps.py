@@ -186,7 +186,7 @@ class Outside:
 
     places: tuple[Place, ...] = ()
     network: str | None = None
-    landed: Mapping[Place, HostDescription] = field(default_factory=dict)
+    described: Mapping[Place, HostDescription] = field(default_factory=dict)
 
 
 def check_outside(settings: Settings, nodes: Mapping[str, Node]) -> Outside:
@@ -196,7 +196,7 @@ def check_outside(settings: Settings, nodes: Mapping[str, Node]) -> Outside:
         PreflightError: a place is invalid, cannot run the prober, or is a node.
     """
     places, network = outside_clients.resolve(settings.outside, list(nodes.values()))
-    return Outside(places, network, outside_clients.land(places, nodes.values()))
+    return Outside(places, network, outside_clients.describe_hosts(places, nodes.values()))
 
 
 def _hint_of_too_few(raw: list[dict[str, Any]], context: str) -> str:

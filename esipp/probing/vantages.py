@@ -32,13 +32,13 @@ class Outside:
     Args:
         places: the places of the clients, in order (``--outside``).
         containers: the clients in containers.
-        landed: the descriptions of this machine and the hosts over ssh.
+        described: the descriptions of this machine and the hosts over ssh.
     """
 
     def __init__(
-        self, places: tuple[Place, ...], containers: OutsideContainers, landed: Mapping[Place, HostDescription]
+        self, places: tuple[Place, ...], containers: OutsideContainers, described: Mapping[Place, HostDescription]
     ) -> None:
-        self._places, self._containers, self._landed = places, containers, landed
+        self._places, self._containers, self._described = places, containers, described
         self.whereabouts: list[DiscoveredAddress] = []
 
     def place(self, client: str) -> Place:
@@ -54,7 +54,7 @@ class Outside:
         place = self.place(client)
         if place.kind is Kind.DOCKER:
             return self._containers.start(client)
-        return sorted(str(address) for address in self._landed[place].addresses)
+        return sorted(str(address) for address in self._described[place].addresses)
 
     def hosts(self, clients: Iterable[str]) -> list[str]:
         """The clients that are not containers; they may be behind NAT."""

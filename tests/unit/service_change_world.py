@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import Family, Role
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.service_change.evidence import Asked, Seen, Stage, Stages
+from esipp.scenarios.service_change.evidence import Asked, ServiceChangeEvidence, Stage, Stages
 from esipp.scenarios.service_change.subject import INSIDE, At, Event
 from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS
@@ -85,8 +85,8 @@ class World:
                     made.streams[asked] = frozen(Stream(" ".join(asked), SPACING, samples))
         return made
 
-    def seen(self) -> Seen:
-        seen = Seen(events={event.name: self.event(event) for event in EVENTS})
+    def seen(self) -> ServiceChangeEvidence:
+        seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in EVENTS})
         times = [0.1 + 0.5 * number for number in range(int(2 * self.every * 3))]
         for client in ("outside-1", INSIDE.name):
             for family in Family:

@@ -9,7 +9,7 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
-from esipp.scenarios.service_change.evidence import Seen
+from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.checks import CHECKS
 from suites.changes.events import ENTRIES, EVENTS, EVERY_NODE, FRESH, STREAMS, why_not
@@ -22,7 +22,7 @@ KUBE_PROXY = {"service-proxy": "kube-proxy", "kubernetes": "v1.36.3"}
 NAMES = frozenset(stream.name for stream in STREAMS)
 
 
-def verdicts(seen: Seen, facts: dict[str, str] | None = None) -> dict[str, Verdict]:
+def verdicts(seen: ServiceChangeEvidence, facts: dict[str, str] | None = None) -> dict[str, Verdict]:
     known = Known(facts or {}, FEATURES)
     return {check.id: scenario_of(check).judge(check, seen, known) for check in CHECKS}
 

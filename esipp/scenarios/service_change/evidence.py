@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import Family
 from esipp.judging.controls import Vantage
-from esipp.judging.course import Course
+from esipp.judging.interruptions import Interruptions
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.subject import At
 
@@ -57,7 +57,7 @@ class InStage:
 
 
 @dataclass
-class Seen(Course):
+class ServiceChangeEvidence(Interruptions):
     """The whole evidence. ``controls`` are nodes' control listeners, by client, node and family."""
 
     events: dict[str, Stages] = field(default_factory=dict)

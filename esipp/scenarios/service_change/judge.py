@@ -12,7 +12,7 @@ from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import Fits
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.paths.judge import say_observed
-from esipp.scenarios.service_change.evidence import Asked, InStage, Seen, Stage, Stages
+from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
 from esipp.scenarios.service_change.stages import gone, refused, served, steady, wanted
 from esipp.scenarios.service_change.subject import STALE, Claim, ServiceChange, ServiceChangeCheck
 
@@ -41,7 +41,7 @@ LAST = 5
 """Answers at the end of a stage that must all come from pods of before, if an older flow is to explain them."""
 
 
-def decide(check: ServiceChangeCheck, seen: Seen) -> Decision:
+def decide(check: ServiceChangeCheck, seen: ServiceChangeEvidence) -> Decision:
     """The decision on a check."""
     subject = check.subject
     if cut := seen.cut_short(check):

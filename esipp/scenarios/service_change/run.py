@@ -15,7 +15,7 @@ from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
 from esipp.probing.traffic import Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
-from esipp.scenarios.service_change.evidence import InStage, Seen, Stage, Stages
+from esipp.scenarios.service_change.evidence import InStage, ServiceChangeEvidence, Stage, Stages
 from esipp.scenarios.service_change.objects import PORT, events_of, selector
 from esipp.scenarios.service_change.stages import STAYS, steady, wanted
 from esipp.scenarios.service_change.subject import INSIDE, At, Change, Do, Event, ServiceChange
@@ -202,10 +202,10 @@ def controls(traffic: Mapping[str, Traffic], clients: Clients) -> dict[tuple[str
     return made
 
 
-def observe(context: Context) -> Seen:
+def observe(context: Context) -> ServiceChangeEvidence:
     """The evidence of all events."""
     run, testbed, clients = context.run, context.testbed, context.clients
-    checks, seen, stop = context.asked(ServiceChange), Seen(), Stop()
+    checks, seen, stop = context.asked(ServiceChange), ServiceChangeEvidence(), Stop()
     probers = {client.name: clients.probers[client.name] for client in (OUTSIDE, INSIDE)}
     traffic = {name: Traffic(prober, prober.clock()) for name, prober in probers.items()}
     events = events_of(checks)

@@ -3,7 +3,7 @@
 from esipp.checks.rights import rights
 from esipp.judging.scenario import Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
-from esipp.scenarios.service_change.evidence import Seen
+from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.judge import decide
 from esipp.scenarios.service_change.sections import section, summary
 from esipp.scenarios.service_change.subject import ServiceChange
@@ -16,7 +16,7 @@ SCENARIO = Scenario(
     suite="changes",
     record="changes",
     subjects=(ServiceChange,),
-    evidence=Seen,
+    evidence=ServiceChangeEvidence,
     decide=decide,
     section=section,
     summary=summary,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from esipp.base.document import Block, Cell, Section, Table, Text
 from esipp.judging.showing import attempted
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.service_change.evidence import Seen, Stages
+from esipp.scenarios.service_change.evidence import ServiceChangeEvidence, Stages
 from esipp.scenarios.service_change.stages import steady, wanted
 
 TITLE = "Changes of Services and pods"
@@ -13,15 +13,16 @@ TITLE = "Changes of Services and pods"
 
 def section(run: RecordedRun) -> Section:
     """The section of report.html; empty without observations."""
-    return attempted("changes", TITLE, {TITLE: lambda: _blocks(run.evidence_of(Seen) or Seen())})
+    return attempted("changes", TITLE, {TITLE: lambda: _blocks(run)})
 
 
 def summary(run: RecordedRun) -> Section:
     """The section of the summary."""
-    return Section(TITLE.lower(), tuple(_blocks(run.evidence_of(Seen) or Seen())))
+    return Section(TITLE.lower(), tuple(_blocks(run)))
 
 
-def _blocks(seen: Seen) -> list[Block]:
+def _blocks(run: RecordedRun) -> list[Block]:
+    seen = run.evidence_of(ServiceChangeEvidence) or ServiceChangeEvidence()
     rows = [(name, *row) for name, event in seen.events.items() for row in _rows(event)]
     about = "seconds until the last stream showed a change for good: new pods are reached, or nobody any more"
     return [Text(about), Table(("event", "the Service", "streams", "max", "never"), tuple(rows))] if rows else []
