@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from esipp.checks.model import Family, Role
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import Asked, ServiceChangeEvidence, Stage, Stages
-from esipp.scenarios.service_change.subject import INSIDE, At, Event
+from esipp.scenarios.service_change.subject import BESIDE, INSIDE, At, Event
 from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS
 from tests.unit.world import CLIENT_ADDRESSES, ROLES
 
-EVERY = 5.0
+EVERY = 8.0
 """Seconds from change to change."""
 
 SPACING, TIMEOUT = 0.25, 1.0
@@ -33,6 +33,10 @@ class World:
         never_served: what is never answered.
         busy: seconds before the end of each stage in which nobody gets an answer, the control listeners included.
         every: seconds from change to change.
+        errors: the first requests of each stream that are errors of our own.
+        most: how many pods of a Service are reached.
+        forgetful: whether nodes ignore affinity.
+        obstacles: entries that cannot be dialled.
     """
 
     lag: float = 0.3
@@ -43,11 +47,21 @@ class World:
     busy: float = 0.0
     every: float = EVERY
     errors: int = 0
+    most: int = 5
+    forgetful: bool = False
     obstacles: dict[tuple[At, Family], str] = field(default_factory=dict)
 
     def stages(self, event: Event) -> list[Stage]:
         return [
-            Stage(change.do.value, self.every * at, self.every * at + 0.05, change.pods.names, change.is_there)
+            Stage(
+                change.do.value,
+                self.every * at,
+                self.every * at + 0.05,
+                change.names,
+                change.is_there,
+                change.closed,
+                change.sticky,
+            )
             for at, change in enumerate(event.changes)
         ]
 
@@ -56,18 +70,20 @@ class World:
         _, name, family = asked
         now = int(when // self.every)
         followed = now if when - now * self.every >= self.lag or not now else now - 1
-        stage = stages[followed]
+        stage = stages[followed].at(asked)
         lost = Sample(seq, when, when + TIMEOUT, "timeout")
         if seq < self.errors:
             return Sample(seq, when, when, "error")
         if name in self.never_served or (name in self.silent and now) or self._is_busy(when):
             return lost
-        pods = stages[0].pods if name in self.keeps else stage.pods
+        pods = stages[0].at(asked).pods if name in self.keeps else stage.pods
         if not pods:
             is_refused = stage.is_there and not self.drops
             return Sample(seq, when, when + 0.002, "refused") if is_refused else lost
         source = CLIENT_ADDRESSES["outside-1"][family]
-        return Sample(seq, when, when + 0.002, "answered", pods[0], HOME, source)
+        pods = pods[: self.most]
+        pod = pods[0 if stage.sticky and not self.forgetful else seq % len(pods)]
+        return Sample(seq, when, when + 0.002, "answered", pod, HOME, source)
 
     def _is_busy(self, when: float) -> bool:
         return bool(self.busy) and when % self.every > self.every - self.busy
@@ -87,8 +103,8 @@ class World:
 
     def seen(self) -> ServiceChangeEvidence:
         seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in EVENTS})
-        times = [0.1 + 0.5 * number for number in range(int(2 * self.every * 3))]
-        for client in ("outside-1", INSIDE.name):
+        times = [0.1 + 0.5 * number for number in range(int(2 * self.every * 4))]
+        for client in ("outside-1", INSIDE.name, BESIDE.name):
             for family in Family:
                 for node in (HOME, ROLES[Role.BARE_NODE]):
                     samples = [self._control(seq, when) for seq, when in enumerate(times)]

@@ -12,10 +12,11 @@ from esipp.judging.scenario import scenario_of
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.checks import CHECKS
-from suites.changes.events import ENTRIES, EVENTS, EVERY_NODE, FRESH, STREAMS, why_not
+from suites.changes.events import ENTRIES, EVENTS, FRESH, STREAMS, why_not
 from tests.unit.service_change_world import World
 
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
+POSITIVE = ("served", "refused", "every-pod", "same-pod")
 KUBE_PROXY = {"service-proxy": "kube-proxy", "kubernetes": "v1.36.3"}
 
 
@@ -39,6 +40,10 @@ def matching(*patterns: str) -> set[str]:
     return {check.id for check in CHECKS if any(fnmatchcase(check.id, pattern) for pattern in patterns)}
 
 
+TRACKED = matching(*(f"changes.{name}.*" for name in ("scaled-to-zero", "replaced", "deleted", "taken-over")))
+"""Checks of the events that all streams see."""
+
+
 @pytest.mark.parametrize("lag", [0.1, 2.0])
 def test_a_cluster_that_follows_passes(lag: float) -> None:
     assert set(told(World(lag=lag)).values()) == {Status.PASS}
@@ -47,24 +52,26 @@ def test_a_cluster_that_follows_passes(lag: float) -> None:
 def test_what_follows_within_the_limit_passes_and_later_does_not() -> None:
     assert set(told(World(lag=28.0, every=40.0)).values()) == {Status.PASS}
     late = told(World(lag=33.0, every=40.0))
-    assert those(late, Status.FAIL) == set(late) - matching("*.refused")
+    assert those(late, Status.FAIL) & TRACKED == TRACKED - matching("*.refused")
 
 
 @pytest.mark.parametrize("name", ["tcp-new", "udp-new", "sctp-new"])
 def test_new_flows_that_reach_pods_of_before_fail_everywhere(name: str) -> None:
     found = told(World(keeps=frozenset({name})), KUBE_PROXY)
-    assert those(found, Status.FAIL) == matching(f"*.{name}.*")
+    assert those(found, Status.FAIL) & TRACKED == matching(f"*.{name}.*") & TRACKED
+    several = matching("*.scaled-up-and-down.*", "*.affinity.*")
+    assert those(found, Status.FAIL) >= matching(f"*.{name}.*.gone") - several
     assert not those(found, Status.KNOWN)
 
 
 def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kube_proxy() -> None:
     world = World(keeps=frozenset({"udp-socket"}))
     found = told(world, KUBE_PROXY)
-    gone = matching("changes.scaled-to-zero.*.udp-socket.*.gone", "changes.deleted.*.udp-socket.*.gone")
+    gone = matching(*(f"changes.{name}.*.udp-socket.*.gone" for name in ("scaled-to-zero", "deleted", "retyped")))
+    gone |= matching("changes.one-node-port.*.udp-socket.*.gone", "changes.vip-udp.*.udp-socket.*.gone")
     assert those(found, Status.KNOWN) == gone
-    assert those(found, Status.FAIL) == matching("*.udp-socket.*") - gone, "a pod that is an endpoint must be reached"
-    elsewhere = told(world)
-    assert those(elsewhere, Status.FAIL) == matching("*.udp-socket.*")
+    assert those(found, Status.FAIL) & TRACKED == matching("*.udp-socket.*") & TRACKED - gone
+    assert not those(told(world), Status.KNOWN), "it is kube-proxy's"
 
 
 def test_an_sctp_client_with_one_port_that_reaches_the_pod_of_before_is_a_known_defect_everywhere() -> None:
@@ -81,13 +88,14 @@ def test_it_is_no_known_defect_if_new_sockets_reach_the_pods_of_before_too() -> 
 
 def test_a_later_version_does_not_have_the_defect() -> None:
     found = told(World(keeps=frozenset({"udp-socket"})), {**KUBE_PROXY, "kubernetes": "v1.37.0"})
-    assert those(found, Status.KNOWN) == matching("changes.deleted.*.udp-socket.*.gone")
+    assert those(found, Status.KNOWN) & TRACKED == matching("changes.deleted.*.udp-socket.*.gone")
 
 
 def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
     for name in NAMES:
-        found = told(World(silent=frozenset({name})))
-        assert those(found, Status.FAIL) == matching(f"*.{name}.*.served", f"*.{name}.*.refused")
+        found = told(World(silent=frozenset({name}), every=20.0))
+        one_stage = matching("*.one-node-port.*node.udp*")
+        assert those(found, Status.FAIL) == matching(*(f"*.{name}.*.{claim}" for claim in POSITIVE)) - one_stage
 
 
 def test_requests_without_an_endpoint_are_refused() -> None:
@@ -95,10 +103,18 @@ def test_requests_without_an_endpoint_are_refused() -> None:
     assert those(found, Status.FAIL) == matching("*.refused") != set()
 
 
+def test_every_pod_of_several_is_reached() -> None:
+    assert those(told(World(most=4, every=40.0)), Status.FAIL) == matching("*.every-pod") != set()
+
+
+def test_affinity_that_is_ignored_is_seen() -> None:
+    assert those(told(World(forgetful=True)), Status.FAIL) == matching("*.same-pod") != set()
+
+
 def test_silence_proves_nothing_where_nobody_was_ever_answered() -> None:
-    found = told(World(never_served=NAMES))
+    found = told(World(never_served=NAMES, every=20.0))
     assert those(found, Status.INCONCLUSIVE) == matching("*.gone")
-    assert those(found, Status.FAIL) == matching("*.served", "*.refused")
+    assert those(found, Status.FAIL) == matching(*(f"*.{claim}" for claim in POSITIVE))
 
 
 def test_a_busy_machine_leaves_checks_undecided() -> None:
@@ -129,7 +145,7 @@ def test_an_event_that_broke_off_or_did_not_happen_is_undecided() -> None:
 def test_no_pair_of_event_and_stream_is_left_out_in_silence() -> None:
     asked = {(check.subject.event, check.subject.at, check.subject.stream) for check in CHECKS}
     for event in EVENTS:
-        for at in (*ENTRIES, *EVERY_NODE):
+        for at in ENTRIES:
             for stream in STREAMS:
                 assert ((event, at, stream) in asked) is not bool(why_not(event, at, stream))
     assert {check.subject.claim for check in CHECKS} == set(Claim)

@@ -15,7 +15,7 @@ from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import service
 from esipp.scenarios.service_change.run import Driver
-from esipp.scenarios.service_change.subject import At
+from esipp.scenarios.service_change.subject import At, Do, Pods
 from suites.changes.events import EVENTS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, topology
@@ -43,17 +43,26 @@ class World:
         self.requests.append(("patch", path, body))
         self._select(body["spec"]["selector"])
 
-    def delete(self, path: str) -> None:
+    def request(self, method: str, path: str) -> dict[str, Any]:
+        assert method == "GET"
+        self.now += 2.0
+        return {"metadata": {"name": path}, "spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+    def delete(self, path: str, *, grace: int | None = None) -> None:
+        assert (grace == 0) is ("/pods/" in path)
         self.requests.append(("delete", path, None))
         self.changes.append((self.now, ()))
 
     def create(self, path: str, manifest: dict[str, Any]) -> None:
         self.requests.append(("create", path, manifest))
+        if manifest["kind"] == "Pod":
+            self.changes.append((self.now, (manifest["metadata"]["name"],)))
+            return
         self._select(manifest["spec"]["selector"])
 
     def _select(self, selector: dict[str, Any]) -> None:
-        which = next(key for key, value in selector.items() if value == "yes").rpartition("-")[2]
-        self.changes.append((self.now, {"first": ("changes-1",), "second": ("changes-2",)}.get(which, ())))
+        which = next(key for key, value in selector.items() if value == "yes").removeprefix("esipp.dev/changes-")
+        self.changes.append((self.now, Pods(which).names))
 
     # what the driver needs of a prober and a clock
     def send(self, kind: StreamKind, name: str, target: Any) -> Any:
@@ -112,19 +121,59 @@ def driven(
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
     traffic: Any = {"outside-1": world, "pod-on-bare-node": world}
-    driver = Driver(testbed, event, asked, traffic, stop)
+    manifests = {name: {"kind": "Pod", "metadata": {"name": name, "labels": {}}} for name in event.changes[0].names}
+    driver = Driver(testbed, event, asked, traffic, stop, manifests, ["203.0.113.5/32"])
     driver.perform()
     return driver
 
 
-@pytest.mark.parametrize("name", [event.name for event in EVENTS])
+@pytest.mark.parametrize("name", ["scaled-to-zero", "replaced", "deleted", "taken-over", "killed"])
 def test_a_healthy_cluster_goes_through_all_stages_in_seconds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     world = World()
     driver = driven(monkeypatch, name, world)
-    assert [stage.pods for stage in driver.seen.stages] == [change.pods.names for change in event_of(name).changes]
+    assert [stage.pods for stage in driver.seen.stages] == [change.names for change in event_of(name).changes]
     assert world.now - 1000.0 < 3.0 * len(driver.seen.stages) + LAST
     assert world.now - driver.seen.end >= LAST, "what stays silent is known to have done so only then"
     assert world.stopped == 2 * len(driver.seen.streams) == 2 * 5
+
+
+def test_a_killed_pod_is_replaced_by_one_of_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driven(monkeypatch, "killed", world)
+    (_, killed, _), (_, _, made) = world.requests
+    assert killed.endswith("/pods/changes-killed")
+    assert made["metadata"] == {"name": "changes-killed-again", "labels": {"esipp.dev/pod": "changes-killed-again"}}
+
+
+SPECS = {
+    Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None},
+    Do.AFFINITY_ON: {"sessionAffinity": "ClientIP"},
+    Do.AFFINITY_OFF: {"sessionAffinity": "None", "sessionAffinityConfig": None},
+    Do.ADMIT_OTHERS: {"loadBalancerSourceRanges": ["192.0.2.0/24", "2001:db8::/32"]},
+    Do.ADMIT_ALL: {"loadBalancerSourceRanges": None},
+}
+
+
+def test_what_each_change_of_a_service_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driver = driven(monkeypatch, "replaced", world)
+    changes = {change.do: change for event in EVENTS for change in event.changes}
+    for do, fields in SPECS.items():
+        driver._does[do](changes[do])
+        spec = world.requests[-1][2]["spec"]
+        assert {key: value for key, value in spec.items() if key != "selector"} == fields
+        chosen = [key for key, value in spec["selector"].items() if value == "yes"]
+        assert chosen == [f"esipp.dev/changes-{changes[do].pods.value}"]
+    driver._does[Do.TO_LOAD_BALANCER](changes[Do.TO_LOAD_BALANCER])
+    spec = world.requests[-1][2]["spec"]
+    assert (spec["type"], [port["nodePort"] for port in spec["ports"]]) == ("LoadBalancer", [31000, 31001])
+    driver._does[Do.SHARE_PORT](changes[Do.SHARE_PORT])
+    spec = world.requests[-1][2]["spec"]
+    assert [(port["protocol"], port["nodePort"]) for port in spec["ports"]] == [("TCP", 31000), ("UDP", 31000)]
+    driver._does[Do.ADMIT_CLIENT](changes[Do.ADMIT_CLIENT])
+    ranges = world.requests[-1][2]["spec"]["loadBalancerSourceRanges"]
+    assert (len(ranges), ranges[-1]) == (101, "203.0.113.5/32")
+    assert {*driver._does} == {*Do} - {Do.CREATE}
 
 
 def test_what_never_follows_has_its_whole_time_in_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:

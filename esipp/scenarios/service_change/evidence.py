@@ -1,13 +1,13 @@
 """The evidence of this scenario: what each stream showed, stage by stage, on one clock. No I/O."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esipp.checks.model import Family
 from esipp.judging.controls import Vantage
 from esipp.judging.interruptions import Interruptions
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.service_change.subject import At
+from esipp.scenarios.service_change.subject import At, place
 
 Asked = tuple[At, str, Family]
 """A stream of an event: the entry, the name of its kind, and the family."""
@@ -15,13 +15,24 @@ Asked = tuple[At, str, Family]
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods."""
+    """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
+
+    ``closed`` and ``sticky`` are as in ``Change``.
+    """
 
     words: str
     cause: float
     accepted: float
     pods: tuple[str, ...] = ()
     is_there: bool = True
+    closed: frozenset[str] = frozenset()
+    sticky: bool = False
+
+    def at(self, asked: Asked) -> "Stage":
+        """The stage as a stream must see it: nobody serves where it is closed."""
+        where, name, _ = asked
+        shut = place(where, name.partition("-")[0]) in self.closed
+        return replace(self, pods=(), is_there=False) if shut else self
 
 
 @dataclass
@@ -36,10 +47,11 @@ class Stages:
     def of_stages(self, asked: Asked) -> list["InStage"]:
         """A stream, stage by stage."""
         untils = [*(stage.cause for stage in self.stages[1:]), self.end]
-        return [
-            InStage(stage, until, [s for s in self.streams[asked].view(stage.cause, until) if _ends_in(s, until)])
-            for stage, until in zip(self.stages, untils, strict=True)
-        ]
+        found = []
+        for stage, until in zip(self.stages, untils, strict=True):
+            samples = [each for each in self.streams[asked].view(stage.cause, until) if _ends_in(each, until)]
+            found.append(InStage(stage.at(asked), until, samples))
+        return found
 
 
 def _ends_in(sample: Sample, until: float) -> bool:

@@ -13,7 +13,7 @@ from esipp.judging.timeline.steady_runs import Fits
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.paths.judge import say_observed
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
-from esipp.scenarios.service_change.stages import gone, refused, served, steady, wanted
+from esipp.scenarios.service_change.stages import gone, reached, refused, served, steady, stuck, wanted
 from esipp.scenarios.service_change.subject import STALE, Claim, ServiceChange, ServiceChangeCheck
 
 
@@ -37,6 +37,10 @@ class _Case:
         return self.event.of_stages((self.subject.at, self.subject.stream.name, self.subject.family))
 
 
+ENOUGH = 12
+"""Requests for each of several pods after which one that has not answered is left out: of five, by chance in one of
+a hundred thousand."""
+
 LAST = 5
 """Answers at the end of a stage that must all come from pods of before, if an older flow is to explain them."""
 
@@ -59,7 +63,7 @@ def decide(check: ServiceChangeCheck, seen: ServiceChangeEvidence) -> Decision:
     if ours := trouble.failed(stream.samples, name=stream.name):
         return ours_failed(check, "too little", ours)
     case = _Case(check, event, stream, seen.vantage(subject.at.client.name, subject.family))
-    return {Claim.SERVED: _served, Claim.GONE: _gone, Claim.REFUSED: _refused}[subject.claim](case)
+    return _CLAIMS[subject.claim](case)
 
 
 def _served(case: _Case) -> Decision:
@@ -109,9 +113,10 @@ def _stale(case: _Case, each: InStage) -> str:
     asked: Asked = (subject.at, subject.fresh.name, subject.family)
     if asked not in case.event.streams:
         return ""
-    at = case.event.stages.index(each.stage)
+    own = case.stages
+    at = next(number for number, one in enumerate(own) if one.until == each.until)
     fresh = case.event.of_stages(asked)[at]
-    before = {name for stage in case.event.stages[:at] for name in stage.pods}
+    before = {name for one in own[:at] for name in one.stage.pods}
     answered = {sample.pod for sample in each.samples[-LAST:] if sample.answered}
     right = steady(fresh, wanted(each.stage))
     return STALE if right is not None and answered and answered <= before - {*each.stage.pods} else ""
@@ -133,9 +138,51 @@ def _refused(case: _Case) -> Decision:
     return Decision(Status.PASS, case.check.expected, observed, sees=sees)
 
 
+def _spread(case: _Case) -> Decision:
+    """In stages with several pods and no affinity, new requests reach every one."""
+    made = [each for each in case.stages if len(each.stage.pods) > 1 and not each.stage.sticky]
+    for each in made:
+        missing = sorted({*each.stage.pods} - reached(each))
+        if not missing:
+            continue
+        if ours := case.vantage.ours(each.stage.accepted, each.until):
+            return undecided(case.check, ours, _words(made))
+        if len(each.samples) < ENOUGH * len(each.stage.pods):
+            return undecided(case.check, f"only {len(each.samples)} requests were sent in this stage", _words(made))
+        reason = f"the Service {each.stage.words}: {', '.join(missing)} did not answer in {len(each.samples)} requests"
+        return Decision(Status.FAIL, case.check.expected, _words(made), reason)
+    return Decision(
+        Status.PASS, case.check.expected, _words(made), sees="a pod that gets far less than its share passes"
+    )
+
+
+def _sticky(case: _Case) -> Decision:
+    """In stages with affinity and several pods, one pod answers alone, from the limit on."""
+    made = [each for each in case.stages if len(each.stage.pods) > 1 and each.stage.sticky]
+    for each in made:
+        run = stuck(each)
+        if run is not None and run.since - each.stage.accepted <= FIELD_LIMIT:
+            continue
+        if ours := case.vantage.ours(each.until - 2.0, each.until) or trouble.paused(each.samples, case.stream.name):
+            return undecided(case.check, ours, _words(made))
+        last = say_observed(_answers(each.samples[-10:]))
+        reason = f"the Service {each.stage.words}: several pods still answer; the last answers: {last}"
+        return Decision(Status.FAIL, case.check.expected, _words(made), reason)
+    return Decision(Status.PASS, case.check.expected, _words(made), sees="the end of an affinity's timeout is not seen")
+
+
 def _answers(samples: Iterable[Sample]) -> Mapping[str, int]:
     return Counter(sample.pod if sample.answered else sample.outcome for sample in samples)
 
 
 def _words(made: Iterable[InStage]) -> str:
     return "; ".join(f"{each.stage.words}: {say_observed(_answers(each.samples))}" for each in made)
+
+
+_CLAIMS: Mapping[Claim, Callable[[_Case], Decision]] = {
+    Claim.SERVED: _served,
+    Claim.GONE: _gone,
+    Claim.REFUSED: _refused,
+    Claim.SPREAD: _spread,
+    Claim.STICKY: _sticky,
+}

@@ -5,12 +5,16 @@ from collections.abc import Collection, Iterable
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, checks_about, is_about
-from esipp.checks.model import OUTSIDE, Protocol, Role
+from esipp.checks.model import OUTSIDE, Protocol, Role, ServiceType
+from esipp.scenarios.changing_pods import MORE_GRACE
 from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
 
 PORT = 80
+SERVES = 20
+"""Seconds for which a pod that terminates serves on."""
+
 TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
 
 
@@ -32,6 +36,8 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
         "selector": {key: value for key, value in selector(run, event.changes[0].pods).items() if value},
         "ports": ports,
     }
+    policies = {"externalTrafficPolicy": event.external, "internalTrafficPolicy": event.internal}
+    spec |= {key: policy.value for key, policy in policies.items() if policy}
     metadata = {"name": event.service, "labels": labels_of(run)}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
@@ -51,7 +57,9 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     wanted = {name for event in events for change in event.changes for name in change.pods.names}
     pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
     services = [service(event, ground.run, protocols[event]) for event in events]
-    return Objects(tuple(pods), tuple(services), clients=frozenset({OUTSIDE, INSIDE}))
+    announced = frozenset(event.service for event in events if event.kind is ServiceType.LOAD_BALANCER)
+    clients = {each.subject.at.client for each in checks_about(ServiceChange, checks)}
+    return Objects(tuple(pods), tuple(services), announced, frozenset({OUTSIDE, INSIDE, *clients}))
 
 
 def _label(pods: Pods) -> str:
@@ -61,4 +69,9 @@ def _label(pods: Pods) -> str:
 def _pod(name: str, ground: Ground, *, raw: bool) -> Json:
     labels = {_label(pods): "yes" for pods in Pods if name in pods.names}
     node = ground.roles[Role.ENDPOINT_NODE]
-    return manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw, labels=labels))
+    pod = manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw, labels=labels))
+    if name in (*Pods.LEAVING.names, *Pods.LEAVING_LOCAL.names):
+        arguments = pod["spec"]["containers"][0]["args"]
+        arguments[arguments.index("--on-sigterm") + 1] = f"serve:{SERVES}"
+        pod["spec"]["terminationGracePeriodSeconds"] = SERVES + MORE_GRACE
+    return pod

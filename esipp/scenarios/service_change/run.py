@@ -1,33 +1,42 @@
 """The run of this scenario: every event on Services of its own, side by side, each seen by every stream."""
 
+import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
+from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.waiting import Reading
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
+from esipp.cluster.pods import is_ready, say_pod
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
 from esipp.probing.traffic import Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
-from esipp.scenarios.service_change.evidence import InStage, ServiceChangeEvidence, Stage, Stages
-from esipp.scenarios.service_change.objects import PORT, events_of, selector
-from esipp.scenarios.service_change.stages import STAYS, steady, wanted
-from esipp.scenarios.service_change.subject import INSIDE, At, Change, Do, Event, ServiceChange
+from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
+from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
+from esipp.scenarios.service_change.stages import STAYS, shows, steady, wanted
+from esipp.scenarios.service_change.subject import INSIDE, At, Change, Do, Event, ServiceChange, again
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
+from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
 from esipp.testbed.manifests import HTTP
+from esipp.testbed.source_ranges import SourceRanges
 from esipp.testbed.testbed import Testbed
 
 CONTROL_PACE = Pace(0.5, 2.5)
 
 KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
 """What a Service has in common with the one whose addresses and ports it gets."""
+
+OF_OTHERS = ("192.0.2.0/24", "2001:db8::/32")
+MANY = tuple(f"198.18.{number}.0/24" for number in range(100))
+"""Ranges that are reserved for documentation and for benchmarks."""
 
 HOLDS = STAYS + 0.5
 """Seconds for which what is right must last before the next stage."""
@@ -43,6 +52,8 @@ class Driver:
         asked: the streams that checks ask for.
         traffic: the streams of each client.
         stop: ends all waits.
+        pods: the manifests of the pods, by name.
+        admitted: the CIDRs of the client outside.
         timeouts: how long each wait may take.
         seen: the evidence.
     """
@@ -52,10 +63,12 @@ class Driver:
     asked: list[tuple[At, StreamKind, Family]]
     traffic: Mapping[str, Traffic]
     stop: Stop
+    pods: Mapping[str, Json] = field(default_factory=dict)
+    admitted: Sequence[str] = ()
     timeouts: Timeouts = TIMEOUTS
     seen: Stages = field(default_factory=Stages)
     _name: str = ""
-    _shown: list[Stream] = field(default_factory=list)
+    _shown: dict[Asked, StreamKind] = field(default_factory=dict)
     """The streams whose answers are known while they are sent."""
 
     def perform(self) -> None:
@@ -73,12 +86,12 @@ class Driver:
         self.seen.stages.append(_stage(first, now, now))
         try:
             self._start()
-            self._wait()
+            self._wait(first)
             for change in others:
                 cause = time.monotonic()
                 self._does[change.do](change)
                 self.seen.stages.append(_stage(change, cause, time.monotonic()))
-                self._wait()
+                self._wait(change)
             self.seen.end = end = time.monotonic()
             last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
             self.stop.converge(
@@ -94,18 +107,58 @@ class Driver:
     @property
     def _does(self) -> Mapping[Do, Callable[[Change], object]]:
         return {
-            Do.SELECT: self._select,
+            Do.SELECT: self._update,
+            Do.KILL: self._kill,
+            Do.START: self._start_again,
+            Do.TERMINATE: self._terminate,
             Do.DELETE: self._delete,
             Do.CREATE_AGAIN: lambda change: self._create(self._name, change),
             Do.TAKE_OVER: self._take_over,
+            Do.TO_CLUSTER_IP: partial(self._update, type="ClusterIP", loadBalancerClass=None),
+            Do.TO_LOAD_BALANCER: partial(
+                self._update, type="LoadBalancer", loadBalancerClass=UNSERVED_CLASS, ports=self._spec["ports"]
+            ),
+            Do.SHARE_PORT: self._share_port,
+            Do.AFFINITY_ON: partial(self._update, sessionAffinity="ClientIP"),
+            Do.AFFINITY_OFF: partial(self._update, sessionAffinity="None", sessionAffinityConfig=None),
+            Do.ADMIT_OTHERS: partial(self._update, loadBalancerSourceRanges=list(OF_OTHERS)),
+            Do.ADMIT_CLIENT: partial(self._update, loadBalancerSourceRanges=[*MANY, *self.admitted]),
+            Do.ADMIT_ALL: partial(self._update, loadBalancerSourceRanges=self._spec.get("loadBalancerSourceRanges")),
         }
 
-    def _path(self, name: str = "") -> str:
-        return f"/api/v1/namespaces/{self.testbed.namespace}/services" + (f"/{name}" if name else "")
+    def _path(self, name: str = "", kind: str = "services") -> str:
+        return f"/api/v1/namespaces/{self.testbed.namespace}/{kind}" + (f"/{name}" if name else "")
 
-    def _select(self, change: Change) -> None:
-        body = {"spec": {"selector": selector(self.testbed.run, change.pods)}}
+    def _update(self, change: Change, **fields: object) -> None:
+        body = {"spec": {"selector": selector(self.testbed.run, change.pods), **fields}}
         self.testbed.cluster.patch(self._path(self._name), body, "merge-patch")
+
+    def _share_port(self, change: Change) -> None:
+        number = _node_ports(self._spec)[Protocol.TCP.value]
+        self._update(change, ports=[{**port, "nodePort": number} for port in self._spec["ports"]])
+
+    def _kill(self, _: Change) -> None:
+        for name in self.event.changes[0].names:
+            self.testbed.cluster.delete(self._path(name, "pods"), grace=0)
+
+    def _terminate(self, change: Change) -> None:
+        for name in change.names:
+            self.testbed.cluster.delete(self._path(name, "pods"))
+
+    def _start_again(self, change: Change) -> None:
+        """Create a pod in place of each killed one, and wait until it is ready."""
+        for killed in change.pods.names:
+            pod = copy.deepcopy(self.pods[killed])
+            pod["metadata"]["name"] = pod["metadata"]["labels"][manifests.POD_LABEL] = again(killed)
+            self.testbed.cluster.create(self._path(kind="pods"), pod)
+
+        def look() -> Reading:
+            found = [self.testbed.cluster.request("GET", self._path(name, "pods")) for name in change.names]
+            return Reading(all(map(is_ready, found)), "; ".join(map(say_pod, found)))
+
+        held = self.stop.converge(look, self.timeouts.pods_ready)
+        if not held.held:
+            raise HarnessError(f"The pod in place of the killed one is not ready: {held}.", "kubectl get events -A")
 
     def _delete(self, _: Change) -> None:
         self.testbed.cluster.delete(self._path(self._name))
@@ -127,6 +180,8 @@ class Driver:
     # --------------------------------------------------------------------------------------------------- the streams
     def _ask_pods(self) -> None:
         """Ask every pod of the event what it counted of the streams that nobody answers."""
+        if not any(kind.reuse is Reuse.ONE_WAY for _, kind, _ in self.asked):
+            return
         for name in dict.fromkeys(name for change in self.event.changes for name in change.pods.names):
             pod = self.testbed.pods[name]
             address = next(iter(pod.addresses.values()))
@@ -148,39 +203,50 @@ class Driver:
             stream = self.traffic[at.client.name].send(kind, f"{self.event.service} {at} {kind.name} {family}", where)
             self.seen.streams[at, kind.name, family] = stream
             if kind.reuse is not Reuse.ONE_WAY:
-                self._shown.append(stream)
+                self._shown[at, kind.name, family] = kind
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
+        name = self.event.service
+        if at is At.VIP:
+            vip = self.testbed.vips.get(name, {}).get(family)
+            why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
+            return Target(vip, PORT) if vip else why
         if at.role is None:
             address = by_family(self._spec.get("clusterIPs") or []).get(family)
             return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
         node = self.testbed.nodes[self.testbed.roles[at.role]]
-        ports = {port["protocol"]: port.get("nodePort") for port in self._spec["ports"]}
         if family not in node.internal:
             return f"node {node.name} has no {family} address"
-        return Target(node.internal[family], int(ports[protocol.value]))
+        number = _node_ports(self._spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
+        return Target(node.internal[family], number)
 
-    def _wait(self) -> None:
+    def _wait(self, change: Change) -> None:
         """Wait until every stream shows the stage, and has done so for long enough; or until it is late."""
         stage = self.seen.stages[-1]
 
         def look() -> Reading:
             now = time.monotonic()
-            late = [stream.name for stream in self._shown if not _shows(stream, stage, now)]
-            return Reading(not late, f"waiting for {', '.join(late)}" if late else "followed")
+            late = [asked for asked in self._shown if not self._shows(asked, stage.at(asked), now)]
+            if late:
+                return Reading(False, f"waiting for {', '.join(' '.join(asked) for asked in late)}")
+            return Reading(now - stage.accepted >= change.lasts, "followed")
 
         self.stop.converge(look, self.timeouts.change_shown)
 
+    def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
+        seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))
+        found = steady(seen, wanted(stage))
+        is_new = self._shown[asked].reuse is Reuse.NEW
+        return found is not None and now - found.since >= HOLDS and shows(seen, is_new=is_new)
+
 
 def _stage(change: Change, cause: float, accepted: float) -> Stage:
-    return Stage(change.do.value, cause, accepted, change.pods.names, change.is_there)
+    return Stage(change.do.value, cause, accepted, change.names, change.is_there, change.closed, change.sticky)
 
 
-def _shows(stream: Stream, stage: Stage, now: float) -> bool:
-    seen = InStage(stage, now, stream.view(stage.accepted, now, now))
-    found = steady(seen, wanted(stage))
-    return found is not None and now - found.since >= HOLDS
+def _node_ports(spec: Json) -> dict[str, int]:
+    return {port["protocol"]: int(port["nodePort"]) for port in spec["ports"]}
 
 
 def controls(traffic: Mapping[str, Traffic], clients: Clients) -> dict[tuple[str, str, Family], Stream]:
@@ -206,14 +272,17 @@ def observe(context: Context) -> ServiceChangeEvidence:
     """The evidence of all events."""
     run, testbed, clients = context.run, context.testbed, context.clients
     checks, seen, stop = context.asked(ServiceChange), ServiceChangeEvidence(), Stop()
-    probers = {client.name: clients.probers[client.name] for client in (OUTSIDE, INSIDE)}
+    wanted_clients = {OUTSIDE, INSIDE, *(check.subject.at.client for check in checks)}
+    probers = {client.name: clients.probers[client.name] for client in wanted_clients}
     traffic = {name: Traffic(prober, prober.clock()) for name, prober in probers.items()}
-    events = events_of(checks)
+    events, props = events_of(checks), objects(list(checks), context.ground)
+    pods = {pod["metadata"]["name"]: pod for pod in props.pods}
+    admitted = SourceRanges(clients=True).of(map(str, clients.addresses(OUTSIDE.name)), list(Family))
 
     def go_through(event: Event) -> None:
         own = (check.subject for check in checks if check.subject.event == event)
         asked = dict.fromkeys((each.at, kind, each.family) for each in own for kind in each.streams)
-        driver = Driver(testbed, event, list(asked), traffic, stop)
+        driver = Driver(testbed, event, list(asked), traffic, stop, pods, admitted)
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):
             driver.perform()

@@ -8,7 +8,11 @@ from esipp.scenarios.service_change.judge import decide
 from esipp.scenarios.service_change.sections import section, summary
 from esipp.scenarios.service_change.subject import ServiceChange
 
-SECONDS = {"scaled-to-zero": 45, "replaced": 8, "deleted": 45, "taken-over": 8}
+SECONDS = {
+    "scaled-to-zero": 45, "replaced": 10, "deleted": 45, "taken-over": 8, "killed": 15, "terminating": 13,
+    "terminating-local": 13, "scaled-up-and-down": 20, "affinity": 25, "retyped": 45, "one-node-port": 10, "vip": 15,
+    "vip-udp": 45, "source-ranges": 15,
+}  # fmt: skip
 """How long each event usually takes."""
 
 SCENARIO = Scenario(
@@ -21,5 +25,5 @@ SCENARIO = Scenario(
     section=section,
     summary=summary,
     phases=(Typical("changes", base=2, events=tuple(PlannedEvent(name, of) for name, of in SECONDS.items())),),
-    rights=rights("create delete get patch", "services"),
+    rights=(*rights("create delete get patch", "services"), *rights("create delete get", "pods")),
 )

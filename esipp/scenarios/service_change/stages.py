@@ -32,6 +32,31 @@ def refused(sample: Sample) -> bool:
     return sample.outcome in REFUSED
 
 
+STICKS, MOST = 3.0, 10
+"""Seconds, and probes, for which one pod of several must answer alone: by chance it is that in one of millions."""
+
+
+def stuck(seen: InStage) -> SteadyRun | None:
+    """How long one pod alone has answered until the end of a stage; None if not for long enough to be no chance."""
+    last = next((sample.pod for sample in reversed(seen.samples) if sample.answered), "")
+    found = last_run(
+        seen.samples, seen.until, lambda sample: sample.pod == last if sample.answered else None, pauses=False
+    )
+    return found if found is not None and found.lasts(STICKS, MOST) else None
+
+
+def reached(seen: InStage) -> set[str]:
+    """The pods of a stage that have answered in it."""
+    return {sample.pod for sample in seen.samples if sample.answered}.intersection(seen.stage.pods)
+
+
+def shows(seen: InStage, *, is_new: bool) -> bool:
+    """Whether a stream shows all that it must in a stage; ``is_new`` if each request may reach another pod."""
+    if is_new and seen.stage.sticky and len(seen.stage.pods) > 1:
+        return stuck(seen) is not None
+    return not is_new or reached(seen) == {*seen.stage.pods}
+
+
 def wanted(stage: Stage) -> Fits:
     """What every stream waits for in a stage."""
     return served(stage) if stage.pods else gone(stage)

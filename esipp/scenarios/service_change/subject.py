@@ -1,35 +1,56 @@
 """``ServiceChange``: an event as data, the stream that sees it, and the claim. No I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from esipp.checks.check import Check, Profile, Subject
-from esipp.checks.model import OUTSIDE, Client, Family, Role, ServiceType, Vantage
+from esipp.checks.model import (
+    ANYTHING,
+    OUTSIDE,
+    Client,
+    Family,
+    Protocol,
+    Role,
+    ServiceType,
+    TrafficPolicy,
+    Vantage,
+)
 from esipp.checks.stream import StreamKind
 
 INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
 """The client that dials ClusterIPs."""
 
+BESIDE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
+"""The client that dials ClusterIPs with internalTrafficPolicy Local."""
+
 
 class At(StrEnum):
-    """What is dialled: the nodePort of one node, or the ClusterIP. Clients of nodePorts are outside."""
+    """What is dialled: the nodePort of one node, the ClusterIP, or the VIP. Only ClusterIPs are dialled by pods.
+
+    ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too.
+    """
 
     ENDPOINT_NODE = "endpoint-node"
     BARE_NODE = "bare-node"
     OTHER_NODE = "other-node"
     CONTROL_PLANE = "control-plane"
     CLUSTER_IP = "clusterip"
+    OWN_CLUSTER_IP = "clusterip-on-endpoint-node"
+    SHARED_PORT = "shared-node-port"
+    VIP = "vip"
 
     @property
     def role(self) -> Role | None:
-        """Return the node whose nodePort is dialled; None for the ClusterIP."""
-        return None if self is At.CLUSTER_IP else Role(self.value)
+        """Return the node whose nodePort is dialled; None for any other address."""
+        if self is At.SHARED_PORT:
+            return Role.ENDPOINT_NODE
+        return None if self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.VIP) else Role(self.value)
 
     @property
     def client(self) -> Client:
         """Return the client that dials there."""
-        return INSIDE if self is At.CLUSTER_IP else OUTSIDE
+        return {At.CLUSTER_IP: INSIDE, At.OWN_CLUSTER_IP: BESIDE}.get(self, OUTSIDE)
 
 
 class Pods(StrEnum):
@@ -38,11 +59,21 @@ class Pods(StrEnum):
     NONE = "none"
     FIRST = "first"
     SECOND = "second"
+    ALL = "all"
+    KILLED = "killed"
+    LEAVING = "leaving"
+    LEAVING_LOCAL = "leaving-local"
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the pods."""
-        return {Pods.FIRST: ("changes-1",), Pods.SECOND: ("changes-2",)}.get(self, ())
+        several = {
+            Pods.NONE: (),
+            Pods.FIRST: ("changes-1",),
+            Pods.SECOND: ("changes-2",),
+            Pods.ALL: tuple(f"changes-{number}" for number in range(1, 6)),
+        }
+        return several.get(self, (f"changes-{self.value}",))
 
 
 class Do(StrEnum):
@@ -50,22 +81,64 @@ class Do(StrEnum):
 
     CREATE = "is created"
     SELECT = "selects other pods"
+    KILL = "loses its pod, which is killed without grace"
+    START = "gets a pod in place of the killed one"
+    TERMINATE = "has only a pod that terminates and serves on"
     DELETE = "is deleted"
     CREATE_AGAIN = "is created again, with its nodePorts and ClusterIPs"
     TAKE_OVER = "is deleted, and another Service gets its nodePorts and ClusterIPs"
+    TO_CLUSTER_IP = "becomes a ClusterIP Service"
+    TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
+    SHARE_PORT = "gets the nodePort of its TCP port for UDP, too"
+    AFFINITY_ON = "gets the affinity ClientIP"
+    AFFINITY_OFF = "loses its affinity, and selects all pods"
+    ADMIT_OTHERS = "admits only addresses of others"
+    ADMIT_CLIENT = "admits a hundred ranges, and the client's address as the last"
+    ADMIT_ALL = "has the source ranges of the beginning again, usually none"
 
 
 @dataclass(frozen=True)
 class Change:
-    """How a stage begins, and which pods serve in it: nobody else may answer."""
+    """How a stage begins, and which pods serve in it: nobody else may answer.
+
+    Args:
+        do: how it begins.
+        pods: those that serve.
+        closed: entries and protocols at which nobody serves (``bare-node udp``).
+        sticky: whether each client keeps its pod.
+        lasts: seconds for which the stage lasts at least.
+    """
 
     do: Do
     pods: Pods = Pods.NONE
+    closed: frozenset[str] = frozenset()
+    sticky: bool = False
+    lasts: float = 0.0
 
     @property
     def is_there(self) -> bool:
         """Return whether a Service has the addresses."""
         return self.do is not Do.DELETE
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the pods that serve."""
+        return tuple(map(again, self.pods.names)) if self.do is Do.START else self.pods.names
+
+
+def again(pod: str) -> str:
+    """Return the name of the pod that is created in place of a killed one."""
+    return f"{pod}-again"
+
+
+def closing(entries: Iterable[At], *protocols: Protocol) -> frozenset[str]:
+    """Return ``Change.closed`` for these entries and protocols."""
+    return frozenset(place(at, protocol.value.lower()) for at in entries for protocol in protocols)
+
+
+def place(at: At, protocol: str) -> str:
+    """Return an entry and a protocol, as ``Change.closed`` has them."""
+    return f"{at.value} {protocol}"
 
 
 class Claim(StrEnum):
@@ -74,6 +147,8 @@ class Claim(StrEnum):
     SERVED = "served"
     GONE = "gone"
     REFUSED = "refused"
+    SPREAD = "every-pod"
+    STICKY = "same-pod"
 
 
 @dataclass(frozen=True)
@@ -85,12 +160,15 @@ class Event:
         meanwhile: when requirements hold, as text: ``While a Service loses all its endpoints``.
         changes: its stages, in order; the first is the creation.
         kind: the type of the Service.
+        external, internal: its traffic policies; None if unset.
     """
 
     name: str
     meanwhile: str
     changes: tuple[Change, ...]
     kind: ServiceType = ServiceType.NODE_PORT
+    external: TrafficPolicy | None = None
+    internal: TrafficPolicy | None = None
 
     @property
     def service(self) -> str:
@@ -131,7 +209,20 @@ class ServiceChange(Subject):
     @property
     def profile(self) -> Profile:
         """Return the type of the Service, as it is dialled."""
-        return Profile.CLUSTER_IP if self.at is At.CLUSTER_IP else Profile.NODE_PORT
+        if self.at is At.VIP:
+            return Profile.LOAD_BALANCER
+        return Profile.CLUSTER_IP if self.at in (At.CLUSTER_IP, At.OWN_CLUSTER_IP) else Profile.NODE_PORT
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """Return what the cluster's own load balancer must carry, if its VIP is dialled."""
+        words = (ANYTHING, self.stream.protocol.value, self.family.value, "unset", Vantage.OUTSIDE.value)
+        return frozenset(word.lower() for word in words if self.at is At.VIP)
+
+    @property
+    def own_service(self) -> str:
+        """Return the Service, if its VIP is dialled."""
+        return self.event.service if self.at is At.VIP else ""
 
 
 ServiceChangeCheck = Check[ServiceChange]
