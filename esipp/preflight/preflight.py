@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp.base.client_places import Place
+from esipp.base.customisation import Pairs
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.base.kubernetes_version import read_version
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, OWN_REFERENCE, Feature
 from esipp.checks.exclusions import features_of
-from esipp.checks.model import Balancer, Family, Role
+from esipp.checks.model import Balancer, Claim, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.required_features import check_required
 from esipp.checks.versions import version_features
@@ -24,6 +25,7 @@ from esipp.loadbalancers import capabilities as carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
 from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
+from esipp.loadbalancers.provider_annotations import header_features, headers_asked, speaker
 from esipp.loadbalancers.reference import DEFAULT, Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.loadbalancers.settings import as_it_runs
@@ -51,8 +53,9 @@ class Findings:
 
     ``outside_network`` is the docker network for outside clients, ``places`` are where outside clients run, and
     ``described`` has the places that are not containers. ``sample`` are the nodes that run an agent. ``balancer`` is
-    the cluster's own load balancer. ``steering`` is how many seconds any load balancer here may take to stop using a
-    node, if known. ``ways`` are the commands to enter nodes that are proven to be containers on this machine.
+    the cluster's own load balancer, ``headers`` are those in which it reports clients. ``steering`` is how many seconds
+    any load balancer here may take to stop using a node, if known. ``ways`` are the commands to enter nodes that are
+    proven to be containers on this machine.
     """
 
     nodes: Mapping[str, Node]
@@ -67,6 +70,7 @@ class Findings:
     places: tuple[Place, ...] = ()
     described: Mapping[Place, HostDescription] = field(default_factory=dict)
     balancer: Detected = NOTHING_FOUND
+    headers: Mapping[Claim, Pairs] = field(default_factory=dict)
     sample: Sample = NO_SAMPLE
     steering: float | None = None
     ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -154,6 +158,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
         facts[name], decided[name] = fact.value, fact.decided
     features[HEALTH_VIEW] = health_view_feature(nodes.values(), reference_settings, balancer.named_profile)
     features |= carrying.features_of(balancer.named_profile)
+    headers = headers_asked(balancer, all_profiles(), settings.customisation)
+    features |= header_features(speaker(balancer), headers)
     features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
@@ -179,9 +185,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
     steering = steering_of(balancer.profiles, reference_settings, settings.bound)
-    return replace(
-        found, places=places, described=described, balancer=balancer, sample=chosen, steering=steering, ways=ways
-    )
+    found = replace(found, places=places, described=described, sample=chosen, ways=ways)
+    return replace(found, balancer=balancer, headers=headers, steering=steering)
 
 
 MOST_NAMED = 5

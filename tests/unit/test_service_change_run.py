@@ -20,7 +20,7 @@ from suites.changes.events import EVENTS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOC
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, topology
 
-RUN, PODS = "0a1b2c", ("changes-1", "changes-2")
+RUN, PODS = "0a1b2c", ("changes-1", "changes-2", "changes-killed")
 LAST = TCP_NEW.timeout
 ASKED = [(At.BARE_NODE, kind, Family.IPV4) for kind in (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY)]
 ALL = [*ASKED, (At.CLUSTER_IP, TCP_NEW, Family.IPV4)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from esipp.checks.check import Check
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Claim
-from tests.broken.balancing import HEADERS, LATE, MOVING, fault, forwarder, told_in
+from tests.broken.balancing import HEADER_OF_OWN, HEADERS, LATE, MOVING, fault, forwarder, told_in
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 
 
@@ -36,6 +36,15 @@ BREAKS = (
         "drop-xff",
         Claim.FORWARDED_FOR,
         names=r"the backend got (no address|\S+) in",
+    ),
+    Break(
+        "balancer-sends-no-proxy-header",
+        Group.BALANCERS,
+        "a proxy whose profile says that it sends PROXY protocol v2 headers sends none",
+        HEADER_OF_OWN,
+        fault("drop-proxy-header"),
+        told_in(Claim.PROXY_V2),
+        names="the backend got no address in proxy-v2",
     ),
     _forwarder(
         "balancer-flaps",
