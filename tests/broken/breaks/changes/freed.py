@@ -48,7 +48,9 @@ def goes_on(port: dict[str, int], address: str, target: int, nodes: Nodes) -> It
     yield from others
 
 
-def at_node_ports(event: str, *reuse: Reuse, protocol: str) -> Callable[[Check], bool]:
+def at_node_ports(
+    event: str, *reuse: Reuse, protocol: str, claims: tuple[Claim, ...] = (Claim.SERVED, Claim.GONE)
+) -> Callable[[Check], bool]:
     """Checks of streams to the nodePorts of an event's Service."""
 
     def notices(check: Check) -> bool:
@@ -57,7 +59,7 @@ def at_node_ports(event: str, *reuse: Reuse, protocol: str) -> Callable[[Check],
         subject = check.subject
         own = subject.event.name == event and subject.at is not At.CLUSTER_IP
         sent = subject.stream.reuse in reuse and subject.stream.protocol.value == protocol
-        return own and sent and subject.claim is not Claim.REFUSED
+        return own and sent and subject.claim in claims
 
     return notices
 
@@ -81,6 +83,17 @@ BREAKS = (
         CHANGES,
         at_ports_of("replaced", "UDP", goes_on),
         at_node_ports("replaced", Reuse.ONE_SOCKET, Reuse.ONE_WAY, protocol="UDP"),
+        names="connection tracking goes on",
+        scoped=True,
+    ),
+    Break(
+        "socket-goes-on-after-no-endpoints",
+        Group.CHANGES,
+        "nodes send datagrams from a socket that was in use before a Service lost all its endpoints to the pod of "
+        "before, also once it has another one",
+        CHANGES,
+        at_ports_of("scaled-to-zero", "UDP", goes_on),
+        at_node_ports("scaled-to-zero", Reuse.ONE_SOCKET, Reuse.ONE_WAY, protocol="UDP", claims=(Claim.SERVED,)),
         names="connection tracking goes on",
         scoped=True,
     ),
