@@ -27,7 +27,7 @@ BREAK = Break(
     "dropped-without-endpoints",
     Group.CHANGES,
     "nodes drop requests to a Service without endpoints instead of refusing them",
-    RunOptions(("changes",)),
+    RunOptions(("changes",), ("changes.scaled-to-zero.", "changes.replaced.")),
     dropping,
     notices,
     names="wait for a timeout",

@@ -12,7 +12,11 @@ from tests.broken.forwarding import handed_on
 from tests.broken.matching import AT_THE_NODE, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
-CHANGES = RunOptions(("changes",))
+
+def run_of(event: str) -> RunOptions:
+    """The event, and one that must not notice."""
+    return RunOptions(("changes",), (f"changes.{event}.", "changes.taken-over."))
+
 
 SEEN_BEFORE = (
     *("--match", "hashlimit", "--hashlimit-above", "1/minute", "--hashlimit-burst", "1"),
@@ -69,7 +73,7 @@ BREAKS = (
         "deleted-node-port-lives-on",
         Group.CHANGES,
         "nodes keep the rule of a deleted Service's nodePort, and send TCP connections to its pod",
-        CHANGES,
+        run_of("deleted"),
         at_ports_of("deleted", "TCP", lives_on),
         at_node_ports("deleted", Reuse.NEW, protocol="TCP"),
         names="keeps the rules of a Service that is gone",
@@ -80,7 +84,7 @@ BREAKS = (
         "socket-goes-on-to-a-replaced-pod",
         Group.CHANGES,
         "nodes go on sending datagrams from a socket that is in use to the pod that was replaced",
-        CHANGES,
+        run_of("replaced"),
         at_ports_of("replaced", "UDP", goes_on),
         at_node_ports("replaced", Reuse.ONE_SOCKET, Reuse.ONE_WAY, protocol="UDP"),
         names="connection tracking goes on",
@@ -91,7 +95,7 @@ BREAKS = (
         Group.CHANGES,
         "nodes send datagrams from a socket that was in use before a Service lost all its endpoints to the pod of "
         "before, also once it has another one",
-        CHANGES,
+        run_of("scaled-to-zero"),
         at_ports_of("scaled-to-zero", "UDP", goes_on),
         at_node_ports("scaled-to-zero", Reuse.ONE_SOCKET, Reuse.ONE_WAY, protocol="UDP", claims=(Claim.SERVED,)),
         names="connection tracking goes on",

@@ -48,7 +48,7 @@ BREAK = Break(
     "terminating-pods-not-served-under-cluster",
     Group.CHANGES,
     "nodes drop what clients send to the nodePort of a Cluster Service once its only pod terminates",
-    RunOptions(("changes",)),
+    RunOptions(("changes",), ("changes.terminating.", "changes.terminating-local.")),
     dropping_once_it_leaves,
     notices,
     names="does not follow a change",

@@ -26,7 +26,7 @@ BREAK = Break(
     "reset-without-endpoints",
     Group.HARMLESS,
     "nodes refuse connections to the nodePort of a Service without endpoints by a TCP reset instead of ICMP",
-    RunOptions(("changes",)),
+    RunOptions(("changes",), ("changes.scaled-to-zero.", "changes.replaced.")),
     resetting,
     no_check,
     scoped=True,
