@@ -117,6 +117,7 @@ EVENTS = (
             Change(Do.CREATE, Pods.FIRST, closed=closing((At.SHARED_PORT,), UDP)),
             Change(Do.SHARE_PORT, Pods.FIRST, closed=closing(NODE_PORTS, UDP)),
         ),
+        apart=True,
     ),
     Event(
         "vip",

@@ -26,8 +26,13 @@ def selector(run: str, pods: Pods) -> Json:
 def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
     """The Service of an event, as it is in the first stage."""
     ports = [
-        {"name": each.value.lower(), "protocol": each.value, "port": PORT, "targetPort": target}
-        for each, target in TARGETS.items()
+        {
+            "name": each.value.lower(),
+            "protocol": each.value,
+            "port": PORT + (number if event.apart else 0),
+            "targetPort": target,
+        }
+        for number, (each, target) in enumerate(TARGETS.items())
         if each in protocols
     ]
     spec: Json = {

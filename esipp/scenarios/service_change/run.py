@@ -13,6 +13,7 @@ from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.waiting import Reading
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
+from esipp.checks.timing import PROMPT
 from esipp.cluster.pods import is_ready, say_pod
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
@@ -37,6 +38,9 @@ KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "port
 OF_OTHERS = ("192.0.2.0/24", "2001:db8::/32")
 MANY = tuple(f"198.18.{number}.0/24" for number in range(100))
 """Ranges that are reserved for documentation and for benchmarks."""
+
+AGAIN = PROMPT + STAYS
+"""Seconds in which a stream must show a stage if it did not show an earlier one in the whole time."""
 
 HOLDS = STAYS + 0.5
 """Seconds for which what is right must last before the next stage."""
@@ -70,6 +74,8 @@ class Driver:
     _name: str = ""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
     """The streams whose answers are known while they are sent."""
+    _late: set[Asked] = field(default_factory=set)
+    """The streams that did not show a stage in time. They have ``AGAIN`` seconds in later stages."""
 
     def perform(self) -> None:
         """Go through all stages.
@@ -223,16 +229,19 @@ class Driver:
 
     def _wait(self, change: Change) -> None:
         """Wait until every stream shows the stage, and has done so for long enough; or until it is late."""
-        stage = self.seen.stages[-1]
+        stage, late = self.seen.stages[-1], set[Asked]()
 
         def look() -> Reading:
             now = time.monotonic()
-            late = [asked for asked in self._shown if not self._shows(asked, stage.at(asked), now)]
-            if late:
-                return Reading(False, f"waiting for {', '.join(' '.join(asked) for asked in late)}")
+            late.clear()
+            late.update(asked for asked in self._shown if not self._shows(asked, stage.at(asked), now))
+            waiting = late if now - stage.accepted <= AGAIN else late - self._late
+            if waiting:
+                return Reading(False, f"waiting for {', '.join(sorted(' '.join(asked) for asked in waiting))}")
             return Reading(now - stage.accepted >= change.lasts, "followed")
 
         self.stop.converge(look, self.timeouts.change_shown)
+        self._late |= late
 
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
         seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))

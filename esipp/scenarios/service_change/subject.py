@@ -161,6 +161,8 @@ class Event:
         changes: its stages, in order; the first is the creation.
         kind: the type of the Service.
         external, internal: its traffic policies; None if unset.
+        apart: whether each protocol has a port number of its own. Otherwise the API server gives all of them one
+            nodePort.
     """
 
     name: str
@@ -169,6 +171,7 @@ class Event:
     kind: ServiceType = ServiceType.NODE_PORT
     external: TrafficPolicy | None = None
     internal: TrafficPolicy | None = None
+    apart: bool = False
 
     @property
     def service(self) -> str:
