@@ -195,7 +195,9 @@ DIALLED = {
 """What is dialled in an event, if not the usual entries."""
 
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
-"""The events that all streams see."""
+"""The events that a socket which nobody answers sees."""
+
+OF_SCTP = ("replaced", "taken-over")
 
 
 def why_not(event: Event, at: At, stream: StreamKind) -> str:
@@ -211,8 +213,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     if at is At.SHARED_PORT and stream.protocol is not UDP:
         return "TCP has this nodePort before and after"
     if stream.protocol is Protocol.SCTP:
-        if event.name not in TRACKED:
-            return "the first events show what becomes of SCTP's entries of connection tracking"
+        if event.name not in OF_SCTP:
+            return "two events show what becomes of SCTP's entries of connection tracking"
         if at is At.CLUSTER_IP:
             return "SCTP needs raw sockets, which pods of clients do not get"
         if at in MORE_NODES:

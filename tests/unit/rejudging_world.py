@@ -8,7 +8,7 @@ from typing import Any
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Feature, is_about
 from esipp.checks.endpoint_change import EndpointChange
-from esipp.checks.model import Balancer
+from esipp.checks.model import Balancer, Family
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.path import OnPath
 from esipp.checks.policy_change import Flipping
@@ -78,7 +78,7 @@ def seen() -> Mapping[str, Any]:
         API: perform(FakeServices()),
         FLIPS: flips,
         CONVERGENCE: Moved(results),
-        CHANGES: service_change_world.World().seen(),
+        CHANGES: service_change_world.World(families=tuple(Family)).seen(),
         CONTINUITY: continuity_world.world(),
     }
 

@@ -10,10 +10,10 @@ from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS
 from tests.unit.world import CLIENT_ADDRESSES, ROLES
 
-EVERY = 8.0
+EVERY = 33.0
 """Seconds from change to change."""
 
-SPACING, TIMEOUT = 0.25, 1.0
+SPACING, TIMEOUT = 0.5, 1.0
 HOME = ROLES[Role.ENDPOINT_NODE]
 
 
@@ -36,6 +36,7 @@ class World:
         errors: the first requests of each stream that are errors of our own.
         most: how many pods of a Service are reached.
         forgetful: whether nodes ignore affinity.
+        families: those of the streams.
         obstacles: entries that cannot be dialled.
     """
 
@@ -49,6 +50,7 @@ class World:
     errors: int = 0
     most: int = 5
     forgetful: bool = False
+    families: tuple[Family, ...] = (Family.IPV4,)
     obstacles: dict[tuple[At, Family], str] = field(default_factory=dict)
 
     def stages(self, event: Event) -> list[Stage]:
@@ -94,7 +96,8 @@ class World:
         made = Stages(stages, end, obstacles=dict(self.obstacles))
         for check in CHECKS:
             subject = check.subject
-            if subject.event == event and (subject.at, subject.family) not in self.obstacles:
+            asked_for = subject.event == event and subject.family in self.families
+            if asked_for and (subject.at, subject.family) not in self.obstacles:
                 for kind in subject.streams:
                     asked = subject.at, kind.name, subject.family
                     samples = [self._sample(stages, asked, seq) for seq in range(int(end / SPACING))]
@@ -105,7 +108,7 @@ class World:
         seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in EVENTS})
         times = [0.1 + 0.5 * number for number in range(int(2 * self.every * 4))]
         for client in ("outside-1", INSIDE.name, BESIDE.name):
-            for family in Family:
+            for family in self.families:
                 for node in (HOME, ROLES[Role.BARE_NODE]):
                     samples = [self._control(seq, when) for seq, when in enumerate(times)]
                     seen.controls = {**seen.controls, (client, node, family): frozen(Stream("listener", 0.5, samples))}

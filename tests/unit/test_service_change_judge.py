@@ -11,10 +11,11 @@ from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
-from suites.changes.checks import CHECKS
+from suites.changes.checks import CHECKS as ALL
 from suites.changes.events import ENTRIES, EVENTS, FRESH, STREAMS, why_not
 from tests.unit.service_change_world import World
 
+CHECKS = [check for check in ALL if check.subject.family is Family.IPV4]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 POSITIVE = ("served", "refused", "every-pod", "same-pod")
 KUBE_PROXY = {"service-proxy": "kube-proxy", "kubernetes": "v1.36.3"}
@@ -93,7 +94,7 @@ def test_a_later_version_does_not_have_the_defect() -> None:
 
 def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
     for name in NAMES:
-        found = told(World(silent=frozenset({name}), every=20.0))
+        found = told(World(silent=frozenset({name})))
         one_stage = matching("*.one-node-port.*node.udp*")
         assert those(found, Status.FAIL) == matching(*(f"*.{name}.*.{claim}" for claim in POSITIVE)) - one_stage
 
@@ -112,7 +113,7 @@ def test_affinity_that_is_ignored_is_seen() -> None:
 
 
 def test_silence_proves_nothing_where_nobody_was_ever_answered() -> None:
-    found = told(World(never_served=NAMES, every=20.0))
+    found = told(World(never_served=NAMES))
     assert those(found, Status.INCONCLUSIVE) == matching("*.gone")
     assert those(found, Status.FAIL) == matching(*(f"*.{claim}" for claim in POSITIVE))
 
@@ -128,8 +129,13 @@ def test_errors_of_our_own_are_not_the_clusters() -> None:
 
 
 def test_what_cannot_be_dialled_is_undecided() -> None:
-    world = World(obstacles={(At.CLUSTER_IP, Family.IPV6): "the Service has no IPv6 ClusterIP"})
-    assert those(told(world), Status.INCONCLUSIVE) == matching("*.clusterip.*.ipv6.*")
+    world = World(obstacles={(At.CLUSTER_IP, Family.IPV4): "the Service has no IPv4 ClusterIP"})
+    assert those(told(world), Status.INCONCLUSIVE) == matching("*.clusterip.*.ipv4.*")
+
+
+def test_a_stage_that_was_cut_short_decides_nothing() -> None:
+    found = told(World(keeps=frozenset({"udp-new"}), every=8.0))
+    assert not those(found, Status.FAIL) & matching("*.udp-new.*.gone", "*.udp-new.*.served")
 
 
 def test_an_event_that_broke_off_or_did_not_happen_is_undecided() -> None:

@@ -181,7 +181,7 @@ def test_what_never_follows_has_its_whole_time_in_its_stage(monkeypatch: pytest.
     driver = driven(monkeypatch, "deleted", world)
     causes = [stage.cause for stage in driver.seen.stages]
     assert causes[2] - causes[1] > 30
-    assert 5 < driver.seen.end - causes[2] < 10, "the whole time is given once"
+    assert driver.seen.end - causes[2] > 30, "a pod that is not reached is something else than one that still is"
 
 
 def test_a_service_is_created_again_with_its_addresses_and_ports(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,9 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
             continue
         if ours := case.vantage.ours(each.until - 2.0, each.until) or trouble.paused(each.samples, case.stream.name):
             return undecided(check, ours, _words(made))
+        if run is None and lag < FIELD_LIMIT:
+            why = f"the Service {each.stage.words} for only {lag:.1f} s, as this stream had not shown an earlier stage"
+            return undecided(check, why, _words(made))
         late = f"only {lag:.1f} s later" if run else f"never in {lag:.1f} s"
         last = say_observed(_answers(each.samples[-10:]))
         reason = f"the Service {each.stage.words}: {words} {late}; the last answers: {last}"

@@ -40,7 +40,7 @@ MANY = tuple(f"198.18.{number}.0/24" for number in range(100))
 """Ranges that are reserved for documentation and for benchmarks."""
 
 AGAIN = PROMPT + STAYS
-"""Seconds in which a stream must show a stage if it did not show an earlier one in the whole time."""
+"""Seconds that a stream gets in a stage if it did not show an earlier one like it in the whole time."""
 
 HOLDS = STAYS + 0.5
 """Seconds for which what is right must last before the next stage."""
@@ -74,8 +74,8 @@ class Driver:
     _name: str = ""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
     """The streams whose answers are known while they are sent."""
-    _late: set[Asked] = field(default_factory=set)
-    """The streams that did not show a stage in time. They have ``AGAIN`` seconds in later stages."""
+    _late: dict[bool, set[Asked]] = field(default_factory=lambda: {True: set(), False: set()})
+    """The streams that did not show a stage with pods, or without, in time; later ones have ``AGAIN`` seconds."""
 
     def perform(self) -> None:
         """Go through all stages.
@@ -235,13 +235,13 @@ class Driver:
             now = time.monotonic()
             late.clear()
             late.update(asked for asked in self._shown if not self._shows(asked, stage.at(asked), now))
-            waiting = late if now - stage.accepted <= AGAIN else late - self._late
+            waiting = late if now - stage.accepted <= AGAIN else late - self._late[bool(stage.pods)]
             if waiting:
                 return Reading(False, f"waiting for {', '.join(sorted(' '.join(asked) for asked in waiting))}")
             return Reading(now - stage.accepted >= change.lasts, "followed")
 
         self.stop.converge(look, self.timeouts.change_shown)
-        self._late |= late
+        self._late[bool(stage.pods)] |= late
 
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
         seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))
