@@ -44,7 +44,7 @@ BREAKS = (
         HEADER_OF_OWN,
         fault("drop-proxy-header"),
         told_in(Claim.PROXY_V2),
-        names="the backend got no address in proxy-v2",
+        names=r"the backend got (no address|\S+) in",
     ),
     _forwarder(
         "balancer-flaps",
