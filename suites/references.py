@@ -171,7 +171,7 @@ E2E_REJECTED = _source(
     "Kubernetes e2e, Services: be rejected when no endpoints exist",
 )
 E2E_CONNTRACK = _source(
-    "test/e2e/network/conntrack.go", "Kubernetes e2e, Conntrack: preserve UDP traffic when server pod cycles"
+    "test/e2e/network/conntrack.go", "Kubernetes e2e, Conntrack: preserve UDP traffic when server pods cycle"
 )
 E2E_LAG = _source(
     "test/e2e/framework/service/const.go", "Kubernetes e2e, Services: KubeProxyLagTimeout, KubeProxyEndpointLagTimeout"
@@ -179,6 +179,9 @@ E2E_LAG = _source(
 KUBEADM_LABELS = _source(
     "cmd/kubeadm/app/phases/markcontrolplane/markcontrolplane.go",
     "kubeadm: labels of control plane nodes, exclude-from-external-load-balancers among them",
+)
+SCTP_KEPT = issue(
+    _KUBERNETES, 106651, "After pod restart sctp traffic does not reach other pod behind Loadbalancer service"
 )
 HAIRPIN_NATED = issue(_KUBERNETES, 98069, "hairpin traffic under Local is source-NATed")
 POD_AT_BARE_NODE = issue(
@@ -193,9 +196,6 @@ SHARED_HEALTH_PORT_FIX = issue(_KUBERNETES, 137370, "fix health check binding fa
 PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no defined semantics")
 STALE_WITHOUT_ENDPOINTS = issue(
     _KUBERNETES, 139628, "stale UDP conntrack entries are never cleaned up when a service scales down to zero endpoints"
-)
-STALE_SCTP = issue(
-    _KUBERNETES, 106651, "After pod restart sctp traffic does not reach other pod behind Loadbalancer service"
 )
 STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)

@@ -132,7 +132,7 @@ def test_a_healthy_cluster_goes_through_all_stages_in_seconds(monkeypatch: pytes
     world = World()
     driver = driven(monkeypatch, name, world)
     assert [stage.pods for stage in driver.seen.stages] == [change.names for change in event_of(name).changes]
-    assert world.now - 1000.0 < 3.0 * len(driver.seen.stages) + LAST
+    assert world.now - 1000.0 < 4.0 * len(driver.seen.stages) + LAST
     assert world.now - driver.seen.end >= LAST, "what stays silent is known to have done so only then"
     assert world.stopped == 2 * len(driver.seen.streams) == 2 * 5
 

@@ -64,7 +64,13 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     services = [service(event, ground.run, protocols[event]) for event in events]
     announced = frozenset(event.service for event in events if event.kind is ServiceType.LOAD_BALANCER)
     clients = {each.subject.at.client for each in checks_about(ServiceChange, checks)}
-    return Objects(tuple(pods), tuple(services), announced, frozenset({OUTSIDE, INSIDE, *clients}))
+    return Objects(
+        tuple(pods),
+        tuple(services),
+        announced,
+        frozenset({OUTSIDE, INSIDE, *clients}),
+        raw=frozenset({OUTSIDE.name} if raw else ()),
+    )
 
 
 def _label(pods: Pods) -> str:

@@ -45,6 +45,9 @@ AGAIN = PROMPT + STAYS
 HOLDS = STAYS + 0.5
 """Seconds for which what is right must last before the next stage."""
 
+SILENT = HOLDS + 1.5
+"""The same for silence: a SYN of its last second may be sent again, and answered, in the next stage."""
+
 
 @dataclass
 class Driver:
@@ -247,7 +250,8 @@ class Driver:
         seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))
         found = steady(seen, wanted(stage))
         is_new = self._shown[asked].reuse is Reuse.NEW
-        return found is not None and now - found.since >= HOLDS and shows(seen, is_new=is_new)
+        holds = HOLDS if stage.pods else SILENT
+        return found is not None and now - found.since >= holds and shows(seen, is_new=is_new)
 
 
 def _stage(change: Change, cause: float, accepted: float) -> Stage:
@@ -279,14 +283,14 @@ def controls(traffic: Mapping[str, Traffic], clients: Clients) -> dict[tuple[str
 
 def observe(context: Context) -> ServiceChangeEvidence:
     """The evidence of all events."""
-    run, testbed, clients = context.run, context.testbed, context.clients
+    run, testbed, clients, topology = context.run, context.testbed, context.clients, context.topology
     checks, seen, stop = context.asked(ServiceChange), ServiceChangeEvidence(), Stop()
     wanted_clients = {OUTSIDE, INSIDE, *(check.subject.at.client for check in checks)}
     probers = {client.name: clients.probers[client.name] for client in wanted_clients}
     traffic = {name: Traffic(prober, prober.clock()) for name, prober in probers.items()}
     events, props = events_of(checks), objects(list(checks), context.ground)
     pods = {pod["metadata"]["name"]: pod for pod in props.pods}
-    admitted = SourceRanges(clients=True).of(map(str, clients.addresses(OUTSIDE.name)), list(Family))
+    admitted = SourceRanges(clients=True).of(map(str, topology.stands[OUTSIDE.name].addresses), list(Family))
 
     def go_through(event: Event) -> None:
         own = (check.subject for check in checks if check.subject.event == event)
