@@ -245,6 +245,13 @@ CILIUM_POLICIES_DIFFER = issue(
 PROXY_PROTOCOL = Reference(
     "The PROXY protocol, versions 1 and 2", "https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt"
 )
+RFC_1191 = Reference("RFC 1191, Path MTU discovery", "https://www.rfc-editor.org/rfc/rfc1191")
+RFC_4787 = Reference(
+    "RFC 4787, NAT Behavioral Requirements for Unicast UDP: REQ-13 and REQ-14, fragments",
+    "https://www.rfc-editor.org/rfc/rfc4787",
+)
+RFC_8201 = Reference("RFC 8201, Path MTU Discovery for IP version 6", "https://www.rfc-editor.org/rfc/rfc8201")
+RFC_9293 = Reference("RFC 9293, Transmission Control Protocol (TCP)", "https://www.rfc-editor.org/rfc/rfc9293")
 FORWARDED_FOR = Reference(
     "MDN, X-Forwarded-For header", "https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/X-Forwarded-For"
 )
