@@ -113,6 +113,16 @@ class Subject:
         return ()
 
     @property
+    def window(self) -> tuple[Path, ...]:
+        """Return the paths that it needs from the judged window, in which nothing changes."""
+        return ()
+
+    @property
+    def bodies(self) -> tuple[Any, ...]:
+        """Return the bodies of the requests that it makes to the API server."""
+        return ()
+
+    @property
     def part(self) -> str:
         """Return the part of the experiment: a scenario, or a change during steady traffic; empty for all of it."""
         return ""
@@ -326,3 +336,11 @@ def surrounded(check: Check, facts: Mapping[str, str]) -> str:
 def is_instrument(check: Check, facts: Mapping[str, str]) -> bool:
     """Return whether a check tests the reference load balancer as an instrument, and says nothing about the cluster."""
     return check.instrument and facts.get(OWN_REFERENCE) != "own"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact about a cluster, and how esipp determined it."""
+
+    value: str
+    decided: str

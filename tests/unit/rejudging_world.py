@@ -14,7 +14,7 @@ from esipp.checks.path import OnPath
 from esipp.checks.policy_change import Flipping
 from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
-from esipp.ledger.evidence import judged
+from esipp.ledger.codec import judged
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.paths.evidence import Evidence
