@@ -34,7 +34,7 @@ from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Probe, ProbeEvidence
 from esipp.scenarios.load_balancer_probes.evidence import Observed as ObservedProbes
 from suites.continuity.checks import WAYS
-from tests.unit import endpoint_change_world, interoperability_world, policy_change_world
+from tests.unit import endpoint_change_world, interoperability_world, policy_change_world, service_change_world
 from tests.unit.test_policy_change_isolation import window
 
 Evidence = dict[str, Any]
@@ -184,9 +184,22 @@ def interoperability() -> Evidence:
     return {"interoperability": seen}
 
 
+def service_changes() -> Evidence:
+    return {"changes": service_change_world.World(keeps=frozenset({"udp-socket"})).seen()}
+
+
 def everything(more: int = 0) -> Evidence:
     """Evidence of every kind."""
-    return {**health(), **convergence(more), **flips(), **api(), **continuity(), **interoperability(), **probes()}
+    return {
+        **health(),
+        **convergence(more),
+        **flips(),
+        **api(),
+        **continuity(),
+        **interoperability(),
+        **service_changes(),
+        **probes(),
+    }
 
 
 def probes() -> Evidence:
