@@ -10,7 +10,7 @@ from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.profile import Destination, Target
 from esipp.judging.frame import Decision
-from esipp.ledger.evidence import judged, read_judged
+from esipp.ledger.codec import judged, read_judged
 from esipp.packets.capture import ASKED, IN, NAMED, OUT, REQUEST, Capture, Sighting
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Observed, Probe, ProbeEvidence, networks
 from esipp.scenarios.load_balancer_probes.judge import decide
