@@ -64,6 +64,10 @@ OUTSIDE, TWO_ADDRESSES = "vantage.outside", "vantage.outside.two-addresses"
 """Features: a client outside the cluster, and a second one with another address. Features of their own say so if that
 does not hold for every IP family, or not for raw sockets: see ``_of_vantages``."""
 
+ROUTED, NAT = f"{OUTSIDE}.routed", f"{OUTSIDE}.nat"
+"""Features: a client outside in another subnet, behind a router; and one behind NAT. esipp makes both next to kind's
+nodes."""
+
 RAW_SOCKETS = f"{OUTSIDE}.raw-sockets"
 """Feature: clients outside may open raw sockets, which SCTP needs. Absent if these clients are containers."""
 
@@ -270,7 +274,7 @@ def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:
     families = named or {name for name, each in features.items() if name.startswith(FAMILY) and each.present}
     needed = {
         f"{vantage}.{family.removeprefix(FAMILY)}"
-        for vantage in (OUTSIDE, TWO_ADDRESSES)
+        for vantage in (OUTSIDE, TWO_ADDRESSES, ROUTED, NAT)
         if vantage in check.features
         for family in families
     }
