@@ -34,7 +34,7 @@ from esipp.checks.catalog import all_checks
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.profiles.page import render as load_balancers
 from esipp.report.pages import checks_page
-from tests.broken import score
+from tests.broken import bugs, score
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.frozen.__main__ import anew as snapshots_anew
 from tests.hostile import page as hostile
@@ -70,6 +70,7 @@ PAGES = (
     Page("docs/data-planes.md", lambda: data_planes_page.render(data_planes.load())),
     Page("docs/clouds.md", lambda: clouds.render(clouds.load())),
     Page("docs/broken.md", lambda: score.page(BREAKS, UNNOTICED, records.read(records.FOLDER / "broken.jsonl"))),
+    Page("docs/bugs.md", bugs.render),
     Page("docs/soak.md", lambda: endurance.render(endurance.load())),
     Page("docs/peer.md", lambda: peer.render(Comparison.load())),
     Page("docs/surroundings.md", lambda: hostile.render(records.read(TRIED))),

@@ -86,8 +86,8 @@ def add_run_options(group: Any) -> None:
         type=int,
         default=None,
         metavar="N",
-        help="seed of all random choices: which pod changes when, which nodes run an agent (default: random; the "
-        "report states it)",
+        help="seed of all random choices: which node has which role, which pod changes when, which nodes run an "
+        "agent (default: random; the report states it)",
     )
     add(
         "--sample-nodes",

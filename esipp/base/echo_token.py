@@ -8,5 +8,5 @@ VARIABLE = "ESIPP_TOKEN"
 TOKEN = secrets.token_hex(16)
 """The secret, new in every process and so in every run. It is worthless once the run's pods are gone."""
 
-ECHOED = ("tcp", "http", "udp", "sctp", "lasting")
+ECHOED = ("tcp", "http", "udp", "sctp", "lasting", "bulk")
 """The job protocols that an echo server answers."""

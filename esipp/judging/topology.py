@@ -251,10 +251,15 @@ def read_node(item: Mapping[str, Any], customisation: Customisation = NOTHING) -
 
 
 def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str | None:
-    """The first node with a mark that can run our pods and has no role of its own yet."""
+    """The first node with a mark that can run our pods and has no role of its own yet.
+
+    It has addresses of all families of the nodes with a role: every check of a family asks every role.
+    """
     playing = {node for role, node in roles.items() if role is not Role.CONTROL_PLANE}
-    there = (node for node in nodes if node.usable and node.chosen)
-    fit = sorted(node.name for node in there if mark in node.marks and node.name not in playing)
+    there = [node for node in nodes if node.usable and node.chosen]
+    families = {family for node in there if node.name in playing for family in node.internal}
+    others = (node for node in there if mark in node.marks and node.name not in playing)
+    fit = sorted(node.name for node in others if families <= node.internal.keys())
     return fit[0] if fit else None
 
 
@@ -264,20 +269,24 @@ def with_control_plane(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict
     return {**roles, **({Role.CONTROL_PLANE: found} if found else {})}
 
 
-def cast_roles(nodes: Iterable[Node]) -> dict[Role, str]:
-    """Give the chosen schedulable nodes their roles, ordered by name, so that every run of a cluster is the same.
+def cast_roles(nodes: Iterable[Node], seed: int = 0) -> dict[Role, str]:
+    """Give the chosen schedulable nodes their roles: by name with seed 0, and with other seeds in turn.
 
-    With two nodes the in-cluster clients run on the node without local endpoints; checks that need a third node are
-    unsupported.
+    Seeds that follow each other give the first role to one node after the other, and with enough of them each node has
+    each role beside each other node. Nodes with addresses of more families come first, so that a node without IPv6
+    does not hide what the others do with it. With two nodes the in-cluster clients run on the node without local
+    endpoints; checks that need a third node are unsupported.
 
     Raises:
         ValueError: fewer than two schedulable nodes.
     """
-    names = sorted(node.name for node in nodes if node.schedulable and node.chosen)
-    if len(names) < 2:
+    fit = {node.name: len(node.internal) for node in nodes if node.schedulable and node.chosen}
+    if len(fit) < 2:
         raise ValueError("fewer than two schedulable nodes")
-    return {
-        Role.ENDPOINT_NODE: names[0],
-        Role.BARE_NODE: names[1],
-        Role.OTHER_NODE: names[2] if len(names) > 2 else names[1],
-    }
+    names: list[str] = []
+    while len(names) < min(3, len(fit)):
+        left = sorted(fit.keys() - set(names))
+        best = [name for name in left if fit[name] == max(fit[each] for each in left)]
+        seed, at = divmod(seed, len(best))
+        names.append(best[at])
+    return {Role.ENDPOINT_NODE: names[0], Role.BARE_NODE: names[1], Role.OTHER_NODE: names[-1]}

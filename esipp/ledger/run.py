@@ -126,7 +126,7 @@ class Run:
     run, ``later`` are those while it ended, such as something that could not be removed. ``asked`` are the suites and
     checks that were asked for, as on the command line. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
     ``progress`` is how far it is; ``shows_phases`` that whoever shows it tells phases from there, so that they need
-    not be said. ``drawn`` says that nodes were drawn by the seed.
+    not be said.
     """
 
     settings: Settings
@@ -147,7 +147,6 @@ class Run:
     _looked_for: set[str] = field(default_factory=set)
     progress: Progress = field(default_factory=Progress)
     shows_phases: bool = False
-    drawn: bool = False
 
     def begin(self, checks: list[Check], left_out: int) -> None:
         """Open the run's folder and ledger.
@@ -238,9 +237,8 @@ class Run:
 
     @property
     def repeat(self) -> str:
-        """The command that repeats this run, up to the checks; with the seed, if anything was chosen by it."""
-        seeded = self.drawn or len(self.path_checks) < len(self.checks)
-        return self.settings.repeat + (f" --seed {self.settings.seed}" if seeded else "")
+        """The command that repeats this run, up to the checks; the seed chooses at least the roles of the nodes."""
+        return f"{self.settings.repeat} --seed {self.settings.seed}"
 
     def evidence(self, suite: str, kind: str, **data: object) -> None:
         """Record evidence that is no observation of a path."""

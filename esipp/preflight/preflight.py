@@ -182,6 +182,9 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen, steering=steering, ways=ways)
 
 
+MOST_NAMED = 5
+"""The most nodes that the text of a feature names."""
+
 NO_AGENTS = Feature(False, "the DaemonSet of the agents selects nodes by name, which needs Kubernetes 1.12")
 
 
@@ -325,9 +328,15 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
     playing = [nodes[name] for name in roles.values()]
     features = {}
     for family in Family:
+        fit = [node for node in nodes.values() if node.usable and node.chosen]
         without = sorted({node.name for node in playing if family not in node.internal})
+        lacking = sorted(node.name for node in fit if family not in node.internal)
         served = services is None or family.value in services
+        some = f"{len(fit) - len(lacking)} of {len(fit)} nodes that can run pods have an {family} InternalIP"
+        some += f", not {', '.join(lacking[:MOST_NAMED])}" if lacking else ""
+        features[f"nodes.{family.value.lower()}"] = Feature(served and len(lacking) < len(fit), some)
         why = f"node {without[0]} has no {family} InternalIP" if without else "every node has an InternalIP"
+        why = some if lacking and not without else why
         if not without and (only := [node.name for node in playing if node.only_external]):
             why = f"node {only[0]} has no InternalIP; esipp dials its ExternalIP {nodes[only[0]].internal[family]}"
         why += "" if served else f", but a Service gets only {', '.join(sorted(services or ()))} (dry run)"

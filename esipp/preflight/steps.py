@@ -169,13 +169,13 @@ def check_nodes(raw: list[dict[str, Any]], settings: Settings) -> tuple[dict[str
     """
     nodes = read_nodes(raw, settings)
     try:
-        return nodes, cast_roles(nodes.values())
+        return nodes, cast_roles(nodes.values(), settings.seed)
     except ValueError:
         fit = sorted(node.name for node in nodes.values() if node.schedulable and node.chosen)
         chosen = " selected by --node-selector" if settings.customisation.node_selector else ""
         number = sum(node.chosen for node in nodes.values())
         raise PreflightError(
-            f"Only {len(fit)} of {number} nodes{chosen} can run pods ({', '.join(fit) or 'none'}); a run needs two.",
+            say_too_few(len(fit), f"{number} nodes{chosen}", f" ({', '.join(fit) or 'none'})"),
             _hint_of_too_few(raw, settings.context),
         ) from None
 
@@ -204,5 +204,15 @@ def _hint_of_too_few(raw: list[dict[str, Any]], context: str) -> str:
     cordoned = sorted(n["metadata"]["name"] for n in raw if CORDONED_BY in (n["metadata"].get("annotations") or {}))
     if cordoned:
         return f"a run left {', '.join(cordoned)} cordoned: 'esipp clean --context {context}' undoes that."
-    two = "one Linux node must have an endpoint and one must not"
-    return f"{two}: add a worker, remove its taint or cordon, or tolerate its taint with --toleration."
+    return NEEDS_TWO
+
+
+NEEDS_TWO = (
+    "one Linux node must have an endpoint and one must not: add a worker, remove its taint or cordon, or tolerate its "
+    "taint with --toleration."
+)
+
+
+def say_too_few(fit: int, of: str, names: str = "") -> str:
+    """Why there is no run on a cluster where fewer than two nodes can run pods."""
+    return f"Only {fit} of {of} can run pods{names}; a run needs two."

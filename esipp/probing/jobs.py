@@ -8,6 +8,7 @@ from typing import Any, cast
 from esipp.base.echo_token import ECHOED, TOKEN
 from esipp.checks.model import Claim, Family, Path, Port
 from esipp.checks.observation import Observation, Outcome
+from esipp.checks.stream import MTU
 
 CLAIMED = "203.0.113.7"
 """The address that a client claims in a forged header; it is reserved for documentation (RFC 5737)."""
@@ -21,14 +22,18 @@ class Job:
         key: the subject of the observations, such as a path's key.
         protocol: ``tcp``, ``http``, ``udp`` or ``sctp``: a request to an echo server. ``get``: one plain HTTP request
             to any server; the results contain the whole answer as ``response``. ``lasting``: exchanges with the raw TCP
-            port of an echo server over one connection, or a new one if it is lost. ``resolve``: a DNS lookup.
+            port of an echo server over one connection, or a new one if it is lost. ``bulk``: ``size`` bytes
+            to the raw TCP port of an echo server, which come back. ``resolve``: a DNS lookup.
         host: a literal address; for ``resolve`` the name.
         port: 0 for ``resolve``.
         timeout: timeout of a probe in seconds.
         spacing: seconds from start to start; at least 0.005 for ``lasting``.
         parallel: maximum number of probes of this job in flight; 0 for no limit.
         brief: whether equal results are combined, with their count.
-        one_socket: whether all datagrams come from one source port.
+        one_socket: whether all datagrams, or SCTP packets, come from one source port.
+        one_way: whether datagrams are counted by the backend and not answered; implies ``one_socket``.
+        size: bytes of a datagram and its answer, or of a transfer; 0 for no more than needed, ``MTU`` for datagrams
+            that fill a packet of the route's MTU.
         headers: headers of an HTTP request (``http`` or ``get``).
         preamble: bytes to send first.
         url: path of an HTTP request.
@@ -46,6 +51,8 @@ class Job:
     parallel: int = 0
     brief: bool = False
     one_socket: bool = False
+    one_way: bool = False
+    size: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
     preamble: bytes = b""
     url: str = "/"
@@ -72,6 +79,10 @@ class Job:
             order["brief"] = True
         if self.one_socket:
             order["one_socket"] = True
+        if self.one_way:
+            order["one_way"] = True
+        if self.size:
+            order["size"] = "mtu" if self.size == MTU else self.size
         if self.protocol == "get":
             order["method"] = self.method
         if self.protocol in ("http", "get"):

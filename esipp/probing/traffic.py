@@ -6,7 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from esipp.base.clock import Clock
-from esipp.judging.timeline.streams import Reader, Stream, read_health, read_request
+from esipp.base.echo_token import TOKEN
+from esipp.checks.stream import Reuse, StreamKind
+from esipp.judging.timeline.streams import (
+    Arrived,
+    Reader,
+    Stream,
+    count_arrived,
+    read_arrived,
+    read_health,
+    read_request,
+)
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Line
 from esipp.probing.orders import Stream as Running
@@ -14,6 +24,12 @@ from esipp.probing.prober import Prober
 
 ENDLESS = 1_000_000
 """The number of probes of a stream: more than any scenario takes."""
+
+DETAILED = ("tcp", "udp", "sctp", "bulk")
+"""Job protocols whose details on probes without an answer are kept."""
+
+ASK_SECONDS = 3.0
+"""Seconds that a pod has to say what it counted."""
 
 END_SECONDS = 15.0
 """Seconds until a prober has ended all probes that it was told to cancel."""
@@ -38,13 +54,28 @@ def steady(name: str, protocol: str, target: Target, pace: Pace, count: int = EN
     return Job(name, protocol, *target, count, pace.timeout, spacing=pace.every, url="/healthz")
 
 
+def job_of(kind: StreamKind, name: str, target: Target) -> Job:
+    """The job of a stream of this kind."""
+    return replace(
+        steady(name, kind.job_protocol, target, Pace(kind.every, kind.timeout)),
+        one_socket=kind.reuse is Reuse.ONE_SOCKET,
+        one_way=kind.reuse is Reuse.ONE_WAY,
+        size=kind.size,
+    )
+
+
 @dataclass(eq=False)
 class _Flow:
-    """Probes that go on, and the stream that they belong to."""
+    """Probes that go on, and the stream that they belong to.
+
+    ``nonces`` is the common part of their nonces, ``arrived`` what pods counted of them, if nobody answers them.
+    """
 
     job: Job
-    running: Running
     stream: Stream | None = None
+    running: Running = field(init=False)
+    nonces: str = ""
+    arrived: list[Arrived] = field(default_factory=list)
 
 
 @dataclass
@@ -72,9 +103,36 @@ class Traffic:
         """Exchanges on one connection for as long as it lasts, and then on another one."""
         return self._start(name, "lasting", target, pace, read)
 
+    def send(self, kind: StreamKind, name: str, target: Target) -> Stream:
+        """Probes of a kind to an echo server; ``stop`` counts those that nobody answers as pods have told."""
+        stream = Stream(name, kind.every)
+        self._run(stream, job_of(kind, name, target), read_request)
+        return stream
+
+    def ask_arrived(self, prober: Prober, pod: Target, node: str) -> None:
+        """Ask a pod which datagrams of the one-way streams it has counted so far.
+
+        Args:
+            prober: one that reaches the pod without a Service.
+            pod: the pod's address and HTTP port.
+            node: the pod's node.
+
+        Raises:
+            HarnessError: the prober is gone.
+        """
+        with self._lock:
+            flows = [flow for flow in self._flows if flow.nonces]
+        asked = []
+        for flow in flows:
+            url = f"/counted?nonce={TOKEN}/{flow.nonces}"
+            asked.append(prober.ask(Job(flow.job.key, "get", *pod, 1, ASK_SECONDS, url=url)))
+        for flow, answer in zip(flows, asked, strict=True):
+            for line in answer.result(END_SECONDS):
+                flow.arrived += read_arrived(line, node)
+
     def follow(self, job: Job, take: Callable[[Line], None]) -> None:
         """Start probes whose result lines go to a function, in the reader's thread."""
-        self._add(_Flow(job, self.prober.stream(job, take)))
+        self._add(_Flow(job), take)
 
     def redirect(self, port: int, new: int) -> None:
         """Request the health checks that are requested at one port at another one from now on."""
@@ -109,6 +167,7 @@ class Traffic:
         finally:
             for flow in ended:
                 if flow.stream is not None:
+                    flow.stream.samples = count_arrived(flow.stream.samples, flow.arrived)
                     flow.stream.freeze()
 
     def _start(self, name: str, protocol: str, target: Target, pace: Pace, read: Reader) -> Stream:
@@ -122,11 +181,15 @@ class Traffic:
         def take(line: Line) -> None:
             sample = read(line, ours)
             stream.add(sample)
-            if job.protocol == "tcp" and not sample.answered and line.get("detail"):
+            if job.one_way and not flow.nonces:
+                flow.nonces = str(line["nonce"]).rpartition(":")[0]
+            if job.protocol in DETAILED and not sample.answered and line.get("detail"):
                 self.details[stream.name, sample.seq] = str(line["detail"])
 
-        self._add(_Flow(job, self.prober.stream(job, take), stream))
+        flow = _Flow(job, stream)
+        self._add(flow, take)
 
-    def _add(self, flow: _Flow) -> None:
+    def _add(self, flow: _Flow, take: Callable[[Line], None]) -> None:
+        flow.running = self.prober.stream(flow.job, take)
         with self._lock:
             self._flows.append(flow)

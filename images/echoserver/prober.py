@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "0.1.0"
-PROTOCOL = 5
+PROTOCOL = 6
 MAX_COUNT = 1_000_000
 MAX_LINE = 65536
 MAX_JOBS = 10_000
@@ -42,11 +42,15 @@ MAX_SHOWN_BODY = 2048  # bytes of the body that the result of a get job has
 MAX_DETAIL = 200  # bytes of an answer that a detail quotes
 MAX_PREAMBLE = 1024
 MAX_TOKEN = 64
+MAX_DATAGRAM = 65000  # bytes of a padded datagram: less than UDP carries over either family
+MAX_BULK = 1 << 28  # bytes of a transfer
 MAX_PORTS = 1000  # pairs of ports that a group of a brief job names
 MAX_UNREAD = 4 << 20  # bytes of results that nobody reads; then nothing more is started
 EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 ENDED = select.EPOLLERR | select.EPOLLHUP
 CHUNK = 16384
+BULK_PIECE = 1 << 17
+BLOCK = os.urandom(65521)  # what transfers repeat; its length is prime, so that a piece out of place shows
 DRAIN = 4096  # packets taken from a socket before times are looked at: what has arrived is no timeout
 BATCH = 32  # probes started before the sockets are looked at again
 EVENTS_AT_ONCE = 8192  # taken from the kernel: all there can be, so that none is left when times are looked at
@@ -62,6 +66,7 @@ DIGITS = {10: b"0123456789", 16: b"0123456789abcdefABCDEF"}
 TOKEN_LETTERS = NONCE_LETTERS - set(".") | set("!#$%&'*+^`|~.")
 # Linux; the socket module does not name them.
 IP_PKTINFO, IP_RECVERR, IPV6_RECVERR = 8, 11, 25
+IP_MTU, IPV6_MTU = 14, 24
 SCTP = 132
 SCTP_INIT, SCTP_INIT_ACK, SCTP_ABORT = 1, 2, 6
 SCTP_COOKIE = 7  # the parameter that holds the document
@@ -70,11 +75,11 @@ SCTP_CHUNK = struct.Struct("!BBHIIHHI")  # of INIT and INIT-ACK: type, flags, le
 CLOSE_WITH_RESET = struct.pack("ii", 1, 0)  # as SO_LINGER
 UNREACHABLE = {
     errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ENONET, errno.EACCES,
-    errno.ENOPROTOOPT, errno.EPROTO,
+    errno.ENOPROTOOPT, errno.EPROTO, errno.EMSGSIZE,
 }  # fmt: skip
 RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 UNRESOLVED = {"EAI_NONAME", "EAI_NODATA", "EAI_ADDRFAMILY", "EAI_AGAIN", "EAI_FAIL"}  # no address, whoever's fault
-PROTOCOLS = ("tcp", "http", "get", "udp", "sctp", "lasting", "resolve")
+PROTOCOLS = ("tcp", "http", "get", "udp", "sctp", "lasting", "bulk", "resolve")
 NOT_FOR = {
     "lasting": {"family", "brief", "parallel"},
     "resolve": {"port", "source_address", "source_port", "brief", "token"},
@@ -82,8 +87,7 @@ NOT_FOR = {
 }
 JOB_KEYS = {
     "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
-    "one_socket", "brief", "parallel", "preamble", "method", "family",
-    "token",
+    "one_socket", "one_way", "size", "brief", "parallel", "preamble", "method", "family", "token",
 }  # fmt: skip
 
 
@@ -442,8 +446,13 @@ class Job:
             self.parallel = 1
         self.brief = flag(job, "brief")
         self.one_socket = flag(job, "one_socket")
-        if self.one_socket and self.protocol != "udp":
-            raise JobError("one_socket is for udp only")
+        if self.one_socket and self.protocol not in ("udp", "sctp"):
+            raise JobError("one_socket is for udp and sctp only")
+        self.one_way = flag(job, "one_way")
+        if self.one_way and self.protocol != "udp":
+            raise JobError("one_way is for udp only")
+        self.one_socket = self.one_socket or self.one_way
+        self.size = self._size(job)
         if self.protocol not in ("http", "get") and ("path" in job or "headers" in job):
             raise JobError("path and headers are for http and get only")
         if self.protocol != "get" and "method" in job:
@@ -466,7 +475,17 @@ class Job:
         self.young = 0  # of these, how many count among the parallel ones
         self.groups: dict[tuple[str | None, ...], dict[str, Any]] = {}  # of a brief job
         self.channel: Channel | None = None
+        self.one_port = 0  # SCTP: of all probes, with one_socket
         self.lasting: Lasting | None = None
+
+    def _size(self, job: dict[str, Any]) -> int:
+        if self.protocol == "bulk":
+            return integer(job, "size", None, 1, MAX_BULK)
+        if "size" not in job:
+            return 0
+        if self.protocol != "udp":
+            raise JobError("size is for udp and bulk only")
+        return path_mtu(self) if job["size"] == "mtu" else integer(job, "size", None, 1, MAX_DATAGRAM)
 
     def _preamble(self, digits: object) -> bytes:
         if digits and self.protocol not in ("tcp", "http", "lasting"):
@@ -541,8 +560,12 @@ class Job:
     def payload(self, nonce: str) -> bytes:
         """What a probe sends."""
         nonce = self.token + nonce
+        if self.one_way:
+            nonce = f"count {nonce}"
         if self.protocol == "udp":
-            return nonce.encode()
+            return nonce.encode() if len(nonce) >= self.size else f"{nonce} ".encode().ljust(self.size, b".")
+        if self.protocol == "bulk":
+            return f"bulk {self.size} {nonce}\n".encode()
         if self.protocol == "tcp":
             return self.preamble + nonce.encode() + b"\n"
         if self.protocol == "lasting":
@@ -563,8 +586,10 @@ class Attempt:
         self.connected: float | None = None
         self.source: tuple[Any, ...] = ("", 0)
         self.tag: int | None = None  # SCTP
+        self.bytes: int | None = None  # of a datagram of some size, or those that came back
         self.aborted = False  # SCTP: refused, unless something else comes
         self.raw: Raw | None = None
+        self.bulk: Bulk | None = None
         self.ends = self.deadline = self.started + job.timeout
         self.young = True
         if job.parallel < MAX_COUNT and job.protocol not in (
@@ -680,6 +705,8 @@ class Attempt:
         """Its time is up."""
         if self.received:
             self.prober.finish(self, "invalid", detail=f"incomplete: {shown(self.received)}")
+        elif self.bulk is not None and self.connected is not None:
+            self.prober.finish(self, "timeout", detail=self.bulk.words("stalled"))
         elif self.aborted:
             self.prober.finish(self, "refused", detail="ABORT")
         elif self.job.protocol == "resolve" and self in self.prober.resolver.waiting:
@@ -707,6 +734,86 @@ class Attempt:
         if self.raw is not None:
             self.raw.forget(self)
             self.raw = None
+
+
+class Bulk:
+    """A transfer on a probe's connection: after the document, what was sent must come back, byte for byte."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        import binascii  # only transfers need it
+
+        self.attempt, self.crc32 = attempt, binascii.crc32
+        self.left = attempt.job.size  # bytes still to be sent
+        self.out = b""  # given to the kernel in part
+        self.crcs = [0, 0]  # of what was sent, and of what came back
+        self.document: dict[str, Any] | None = None
+        attempt.bytes = 0
+
+    def ready(self, mask: int) -> None:
+        """Go on as far as the connection allows."""
+        attempt = self.attempt
+        sock = attempt.sock
+        if sock is None:
+            return
+        try:
+            if attempt.connected is None:
+                if mask & ENDED and (code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
+                    attempt.prober.finish(attempt, classify(code), detail=named(code))
+                    return
+                if not mask & (select.EPOLLOUT | select.EPOLLHUP):
+                    return
+                attempt.connected = time.monotonic()
+                self.out = attempt.job.payload(attempt.nonce)
+            self._write(sock)
+            while not attempt.over:
+                data = sock.recv(BULK_PIECE)
+                if not data:
+                    attempt.prober.finish(attempt, "reset", detail=self.words("closed"))
+                    return
+                self._take(data)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            code = error.errno or 0
+            if not attempt.over:
+                attempt.prober.finish(attempt, classify(code), detail=self.words(named(code)))
+
+    def _write(self, sock: socket.socket) -> None:
+        try:
+            while self.out or self.left:
+                if not self.out:
+                    self.out = BLOCK[: self.left]
+                    self.left -= len(self.out)
+                    self.crcs[0] = self.crc32(self.out, self.crcs[0])
+                self.out = self.out[sock.send(self.out) :]
+        except BlockingIOError:
+            return
+
+    def _take(self, data: bytes) -> None:
+        attempt = self.attempt
+        if self.document is None:
+            attempt.received += data
+            line, newline, data = attempt.received.partition(b"\n")
+            if not newline and len(line) <= MAX_ANSWER:
+                return
+            self.document, problem = echo_document(line, attempt.nonce)
+            attempt.received = b""
+            if self.document is None:
+                attempt.prober.finish(attempt, "invalid", detail=f"{problem}: {shown(line)}")
+                return
+        attempt.bytes = (attempt.bytes or 0) + len(data)
+        self.crcs[1] = self.crc32(data, self.crcs[1])
+        if attempt.bytes < attempt.job.size:
+            return
+        if attempt.bytes > attempt.job.size or self.crcs[0] != self.crcs[1]:
+            attempt.prober.finish(attempt, "invalid", self.document, self.words("other bytes than were sent"))
+        else:
+            attempt.prober.finish(attempt, "answered", self.document)
+
+    def words(self, what: str) -> str:
+        """What ended the transfer, and how far it had come."""
+        size = self.attempt.job.size
+        return f"{what}; of {size} bytes {size - self.left - len(self.out)} left, {self.attempt.bytes} came back"
 
 
 class Lasting:
@@ -894,6 +1001,18 @@ def bind_address(family: int, source: tuple[Any, ...] | None, port: int) -> tupl
     return (source[0], port, *source[2:])
 
 
+def path_mtu(job: Job) -> int:
+    """The bytes of a datagram that fills a packet of the route's MTU, as the kernel knows it now."""
+    four = job.family == socket.AF_INET
+    try:
+        with socket.socket(job.family, socket.SOCK_DGRAM) as scout:
+            scout.connect(job.target)
+            mtu = scout.getsockopt(*((socket.IPPROTO_IP, IP_MTU) if four else (socket.IPPROTO_IPV6, IPV6_MTU)))
+    except OSError as error:
+        raise JobError(f"no MTU: {named(error.errno or 0)}") from error
+    return min(mtu - (28 if four else 48), MAX_DATAGRAM)  # IP and UDP headers
+
+
 def routed_source(job: Job) -> tuple[Any, ...]:
     """The socket address that a job's packets have: its own, or the route's, which an unbound socket does not tell."""
     with socket.socket(job.family, socket.SOCK_DGRAM) as scout:
@@ -942,6 +1061,11 @@ class Channel:
         except OSError as error:
             code = error.errno or 0
             self.prober.finish(attempt, unsent(code), detail=f"{named(code)} (at once)")
+        else:
+            if self.job.size:
+                attempt.bytes = len(payload)
+            if self.job.one_way:
+                self.prober.finish(attempt, "sent")
 
     def ready(self, mask: int) -> None:
         """Take what has arrived."""
@@ -961,6 +1085,8 @@ class Channel:
                 return  # late or twice
             attempt = next(iter(self.job.open.values()))  # it has no owner, but something did answer
         document, problem = echo_document(data, attempt.nonce)
+        if document is not None and len(data) < self.job.size:
+            document, problem = None, f"{len(data)} bytes in answer to {self.job.size}"
         detail = None if document else f"{problem}: {shown(data)}"
         if peer[:2] != self.job.target[:2]:
             self.prober.finish(attempt, "misdirected", document, detail, answered_from=endpoint(peer[0], peer[1]))
@@ -974,7 +1100,7 @@ class Channel:
         try:
             nonce = json.loads(data).get("nonce")
         except (ValueError, AttributeError, RecursionError):
-            nonce = data.decode("latin-1").removeprefix(self.job.token)
+            nonce = data.decode("latin-1").removeprefix(self.job.token).partition(" ")[0]
         return self.job.open.get(nonce) if isinstance(nonce, str) else None
 
     def _errors(self) -> None:
@@ -1089,13 +1215,17 @@ class Raw:
             code = error.errno or 0
             self.prober.finish(attempt, unsent(code), detail=f"{named(code)} (at once)")
             return
-        port, tag = attempt.port, 0
+        port, tag = attempt.port or job.one_port, 0
         while not tag or tag in self.by_tag:
             tag = int.from_bytes(os.urandom(4), "big")
-        while not port or (not attempt.port and (*job.target[:2], port) in self.by_flow):
+        while not port or (not attempt.port and not job.one_port and (*job.target[:2], port) in self.by_flow):
             port = self.prober.next_port(job)
+        if job.one_socket:
+            job.one_port = port
+            self.prober.held.add((job.family, port))
         attempt.source, attempt.tag = (source[0], port), tag
-        if (*job.target[:2], port) in self.by_flow:
+        before = self.by_flow.get((*job.target[:2], port))
+        if before is not None and not (job.one_socket and before.job is job):
             self.prober.finish(attempt, "error", detail=f"{named(errno.EADDRINUSE)} (source)")
             return
         attempt.raw = self
@@ -1116,7 +1246,9 @@ class Raw:
     def forget(self, attempt: Attempt) -> None:
         """Wait for this answer no more."""
         self.by_tag.pop(attempt.tag or 0, None)
-        self.by_flow.pop((*attempt.job.target[:2], attempt.source[1]), None)
+        flow = (*attempt.job.target[:2], attempt.source[1])
+        if self.by_flow.get(flow) is attempt:  # the last of those from one port
+            del self.by_flow[flow]
 
     def ready(self, mask: int) -> None:
         """Take what has arrived."""
@@ -1211,7 +1343,7 @@ class Prober:
         backend: behind their NAT that would be one connection twice, and the second would be rewritten or held up. So
         nobody gets the port of a connection that lasts, either.
         """
-        key = ("tcp" if job.protocol in ("http", "get", "lasting") else str(job.protocol), job.family)
+        key = ("tcp" if job.protocol in ("http", "get", "lasting", "bulk") else str(job.protocol), job.family)
         turn = self.turns.get(key, int.from_bytes(os.urandom(2), "big"))
         while (job.family, self.ports[turn % len(self.ports)]) in self.held:
             turn += 1
@@ -1360,6 +1492,7 @@ class Prober:
             job.channel.close()
         if job.lasting is not None:
             job.lasting.close()
+        self.held.discard((job.family, job.one_port))
         for group in job.groups.values():
             self.say(group)
         message = {"id": job.id, "done": True, "probes": job.finished}
@@ -1461,7 +1594,8 @@ class Prober:
             job.lasting.exchange(attempt)
             return
         if job.protocol != "udp":
-            attempt.dial(attempt.ready)
+            attempt.bulk = Bulk(attempt) if job.protocol == "bulk" else None
+            attempt.dial(attempt.ready if attempt.bulk is None else attempt.bulk.ready)
             return
         try:
             channel = job.channel or Channel(self, job, attempt.port)
@@ -1505,6 +1639,8 @@ class Prober:
         }  # fmt: skip
         if attempt.tag is not None:
             message["tag"] = attempt.tag
+        if attempt.bytes is not None:
+            message["bytes"] = attempt.bytes
         if answered_from is not None:
             message["answered_from"] = answered_from
         if job.protocol == "get":

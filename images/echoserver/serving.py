@@ -33,9 +33,14 @@ else:  # in the image these files lie side by side and are no package
 
 EXCHANGE_SECONDS = 12.0  # a connection lives no longer unless it is kept; clients have ten seconds of patience
 KEEP = b"keep "  # before a nonce: the connection is kept after the answer
+BULK = b"bulk "  # before a size and a nonce: so many bytes that follow are sent back after the answer
+COUNT = b"count "  # before a datagram's nonce: it is counted and not answered
 KEEP_SECONDS = 60.0  # that a kept connection may be without a request
 MAX_TCP_BYTES = 1024
 MAX_HEAD_BYTES = 8192
+MAX_BULK = 1 << 28
+MAX_DATAGRAM = 65535
+MAX_SENDERS, MAX_RUNS = 1024, 64  # of counted datagrams; the oldest are forgotten
 MAX_DISCARD = 1 << 20  # bytes of an unwanted body that are taken so that the client reads our answer
 MAX_CONNECTIONS = 8192
 EVENTS_AT_ONCE = MAX_CONNECTIONS  # all there can be, so that none is left when times are looked at
@@ -46,8 +51,8 @@ class Connection:
     """One TCP connection: reads a request, answers, is closed; a raw one that asks to be kept is answered on."""
 
     __slots__ = (
-        "discards", "expires", "fd", "kept", "kind", "lingering", "out", "peer", "proxied", "received", "server",
-        "sock", "unproxied",
+        "discards", "expires", "fd", "kept", "kind", "lingering", "mirrored", "out", "peer", "proxied", "received",
+        "server", "sock", "unproxied",
     )  # fmt: skip
 
     def __init__(self, server: Server, kind: str, sock: socket.socket, peer: tuple[Any, ...]) -> None:
@@ -59,6 +64,7 @@ class Connection:
         self.proxied: dict[str, Any] | None = None
         self.out = b""
         self.kept = False
+        self.mirrored = 0  # bytes that are still to come, and to be sent back
         self.lingering = False
         self.discards = MAX_DISCARD
 
@@ -67,10 +73,10 @@ class Connection:
         try:
             if self.out:
                 self._send()
-                if self.kept and self.fd >= 0:
+                if self.kept and self.fd >= 0 and not self.mirrored:
                     self._raw()  # what had arrived meanwhile
                 return
-            data = self.sock.recv(16384)
+            data = self.sock.recv(1 << 17 if self.mirrored else 16384)
         except BlockingIOError:
             return
         except OSError:
@@ -82,6 +88,8 @@ class Connection:
             self.discards -= len(data)
             if self.discards < 0:
                 self.close()
+        elif self.mirrored:
+            self._mirror(data)
         else:
             self.received += data
             if self.unproxied and not self._proxy_header():
@@ -123,21 +131,34 @@ class Connection:
         while not self.out:
             line, newline, rest = self.received.partition(b"\n")
             kept = line.startswith(KEEP)
-            nonce = self.server.admission.nonce(line.removeprefix(KEEP).removesuffix(b"\r")) if newline else None
+            size, asked = bulk(line.removeprefix(KEEP).removesuffix(b"\r"))
+            nonce = self.server.admission.nonce(asked) if newline else None
             if nonce is None:
                 if newline or len(self.received) > MAX_TCP_BYTES:
                     self.close()
                 return
-            self.received = rest
+            self.received = b"" if size else rest
             local = self.sock.getsockname()
             document = self.server.exchange("tcp", nonce.decode(), self.peer, local, proxied=self.proxied)
             self.out = document.encode() + b"\n"
+            if size:
+                self.mirrored = size
+                self._mirror(rest)
+                return
             if kept:
                 self.server.keep(self)
             self.kept = kept
             self._send()
             if not self.kept or self.fd < 0:
                 return
+
+    def _mirror(self, data: bytes) -> None:
+        """Send bytes back; nothing more is read before they are sent, and the last ones end the connection."""
+        self.out += data[: self.mirrored]
+        self.mirrored -= min(len(data), self.mirrored)
+        self.server.keep(self)
+        self.kept = self.mirrored > 0
+        self._send()
 
     def _http(self) -> None:
         self.received = self.received.lstrip(b"\r\n")
@@ -195,6 +216,46 @@ class Connection:
             self.sock.close()
 
 
+def bulk(line: bytes) -> tuple[int, bytes]:
+    """The size of a transfer, 0 for any other request, and what asks for it."""
+    if not line.startswith(BULK):
+        return 0, line
+    size, _, asked = line.removeprefix(BULK).partition(b" ")
+    digits = size.isdigit() and len(size) < 12
+    return (int(size), asked) if digits and 0 < int(size) <= MAX_BULK else (0, b"")
+
+
+class Counted:
+    """The datagrams that are counted and not answered, by sender: the job of their nonces, its address and port."""
+
+    def __init__(self) -> None:
+        self.senders: OrderedDict[tuple[str, str, int], list[list[int]]] = OrderedDict()  # first and last of each run
+
+    def add(self, nonce: str, address: str, port: int) -> None:
+        """Count a datagram; its nonce ends with its number."""
+        job, _, digits = nonce.rpartition(":")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
+            return
+        number = int(digits)
+        runs = self.senders.setdefault((job, address, port), [])
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+            del runs[:-MAX_RUNS]
+        self.senders.move_to_end((job, address, port))
+        if len(self.senders) > MAX_SENDERS:
+            self.senders.popitem(last=False)
+
+    def told(self, job: str) -> list[dict[str, Any]]:
+        """What arrived of a job."""
+        return [
+            {"address": address, "port": port, "arrived": runs}
+            for (of, address, port), runs in self.senders.items()
+            if of == job
+        ]
+
+
 class Server:
     """The listeners, the connections and the loop over them."""
 
@@ -202,6 +263,7 @@ class Server:
         self.options = options
         self.documents = Documents(environment)
         self.admission = Admission(environment.get("ESIPP_TOKEN") or "")
+        self.counted = Counted()
         self.is_ready = True
         self.stop_at: float | None = None
         self.epoll = select.epoll()
@@ -348,19 +410,26 @@ class Server:
     def _datagrams(self, sock: socket.socket, _mask: int) -> None:
         for _ in range(256):
             try:
-                data, ancillary, _flags, peer = sock.recvmsg(self.admission.longest + 2, 256)
+                data, ancillary, _flags, peer = sock.recvmsg(MAX_DATAGRAM, 256)
             except OSError:
                 return
-            nonce = self.admission.nonce(data.removesuffix(b"\n"))
+            counted = data.startswith(COUNT)
+            asked, padded, padding = data.removeprefix(COUNT).removesuffix(b"\n").partition(b" ")
+            nonce = None if padding.strip(b".") else self.admission.nonce(asked)
             if nonce is None:  # silence: a source may be forged, garbage gets no answer
+                continue
+            if counted:
+                self.counted.add(nonce.decode(), unmapped(peer)[0], peer[1])
                 continue
             reached = destination(ancillary, self.ports["udp"] or 0)
             if reached is None:
                 continue
             local, control = reached
-            document = self.exchange("udp", nonce.decode(), peer, local)
+            document = self.exchange("udp", nonce.decode(), peer, local).encode()
+            if padded:  # as large as the question; JSON may end with spaces
+                document = document.ljust(len(data))
             try:
-                sock.sendmsg([document.encode()], [control], 0, peer)
+                sock.sendmsg([document], [control], 0, peer)
             except OSError:  # no way back, or reached by broadcast
                 continue
 
@@ -382,7 +451,7 @@ class Server:
         if request.path == "/readyz":
             ready = self.is_ready and self.stop_at is None
             return reply(200, "ready\n", head=head) if ready else reply(503, "not ready\n", head=head)
-        if request.path not in ("/", "/clientip", "/hostname"):
+        if request.path not in ("/", "/clientip", "/hostname", "/counted"):
             raise HttpError(404)
         asked = request.asked()
         if not self.admission.knows(asked or b""):
@@ -394,6 +463,9 @@ class Server:
         nonce = None if asked is None else self.admission.nonce(asked)
         if asked is not None and nonce is None:
             raise HttpError(400)
+        if request.path == "/counted":
+            told = {"pod": self.documents.pod, "senders": self.counted.told("" if nonce is None else nonce.decode())}
+            return reply(200, json.dumps(told) + "\n", "application/json", head=head)
         forwarded = request.headers.get("x-forwarded-for")
         local = sock.getsockname()
         said = None if nonce is None else nonce.decode()

@@ -43,6 +43,9 @@ GO_ON = f"pkill -f {SWITCH}; pkill -CONT -x kube-proxy || true"
 """Let kube-proxy go on. A switch of an earlier session would do so in the midst of a later one."""
 
 TOLD = ("observed", "reason", "change", "likely")
+SEED = 12
+"""The seed of every run. Healthy and broken, the nodes have the same roles, and the same is done."""
+
 LONGEST = 1200.0
 """Timeout of one run in seconds: many times the duration on an idle machine."""
 
@@ -145,7 +148,7 @@ class Nodes:
             assert listed is not None, f"kubeadm-config has no {name}"
             cidrs[name] = {family_of(cidr.partition("/")[0]): cidr for cidr in listed[1].split(",")}
         containers = tuple(sorted(node.name for node in found))
-        return cls(cluster, kubeconfig, containers, cast_roles(found), cidrs["podSubnet"], cidrs["serviceSubnet"])
+        return cls(cluster, kubeconfig, containers, cast_roles(found, SEED), cidrs["podSubnet"], cidrs["serviceSubnet"])
 
     @property
     def lock(self) -> Path:
@@ -278,7 +281,7 @@ class Nodes:
         shutil.rmtree(out, ignore_errors=True)  # of an earlier try
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
         command += ["--samples", str(samples), *(f"--suite={suite}" for suite in suites), *options]
-        command += ["--moves", str(moves), "--seed", "12", *checks]  # healthy and broken, the same is done
+        command += ["--moves", str(moves), "--seed", str(SEED), *checks]  # healthy and broken, the same is done
         command += ["--allow-disruptive"] if disruptive else []
         there = ClusterAccess.load(places())
         server = loadbalancer.resolver(there) if there is not None else ""

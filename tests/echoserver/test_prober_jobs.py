@@ -82,7 +82,7 @@ def test_connections_that_last_take_turns_with_all_others_and_keep_their_ports()
 def test_it_says_what_it_is() -> None:
     with Prober("--limit", "7") as prober:
         about = prober.about
-    assert about["prober"] == 5
+    assert about["prober"] == 6
     assert about["limit"] == 7
     assert about["hostname"] == socket.gethostname()
     assert about["pid"] == prober.process.pid
@@ -150,7 +150,7 @@ def test_describe(prober: Prober) -> None:
     ("change", "complaint"),
     [
         ({"protocol": "dccp"}, "protocol is"),
-        ({"protocol": "sctp", "one_socket": True}, "for udp only"),
+        ({"protocol": "tcp", "size": 7}, "size is for udp and bulk only"),
         ({"protocol": "sctp", "path": "/"}, "for http and get only"),
         ({"protocol": None}, "protocol is"),
         ({"host": "localhost"}, "host is a literal"),
@@ -182,7 +182,7 @@ def test_describe(prober: Prober) -> None:
         ({"timeout": None}, "timeout is"),
         ({"tiemout": 1}, "unknown: tiemout"),
         ({"path": "/"}, "for http and get only"),
-        ({"one_socket": True}, "for udp only"),
+        ({"one_socket": True}, "for udp and sctp only"),
         ({"one_socket": 1}, "one_socket is true or false"),
         ({"family": "ipv4"}, "not for tcp: family"),
         ({"preamble": "5"}, "in hexadecimal"),
@@ -199,7 +199,7 @@ def test_describe(prober: Prober) -> None:
         ({"protocol": "get", "preamble": "00"}, "for tcp, http and lasting only"),
         ({"protocol": "get", "path": "/\r\n"}, "path is"),
         ({"protocol": "get", "headers": {"Connection": "x"}}, "the prober's own"),
-        ({"protocol": "get", "one_socket": True}, "for udp only"),
+        ({"protocol": "get", "one_socket": True}, "for udp and sctp only"),
         ({"protocol": "http", "path": "x"}, "path is"),
         ({"protocol": "http", "path": "/ x"}, "path is"),
         ({"protocol": "http", "path": "/\r\nA: b"}, "path is"),

@@ -440,7 +440,7 @@ def test_a_server_that_stops(prober: Prober, mode: str) -> None:
         ({"brief": False, "parallel": 2}, "not for lasting: brief, parallel"),
         ({"family": "ipv4"}, "not for lasting: family"),
         ({"spacing": 0}, "spacing is a number from 0.005"),
-        ({"one_socket": True}, "for udp only"),
+        ({"one_socket": True}, "for udp and sctp only"),
         ({"path": "/"}, "for http and get only"),
     ],
 )

@@ -52,13 +52,13 @@ class Esipp:
         """Its namespace."""
         return f"esipp-{self.run}"
 
-    def reach(self, words: str) -> "Esipp":
-        """Wait until it has said so."""
-        budget = Budget(f"'{words}'", REACHED, need=1, spacing=0.02)
+    def reach(self, phase: str) -> "Esipp":
+        """Wait until a phase of it begins."""
+        budget = Budget(f"phase {phase}", REACHED, need=1, spacing=0.02)
 
         def look() -> Reading:
             text = self.text
-            return Reading(words in text, text[-1500:], hopeless=self.process.poll() is not None)
+            return Reading(f"[esipp] {phase}: " in text, text[-1500:], hopeless=self.process.poll() is not None)
 
         waited = converge(look, budget)
         assert waited.held, waited
@@ -151,17 +151,17 @@ class Place:
         left = ["its namespace" for run in spaces if run == ended.run]
         return left + ["a container" for run in containers if run == ended.run]
 
-    def clean(self) -> str:
+    def clean(self, *options: str) -> str:
         """Remove what is left."""
-        return clean(self.cluster)
+        return clean(self.cluster, *options)
 
 
 CLEAN = Budget("the cluster being clean", 600.0, need=1, spacing=2.0)
 
 
-def clean(cluster: Cluster) -> str:
+def clean(cluster: Cluster, *options: str) -> str:
     """What ``esipp clean`` says, once it can do its work."""
-    command = [sys.executable, "-m", "esipp", "clean", "--context", cluster.context]
+    command = [sys.executable, "-m", "esipp", "clean", "--context", cluster.context, *options]
 
     def look() -> Reading:
         done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=500, check=False)

@@ -41,7 +41,7 @@ def stop_for(node: str, seconds: float) -> None:
 def test_api_server_is_silent_for_20_s(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
     node = control_plane(cluster)
     run = place.start(samples=200)
-    run.reach(f"[esipp] {phase}: ")
+    run.reach(phase)
     stop_for(node, AWAY)
     ended = run.end()
     tried.keep(
@@ -58,7 +58,7 @@ def test_api_server_is_silent_for_20_s(place: Place, cluster: Cluster, tried: Tr
 @pytest.mark.parametrize("phase", ["observe", "strike"])
 def test_api_server_is_restarted(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
     run = place.start(samples=200)
-    run.reach(f"[esipp] {phase}: ")
+    run.reach(phase)
     docker("exec", control_plane(cluster), "pkill", "-KILL", "-x", "kube-apiserver")
     ended = run.end()
     tried.keep(
@@ -74,31 +74,34 @@ def test_api_server_is_restarted(place: Place, cluster: Cluster, tried: Tried, p
 
 def test_prober_is_killed(place: Place, tried: Tried) -> None:
     run = place.start(samples=200)
-    run.reach("[esipp] observe: ")
-    docker("exec", f"{run.namespace}-outside-1", "pkill", "-KILL", "-f", "prober.py")
+    run.reach("observe")
+    client = "outside-1"
+    docker("exec", f"{run.namespace}-{client}", "pkill", "-KILL", "-f", "prober.py")
     ended = run.end()
     tried.keep(ended, what="a prober is killed", how="SIGKILL inside its container", left=place.left(ended))
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "The prober of outside-1 is gone" in ended.text
+    assert f"The prober of {client} is gone" in ended.text
 
 
 def test_outside_client_is_removed(place: Place, tried: Tried) -> None:
     run = place.start(samples=200)
-    run.reach("[esipp] observe: ")
-    docker("rm", "--force", f"{run.namespace}-outside-2")
+    run.reach("observe")
+    client = "outside-2"
+    docker("rm", "--force", f"{run.namespace}-{client}")
     ended = run.end()
     tried.keep(
         ended, what="the container of an outside client is removed", how="docker rm --force", left=place.left(ended)
     )
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "The prober of outside-2 is gone" in ended.text
+    assert f"The prober of {client} is gone" in ended.text
 
 
 def test_echo_pod_is_evicted(place: Place, cluster: Cluster, tried: Tried) -> None:
     run = place.start(samples=200)
-    run.reach("[esipp] observe: ")
-    path = f"/api/v1/namespaces/{run.namespace}/pods/backend/eviction"
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "backend"}}
+    run.reach("observe")
+    pod = "backend"
+    path = f"/api/v1/namespaces/{run.namespace}/pods/{pod}/eviction"
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     cluster.create(path, eviction)
     ended = run.end()
     tried.keep(
@@ -106,17 +109,18 @@ def test_echo_pod_is_evicted(place: Place, cluster: Cluster, tried: Tried) -> No
         left=place.left(ended),
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "our pod backend" in ended.text.lower()
+    assert f"our pod {pod}" in ended.text.lower()
 
 
 def test_echo_pod_crashes(place: Place, cluster: Cluster, tried: Tried) -> None:
     run = place.start(samples=200)
-    run.reach("[esipp] observe: ")
-    kill_in_pod(cluster, run.namespace, "backend")
+    run.reach("observe")
+    pod = "backend"
+    kill_in_pod(cluster, run.namespace, pod)
     ended = run.end()
     tried.keep(ended, what="the echo server crashes", how="SIGKILL to its process, on its node", left=place.left(ended))
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "our pod backend" in ended.text.lower()
+    assert f"our pod {pod}" in ended.text.lower()
 
 
 def kill_in_pod(cluster: Cluster, namespace: str, name: str) -> None:
@@ -130,8 +134,8 @@ def kill_in_pod(cluster: Cluster, namespace: str, name: str) -> None:
 
 @pytest.mark.parametrize("role", ["endpoint", "other"])
 def test_node_is_lost(place: Place, cluster: Cluster, tried: Tried, role: str) -> None:
-    run = place.start(samples=200)
-    run.reach("[esipp] observe: ")
+    run = place.start("--seed", "0", samples=200)
+    run.reach("observe")
     roles = cast_roles(read_node(item) for item in cluster.list("/api/v1/nodes"))
     node = roles[Role(f"{role}-node")]
     docker("pause", node)
@@ -150,7 +154,7 @@ def test_token_expires(place: Place, cluster: Cluster, tried: Tried, tmp_path: P
     with account(cluster, "esipp-hostile-expires") as token:
         file = kubeconfig_with(cluster, tmp_path / "config", token(3600))
         run = place.start("--kubeconfig", str(file), samples=200)
-        run.reach("[esipp] observe: ")
+        run.reach("observe")
         cluster.delete("/api/v1/namespaces/default/serviceaccounts/esipp-hostile-expires")
         ended = run.end()
     left = place.left(ended)
@@ -170,7 +174,7 @@ def test_token_is_renewed(place: Place, cluster: Cluster, tried: Tried, tmp_path
     with account(cluster, "esipp-hostile-renews") as token:
         file = kubeconfig_with(cluster, tmp_path / "config", token(45))
         run = place.start("--kubeconfig", str(file), samples=200)
-        run.reach("[esipp] arrange: ")
+        run.reach("arrange")
         kubeconfig_with(cluster, file, token(3600))
         ended = run.end()
     tried.keep(
@@ -187,7 +191,7 @@ def test_disk_becomes_full(place: Place, tried: Tried, tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=120m", "none", str(small)], check=True)
     try:
         run = place.start(samples=200, out=small / "run")
-        run.reach("[esipp] observe: ")
+        run.reach("observe")
         with (small / "ballast").open("wb") as ballast:
             try:
                 while True:
@@ -226,7 +230,7 @@ def test_clock_is_stepped(place: Place, tried: Tried, tmp_path: Path) -> None:
     run = place.start(
         samples=200, environment={"PYTHONPATH": str(tmp_path), "ESIPP_TEST_STEP": str(step)}
     )  # fmt: skip
-    run.reach("[esipp] observe: ")
+    run.reach("observe")
     step.write_text("3600")
     ended = run.end()
     tried.keep(
@@ -239,7 +243,7 @@ def test_clock_is_stepped(place: Place, tried: Tried, tmp_path: Path) -> None:
 def test_pod_that_moves_is_evicted(place: Place, cluster: Cluster, tried: Tried) -> None:
     """The convergence suite moves pods itself; what others do to them is another thing."""
     run = place.start("--moves", "10", checks=["convergence.reference-ecmp"], suites=["convergence"])
-    run.reach("[esipp] moves: ")
+    run.reach("moves")
     pods = f"/api/v1/namespaces/{run.namespace}/pods"
     name = next(pod["metadata"]["name"] for pod in cluster.list(pods, labelSelector="esipp.dev/moves=reference-ecmp"))
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
@@ -250,4 +254,4 @@ def test_pod_that_moves_is_evicted(place: Place, cluster: Cluster, tried: Tried)
         left=place.left(ended),
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "Our pod moves-reference-ecmp" in ended.message
+    assert f"our pod {name}" in ended.message.lower()

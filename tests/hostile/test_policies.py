@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from esipp.base.json import Json
+from esipp.checks.check import HOST_NETWORK
 from esipp.cluster.client import ApiError, Cluster
 from tests.hostile.running import Place
 from tests.hostile.tried import Tried
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.timeout(2400)
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 OURS = {"matchLabels": {"app.kubernetes.io/managed-by": "esipp"}}
 NAME = "esipp-hostile.example.com"
+EXCEEDED = "exceeded quota"
+"""The API server's own words."""
 
 
 @contextmanager
@@ -91,18 +94,21 @@ def test_webhook_is_broken(place: Place, cluster: Cluster, tried: Tried) -> None
         left=place.left(ended),
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert f"the admission webhook pods.{NAME} refuses our objects or is broken" in ended.message
+    kind, name = "webhook", f"pods.{NAME}"
+    assert f"the admission {kind} {name} refuses our objects or is broken" in ended.message
 
 
 def test_policy_rejects_our_pods(place: Place, cluster: Cluster, tried: Tried) -> None:
-    with made(cluster, *policy("pods", "false", "no pods today", selector=OURS)):
+    message = "no pods today"
+    with made(cluster, *policy("pods", "false", message, selector=OURS)):
         ended = place.start().end()
     tried.keep(
         ended, what="an admission policy rejects our pods", how="a ValidatingAdmissionPolicy", left=place.left(ended)
     )
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "no pods today" in ended.message
-    assert f"the admission policy {NAME} refuses our objects or is broken" in ended.message
+    assert message in ended.message
+    kind = "policy"
+    assert f"the admission {kind} {NAME} refuses our objects or is broken" in ended.message
 
 
 def test_quota(place: Place, cluster: Cluster, tried: Tried) -> None:
@@ -114,7 +120,7 @@ def test_quota(place: Place, cluster: Cluster, tried: Tried) -> None:
         left=place.left(ended),
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "exceeded quota" in ended.message
+    assert EXCEEDED in ended.message
 
 
 def test_limit_range(place: Place, cluster: Cluster, tried: Tried) -> None:
@@ -144,7 +150,8 @@ def test_network_policy_denies_by_default(place: Place, cluster: Cluster, tried:
 
 def test_pod_security_is_restricted(place: Place, cluster: Cluster, tried: Tried) -> None:
     level = "object.metadata.labels[?'pod-security.kubernetes.io/enforce'].orValue('') != 'privileged'"
-    with made(cluster, *policy("namespaces", level, "no privileged namespaces", selector=OURS)):
+    message = "no privileged namespaces"
+    with made(cluster, *policy("namespaces", level, message, selector=OURS)):
         ended = place.start().end()
     tried.keep(
         ended, what="Pod Security: no namespace may be privileged", how="a ValidatingAdmissionPolicy for namespaces",
@@ -155,4 +162,4 @@ def test_pod_security_is_restricted(place: Place, cluster: Cluster, tried: Tried
     assert (ended.code, place.left(ended)) == (0, [])
     assert set(ended.statuses.values()) == {"pass", "unsupported"}
     unsupported = [ended.reasons[check] for check, status in ended.statuses.items() if status == "unsupported"]
-    assert all("needs host-network: " in why and "no privileged namespaces" in why for why in unsupported)
+    assert all(why.startswith(f"needs {HOST_NETWORK}: ") and message in why for why in unsupported)

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-PROTOCOL = 5
+PROTOCOL = 6
 
 
 def say(**message: object) -> None:

@@ -1,8 +1,6 @@
 """The table of broken data planes, and how a run is held against one."""
 
-import ast
 import fcntl
-import re
 import threading
 from collections import Counter
 from contextlib import nullcontext
@@ -307,23 +305,3 @@ def test_who_waits_for_the_cluster_alone_is_not_overtaken(tmp_path: Path) -> Non
     first.join()
     second.join()
     assert order == ["alone", "beside"]
-
-
-def texts() -> list[str]:
-    """Every text that the suite can print, with a neighbour's name wherever a text has something to fill in."""
-    found = []
-    for path in sorted(each for room in ("esipp", "suites") for each in Path(room).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.JoinedStr):
-                parts = (str(each.value) if isinstance(each, ast.Constant) else "neighbour-x" for each in node.values)
-                found.append("".join(parts))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.append(node.value)
-    return found
-
-
-def test_every_diagnosis_that_a_break_asks_for_can_be_printed() -> None:
-    """A break that quotes an old text would fail only on a cluster."""
-    printable = "\n".join(texts())
-    quotes = {(each.name, quote) for each in BREAKS for quote in re.split(r"\|(?![^(]*\))", each.names) if quote}
-    assert {(name, quote) for name, quote in quotes if not re.search(quote, printable, re.IGNORECASE)} == set()

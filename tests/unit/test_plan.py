@@ -256,6 +256,12 @@ def test_what_only_a_cluster_can_tell_is_assumed_and_said() -> None:
     assert imagine(Asked(named("metallb-l2"), CHECKS)).features["nodes.control-plane"].present
 
 
+def test_one_node_is_too_few_in_the_words_of_a_run() -> None:
+    with pytest.raises(PreflightError, match=r"Only 1 of 1 node can run pods; a run needs two\.") as refused:
+        of("metallb-l2", nodes=1)
+    assert "add a worker" in refused.value.hint
+
+
 @pytest.mark.parametrize(
     ("more", "gone"),
     [

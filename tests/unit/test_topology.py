@@ -1,6 +1,7 @@
 """Addresses are addresses, and every one has an owner or none."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
@@ -141,6 +142,21 @@ def test_tainted_cordoned_and_unready_nodes_take_no_role() -> None:
     unready["status"] = {"conditions": [{"type": "Ready", "status": "False"}]}
     nodes.append(read_node(unready))
     assert cast_roles(nodes) == dict(zip(Role, NODES[:3], strict=False))
+
+
+def test_each_node_has_each_role_beside_each_other_node_by_some_seed() -> None:
+    nodes = [read_node(node(name)) for name in NODES[:3]]
+    casts = [tuple(cast_roles(nodes, seed).values()) for seed in range(6)]
+    assert set(casts) == set(permutations(NODES[:3]))
+    assert [endpoint for endpoint, *_ in casts[:3]] == list(NODES[:3]), "seeds that follow each other take turns"
+    assert cast_roles(nodes, 620165) == cast_roles(reversed(nodes), 620165)
+
+
+def test_a_node_without_a_family_takes_a_role_only_if_others_are_too_few() -> None:
+    nodes = [read_node(node(name)) for name in NODES[:4]]
+    nodes[1:] = [replace(each, internal=each.internal | {Family.IPV6: "2001:db8::1"}) for each in nodes[1:]]
+    assert {name for seed in range(24) for name in cast_roles(nodes, seed).values()} == set(NODES[1:4])
+    assert {cast_roles(nodes[:3], seed)[Role.OTHER_NODE] for seed in range(24)} == {NODES[0]}
 
 
 def test_two_nodes_are_enough_and_one_is_not() -> None:

@@ -1,6 +1,8 @@
 """Steady streams of one prober: started, redirected, stopped; what came in is in order on our clock."""
 
+import json
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +10,10 @@ import pytest
 
 from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
+from esipp.judging.timeline.streams import SENT, read_arrived
 from esipp.probing.jobs import Job
 from esipp.probing.traffic import Pace, Target, Traffic, steady
+from suites.streams import BULK, DATAGRAMS, SCTP_PORT, TCP_LASTING, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 
 PACE = Pace(0.1, 0.9)
 HEALTH = Target("192.0.2.1", 31000)
@@ -115,3 +119,49 @@ def test_lines_can_go_to_a_function() -> None:
     traffic.stop_all()
     assert lines == [3]
     assert prober.running[0].waited
+
+
+def test_every_kind_of_stream_is_a_job() -> None:
+    traffic, prober = made()
+    for kind in (UDP_SOCKET, UDP_ONE_WAY, SCTP_PORT, BULK[0], DATAGRAMS[1], UDP_NEW, TCP_LASTING):
+        traffic.send(kind, kind.name, Target("192.0.2.9", 80))
+    told = {each.job.key: each.job.order("x") for each in prober.running}
+    assert (told["udp-socket"]["protocol"], told["udp-socket"]["one_socket"]) == ("udp", True)
+    assert (told["udp-one-way"]["one_way"], "one_socket" in told["udp-one-way"]) == (True, False)
+    assert (told["sctp-port"]["protocol"], told["sctp-port"]["spacing"]) == ("sctp", 0.5)
+    assert (told["bulk-1mb"]["protocol"], told["bulk-1mb"]["size"]) == ("bulk", 1_000_000)
+    assert (told["udp-mtu"]["size"], "size" in told["udp-new"]) == ("mtu", False)
+    assert told["tcp-lasting"]["protocol"] == "lasting"
+    assert all("token" in job for job in told.values())
+
+
+class Backend:
+    """A prober that reaches a pod, and what the pod says."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.asked: list[Job] = []
+        self.told = told
+
+    def ask(self, job: Job) -> Future[list[dict[str, Any]]]:
+        self.asked.append(job)
+        answer: Future[list[dict[str, Any]]] = Future()
+        answer.set_result([{"response": {"status": 200, "body": json.dumps(self.told)}}])
+        return answer
+
+
+def test_datagrams_that_nobody_answers_are_those_that_pods_have_counted() -> None:
+    traffic, prober = made()
+    stream = traffic.send(UDP_ONE_WAY, "one way", Target("192.0.2.9", 80))
+    for seq in range(5):
+        prober.running[0].says(seq, 101.0 + seq / 10, "sent", nonce=f"af:one:{seq}")
+    backend: Any = Backend({"pod": "a1", "senders": [{"address": "192.0.2.7", "port": 5, "arrived": [[0, 1], [4, 4]]}]})
+    traffic.ask_arrived(backend, Target("10.0.0.1", 8080), "a")
+    assert backend.asked[0].url.endswith("/af:one")
+    assert {sample.outcome for sample in stream.samples} == {SENT}
+    traffic.stop_all()
+    assert [sample.outcome for sample in stream.samples] == ["answered", "answered", "timeout", "timeout", "answered"]
+    assert stream.samples[4][4:] == ("a1", "a", "192.0.2.7")
+
+
+def test_a_pod_that_says_nothing_has_counted_nothing() -> None:
+    assert read_arrived({"outcome": "timeout"}, "a") == []

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esipp.base.errors import PreflightError
+from esipp.base.plural import counted
 from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Check, Feature
 from esipp.checks.model import Balancer, Family, Role
 from esipp.checks.profile import LoadBalancer
@@ -13,6 +14,7 @@ from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.capabilities import features_of
 from esipp.loadbalancers.views import NO_TOOL, cloud_of
 from esipp.preflight.preflight import left_out
+from esipp.preflight.steps import NEEDS_TWO, say_too_few
 
 MANAGED = frozenset({"gke", "aks", "eks"})
 """Platforms whose control planes do not appear as nodes."""
@@ -32,7 +34,7 @@ class Asked:
     Args:
         profile: the load balancer.
         checks: the selected checks.
-        nodes: the number of nodes that can run pods.
+        nodes: the number of nodes that can run pods; a run needs two.
         families: the address families of nodes and Services; none for all that the load balancer supports.
         version: version of the API server; empty for one that has every feature.
         without: features that are treated as missing.
@@ -76,12 +78,14 @@ def imagine(asked: Asked) -> Imagined:
     Raises:
         PreflightError: the number of nodes is out of range, or there is no such version or feature.
     """
-    if not 2 <= asked.nodes <= 5000:
-        raise PreflightError(f"--nodes {asked.nodes} is out of range.", "use 2 to 5000 nodes that can run pods.")
+    if not 1 <= asked.nodes <= 5000:
+        raise PreflightError(f"--nodes {asked.nodes} is out of range.", "use 1 to 5000 nodes that can run pods.")
+    if asked.nodes < 2:
+        raise PreflightError(say_too_few(asked.nodes, counted(asked.nodes, "node")), NEEDS_TWO)
     families = asked.families or asked.profile.carries.families.value
     own_kind = asked.profile.system == "kind"
     nodes = {node.name: node for node in _nodes(asked.nodes, families, shown=own_kind or not _managed(asked.profile))}
-    roles = cast_roles(nodes.values())
+    roles = cast_roles(nodes.values(), asked.seed or 0)
     known = _known(asked, families, own_kind=own_kind)
     names = {name for check in asked.checks for name in check.features if not name.startswith(KUBERNETES)} | {
         HOST_NETWORK

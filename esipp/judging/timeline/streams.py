@@ -3,6 +3,7 @@
 All times are monotonic seconds of this process.
 """
 
+import json
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +11,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 ANSWERED, PENDING = "answered", "pending"
+SENT, LOST = "sent", "timeout"
+"""Outcomes of a probe that nobody answers: at first, and if no backend is found to have counted it."""
 
 PATIENCE = 0.25
 """Seconds after which a probe without a result counts as unanswered during the scenario: an answer takes milliseconds.
@@ -174,6 +177,39 @@ def read_request(result: dict[str, Any], ours: Callable[[float], float]) -> Samp
         str(echo.get("node") or ""),
         str(echo.get("peer_address") or ""),
     )
+
+
+class Arrived(NamedTuple):
+    """Probes of a one-way stream that a pod counted: ``runs`` are the first and last number of consecutive ones."""
+
+    pod: str
+    node: str
+    source: str
+    runs: tuple[tuple[int, int], ...]
+
+
+def read_arrived(result: dict[str, Any], node: str) -> list[Arrived]:
+    """A result of a ``get`` job that asked a pod on this node what it counted; empty without a usable answer."""
+    response = result.get("response") or {}
+    if response.get("status") != 200:
+        return []
+    told = json.loads(response["body"])
+    return [
+        Arrived(str(told["pod"] or ""), node, str(each["address"]), tuple((int(a), int(b)) for a, b in each["arrived"]))
+        for each in told["senders"]
+    ]
+
+
+def count_arrived(samples: Iterable[Sample], arrived: Iterable[Arrived]) -> list[Sample]:
+    """The probes of a one-way stream, as answered by the pods that counted them; the others are lost."""
+    by = {seq: each for each in arrived for first, last in each.runs for seq in range(first, last + 1)}
+    return [_counted(sample, by.get(sample.seq)) if sample.outcome == SENT else sample for sample in samples]
+
+
+def _counted(sample: Sample, arrived: Arrived | None) -> Sample:
+    if arrived is None:
+        return sample._replace(outcome=LOST)
+    return sample._replace(outcome=ANSWERED, pod=arrived.pod, node=arrived.node, source=arrived.source)
 
 
 def read_health(result: dict[str, Any], ours: Callable[[float], float]) -> Sample:

@@ -1,0 +1,59 @@
+"""``StreamKind``: one kind of steady traffic, as data. No I/O."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from esipp.checks.model import Protocol
+
+MTU = -1
+"""The size of a datagram that fills a packet of the route's MTU."""
+
+TIMEOUT = 3.0
+"""Seconds until a probe counts as lost: with two SYNs sent again meanwhile, no busy machine is that late."""
+
+
+class Reuse(StrEnum):
+    """What the probes of a stream share.
+
+    ``new``: nothing; each has a connection, or a socket and source port, of its own. ``lasting``: one connection, on
+    which one exchange follows the other. ``one-socket``: one source port, from which probes go on whether or not
+    answers come. ``one-way``: the same, and nothing is answered: the backend counts what arrives.
+    """
+
+    NEW = "new"
+    LASTING = "lasting"
+    ONE_SOCKET = "one-socket"
+    ONE_WAY = "one-way"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamKind:
+    """A kind of steady traffic.
+
+    Args:
+        name: its name in ids and reports.
+        sent: what the client sends, as text: ``a datagram every 100 ms from one socket``.
+        protocol: of the Service's port.
+        reuse: what its probes share.
+        every: seconds from the start of a probe to that of the next one.
+        timeout: seconds until a probe counts as lost.
+        size: bytes of a datagram and of its answer, or of a transfer each way; 0 for no more than a request needs,
+            ``MTU`` for a full packet.
+    """
+
+    name: str
+    sent: str
+    protocol: Protocol
+    reuse: Reuse
+    every: float
+    timeout: float = TIMEOUT
+    size: int = 0
+
+    @property
+    def job_protocol(self) -> str:
+        """The protocol of the prober's job."""
+        if self.protocol is not Protocol.TCP:
+            return self.protocol.value.lower()
+        if self.reuse is Reuse.LASTING:
+            return "lasting"
+        return "bulk" if self.size else "tcp"
