@@ -1,11 +1,12 @@
 """Clients of all suites: four outside the cluster, pods and host processes on each kind of node."""
 
+from esipp.base.client_places import BEHIND_NAT, BEHIND_ROUTER
 from esipp.checks.model import Client, Role, Vantage
 
 OUTSIDE_1 = Client("outside-1", Vantage.OUTSIDE)
 OUTSIDE_2 = Client("outside-2", Vantage.OUTSIDE)
-OUTSIDE_ROUTED = Client("outside-routed", Vantage.OUTSIDE)
-OUTSIDE_NAT = Client("outside-nat", Vantage.OUTSIDE)
+OUTSIDE_ROUTED = Client(BEHIND_ROUTER, Vantage.OUTSIDE)
+OUTSIDE_NAT = Client(BEHIND_NAT, Vantage.OUTSIDE)
 POD_ON_ENDPOINT_NODE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
 POD_ON_BARE_NODE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
 POD_ON_OTHER_NODE = Client("pod-on-other-node", Vantage.POD, Role.OTHER_NODE)

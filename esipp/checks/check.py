@@ -146,6 +146,11 @@ class Subject:
         return frozenset()
 
     @property
+    def dials_nodes(self) -> bool:
+        """Return whether clients outside dial nodes, and not only VIPs."""
+        return True
+
+    @property
     def through_pods(self) -> bool:
         """Return whether the check connects to pods, which NetworkPolicies and meshes may affect."""
         return True
@@ -278,6 +283,8 @@ def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:
         if vantage in check.features
         for family in families
     }
+    if check.subject.dials_nodes:
+        needed |= {of_nodes(vantage, family) for vantage, family in (each.rsplit(".", 1) for each in needed)}
     needed |= {RAW_SOCKETS} if {OUTSIDE, "sctp"} <= check.features else set()
     return needed & features.keys()
 
@@ -287,6 +294,11 @@ def _uncarried(check: Check, names: Iterable[str]) -> set[str]:
     words = check.subject.balanced
     named = (name for name in names if words and name.startswith(CARRIES))
     return {name for name in named if words.issuperset(name.removeprefix(CARRIES).split("."))}
+
+
+def of_nodes(vantage: str, family: str) -> str:
+    """Return the name of the feature that a client outside reaches nodes, and not only VIPs."""
+    return f"{vantage}.nodes.{family}"
 
 
 def exclusions(check: str, names: Iterable[str]) -> list[str]:

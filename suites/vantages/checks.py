@@ -12,7 +12,7 @@ how much of the product it is.
 from collections.abc import Iterator
 from itertools import product
 
-from esipp.checks.covering import cover
+from esipp.checks.covering import Design, cover
 from suites.path_checks import *
 
 Checks = Iterator[PathCheck]
@@ -101,7 +101,7 @@ FULL = tuple(
 )
 """What is asked in full: nodePort and VIP under Local, where each client outside must be seen as itself."""
 
-DESIGN = cover(FACTORS, ROWS, SEED, FULL)
+DESIGN = Design(FACTORS, ROWS, cover(ROWS, SEED, FULL), path_of)
 
 CHECKS: tuple[PathCheck, ...] = tuple(
     replace(check, id=f"vantage.{check.id}", suite=SUITE) for row in DESIGN.rows for check in checks_of(path_of(row))

@@ -70,7 +70,7 @@ def test_nat_needs_two_nodes() -> None:
             "with the addresses 192.0.2.10 and 192.0.2.9: a proxy, or NAT with several addresses",
         ),
         ([answer("a", OWN, claimed="a PROXY protocol header naming 10.1.0.2")], "a proxy is between"),
-        ([answer("a", OWN), answer("b", "10.7.0.2", own="10.7.0.2")], "dials the nodes from several addresses"),
+        ([answer("a", OWN), answer("b", "10.7.0.2", own="10.7.0.2")], "dials from several addresses"),
         ([answer(node, NAT, own="9.9.9.9") for node in "ab"], "has the public address 9.9.9.9"),
     ],
 )
@@ -171,6 +171,8 @@ def test_clients_know_by_which_addresses_they_are_seen() -> None:
     vips = {"balanced": {Family.IPV4: "172.18.255.77"}}
     testbed = SimpleNamespace(nodes=world.nodes, roles=ROLES, pods={}, vips=vips, second_addresses={})
     clients = Clients(cast(Any, testbed), cast(Any, SimpleNamespace(check=check)))
+    hello = SimpleNamespace(hello=lambda: {"addresses": [OWN]})
+    clients.probers |= dict.fromkeys(("outside-1", "outside-2"), cast(Any, hello))
     made = clients._topology(Client(name, Vantage.OUTSIDE) for name in ("outside-1", "outside-2"))
     assert owners == ["the load balancer of balanced"]
     assert clients.addresses("outside-1") == {parse_address(NAT)}
@@ -241,6 +243,7 @@ def test_checks_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -
     sourced = [check for check in all_checks() if check.subject.source_at_vips == {"ipv4"}]
     assert {check.suite for check in sourced} == {
         "source_ip",
+        "vantages",
         "interoperability",
         "compatibility",
         "convergence",

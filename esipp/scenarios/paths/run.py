@@ -12,6 +12,7 @@ from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
 from esipp.scenarios.packet_watch import Watch, follow, watched
 from esipp.scenarios.paths.evidence import Evidence, Steer
+from esipp.scenarios.paths.judge import as_asked
 from esipp.scenarios.paths.probes import DATA_PLANE, SAMPLED, Plan, Settling, asks_for_moments, fly, must_answer, plan
 from esipp.testbed import network_policies, sidecars
 from esipp.testbed.clients import Clients, vip_owners
@@ -28,7 +29,8 @@ def observe(context: Context) -> Evidence:
     If the number of load balancers is limited, there are several windows, one after the other.
     """
     run, testbed, findings = context.run, context.testbed, context.findings
-    path_checks, topology = context.asked(OnPath), context.topology
+    topology = context.topology
+    path_checks = [as_asked(check, topology) for check in context.asked(OnPath)]
     taken = Taken()
     for number, names in enumerate(testbed.batches.windows):
         if testbed.batches.limited:
