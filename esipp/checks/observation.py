@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from esipp.checks.check import Level, Status
 from esipp.checks.model import AddressClass
@@ -24,6 +24,19 @@ class Outcome(StrEnum):
     UNRESOLVED = "unresolved"
 
 
+class Irregular(NamedTuple):
+    """An answered probe whose answer came late or more than once, or for which the SYN was sent again.
+
+    ``started`` and ``ended`` are the prober's monotonic seconds. ``again`` counts the SYNs after the first, ``copies``
+    the further copies of the answer.
+    """
+
+    started: float
+    ended: float
+    again: int
+    copies: int
+
+
 @dataclass(frozen=True)
 class Observation:
     """One probe of one path, or ``count`` probes with the same result, as prober and echo server report it.
@@ -33,7 +46,8 @@ class Observation:
     ports, at the client and at the backend. ``moments`` has the start and end of each probe in the same order, if they
     were recorded. ``connected`` is the time at which the connection was accepted, or None. Times are the prober's
     monotonic seconds. ``tag`` is an SCTP INIT's initiate tag. ``connection`` numbers the established connections of a
-    job, from 0. ``addresses`` are the results of a name lookup.
+    job, from 0. ``addresses`` are the results of a name lookup. ``irregular`` are those of its probes that did not go
+    smoothly.
     """
 
     path: str
@@ -56,6 +70,7 @@ class Observation:
     connection: int = 0
     addresses: tuple[str, ...] = ()
     moments: tuple[tuple[float, float], ...] = ()
+    irregular: tuple[Irregular, ...] = ()
 
     @property
     def spans(self) -> tuple[tuple[float, float], ...]:
@@ -89,7 +104,7 @@ class Observation:
         return ((self.source[1], self.seen[1] if self.seen else None),)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the observation as the ledger keeps it; connection, addresses and moments only if present."""
+        """Return the observation as the ledger keeps it; what a probe may lack only if present."""
         told: dict[str, Any] = {
             "path": self.path,
             "seq": self.seq,
@@ -116,6 +131,8 @@ class Observation:
             told["addresses"] = list(self.addresses)
         if self.moments:
             told["moments"] = [list(each) for each in self.moments]
+        if self.irregular:
+            told["irregular"] = [list(each) for each in self.irregular]
         return told
 
 

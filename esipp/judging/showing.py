@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from esipp.base.document import MISSING, Block, Section, Strong, Text
+from esipp.base.drawing import INK, Drawing, Scale
+from esipp.judging.timeline.streams import Stretch
 
 
 def attempt(what: str, make: Callable[[], Iterable[Block]]) -> list[Block]:
@@ -61,3 +63,20 @@ def tallied(tally: Counter[str], most: int = 8) -> str:
     words = "; ".join(f"{shorten(' '.join(what.split()), 90)} x{count}" for what, count in ordered[:most])
     left = len(ordered) - most
     return words + (f"; and {left} other kinds" if left > 0 else "") if words else MISSING
+
+
+def health_strip(drawing: Drawing, found: Iterable[Stretch], scale: Scale, y: float) -> None:
+    """A strip of a health check's answers: 200 a full bar, 503 an empty bar, no answer a dotted line."""
+    for each in found:
+        if each.until < scale.low or each.since > scale.high:
+            continue
+        left, right = scale(max(each.since, scale.low)), scale(min(each.until, scale.high))
+        if each.outcome == "200":
+            drawing.box(left, y, right - left, 9, fill=INK)
+        elif each.outcome == "503":
+            drawing.box(left, y, right - left, 9, stroke=INK)
+        else:
+            drawing.line((left, y + 5), (max(right, left + 2), y + 5), stroke=INK, wide=1.4, dash="1.5 2.5")
+        if right - left > 34 and each.outcome in ("200", "503"):
+            fill = "var(--paper,#fff)" if each.outcome == "200" else INK
+            drawing.text(left + 4, y + 8, each.outcome, size=9, fill=fill)

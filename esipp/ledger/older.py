@@ -27,5 +27,9 @@ class Older:
         more = self._more.setdefault(suite, {})
         if (suite, kind) == ("health_checks", "disrupted"):
             more.setdefault("proofs", []).append(data)
+        if kind == "settings" and suite in ("continuity", "convergence"):
+            more |= {"spacing": data["spacing"], "timeout": data["timeout"]}
         if (suite, kind) == ("continuity", "settings"):
-            more |= {"spacing": data["spacing"], "timeout": data["timeout"], "uncertainty": data["clock_uncertainty"]}
+            more["uncertainty"] = data["clock_uncertainty"]
+        if (suite, kind) == ("convergence", "settings") and data["packets"] != "captured on every node":
+            more["packets"] = data["packets"]

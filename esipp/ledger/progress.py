@@ -1,6 +1,6 @@
 """Progress of a run: its current state, reported from any thread. No I/O, no rendering.
 
-A check is arranged when the testbed stands, observed when every connection of its path and of its controls has landed
+A check is arranged when the testbed stands, observed when every connection of its path and of its controls is complete
 (or when it is judged, where it is no path's), and judged when it has a verdict.
 """
 
@@ -55,7 +55,7 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Snapshot:
     """The progress of the run at one time.
 
     ``rows`` is how many were selected, of which ``impossible`` cannot be asked here; ``counts`` are verdicts by
@@ -120,7 +120,7 @@ class Progress:
     _impossible: set[str] = field(default_factory=set)
     _of_path: dict[str, list[str]] = field(default_factory=dict)
     _missing: dict[str, int] = field(default_factory=dict)
-    _landed: Counter[str] = field(default_factory=Counter)
+    _completed: Counter[str] = field(default_factory=Counter)
     _observed: set[str] = field(default_factory=set)
     _verdicts: dict[str, Status] = field(default_factory=dict)
     _phases: list[_Open] = field(default_factory=list)
@@ -172,12 +172,12 @@ class Progress:
             if going and text.startswith(f"{going[-1]}: "):
                 self._said = plain(text.removeprefix(f"{going[-1]}: "))
 
-    def landed(self, path: str, count: int) -> None:
+    def completed(self, path: str, count: int) -> None:
         """Count connections of a path that came back; a check is observed when all of its paths have all of theirs."""
         with self._lock:
-            before = self._landed[path]
-            self._landed[path] += count
-            if before < self._samples <= self._landed[path]:
+            before = self._completed[path]
+            self._completed[path] += count
+            if before < self._samples <= self._completed[path]:
                 for check in self._of_path.get(path, ()):
                     self._missing[check] -= 1
                     if not self._missing[check]:
@@ -207,7 +207,7 @@ class Progress:
             self._waits.pop(number, None)
 
     # ------------------------------------------------------------------------------------------------ being asked
-    def standing(self) -> Standing:
+    def snapshot(self) -> Snapshot:
         """How far the run is now."""
         with self._lock:
             now = self.clock()
@@ -216,7 +216,7 @@ class Progress:
             waits = sorted(self._waits.values(), key=lambda wait: wait.began)
             stands = any(phase.name == ARRANGE and phase.whole for phase in done)
             paths = len(self._of_path)
-            return Standing(
+            return Snapshot(
                 checks=len(self._checks),
                 impossible=len(self._impossible),
                 arranged=len(self._checks) - len(self._impossible) if stands else 0,
@@ -230,7 +230,7 @@ class Progress:
                     for wait in waits
                     if (spent := max(0.0, wait.seconds(now))) >= LONG_ENOUGH
                 ],
-                connections=(sum(self._landed.values()), paths * self._samples),
+                connections=(sum(self._completed.values()), paths * self._samples),
                 left=self._left(now),
                 said=self._said,
             )
@@ -258,7 +258,7 @@ class Progress:
         left = slower * sum(self._typical[name] for name in coming)
         for name, seconds in going.items():
             whole = slower * self._typical.get(name, 0.0)
-            share = sum(self._landed.values()) / max(1, len(self._of_path) * self._samples)
+            share = sum(self._completed.values()) / max(1, len(self._of_path) * self._samples)
             if name == "observe" and 0.1 < share <= 1.0:
                 whole = seconds / share
             left += max(0.0, whole - seconds)
@@ -296,23 +296,23 @@ class SlowSteps:
         self.every = every
         self._last = 0.0
 
-    def quiet(self, standing: Standing) -> None:
+    def quiet(self, snapshot: Snapshot) -> None:
         """Something else was said: that is a sign of life, too."""
-        self._last = standing.seconds
+        self._last = snapshot.seconds
 
-    def lines(self, standing: Standing) -> list[str]:
+    def lines(self, snapshot: Snapshot) -> list[str]:
         """What is to be said now: mostly nothing."""
-        phase = standing.now
-        if phase is None or standing.seconds - self._last < self.every:
+        phase = snapshot.now
+        if phase is None or snapshot.seconds - self._last < self.every:
             return []
-        waits = [wait for wait in standing.waits if wait.seconds >= self.every]
+        waits = [wait for wait in snapshot.waits if wait.seconds >= self.every]
         if not waits and phase.seconds < 2 * self.every:
             return []
-        self._last = standing.seconds
+        self._last = snapshot.seconds
         if waits:
             return [f"{phase.name}: still waiting, {waits[0].sentence}"]
-        parts = [f"{phase.name}: {say_seconds(phase.seconds)} so far", standing.said]
-        landed, wanted = standing.connections
+        parts = [f"{phase.name}: {say_seconds(phase.seconds)} so far", snapshot.said]
+        completed, wanted = snapshot.connections
         if phase.name == "observe" and wanted:
-            parts.append(f"{landed:,} of {wanted:,} connections, {standing.observed:,} checks observed")
-        return [", ".join(part for part in [*parts, say_left(standing.left)] if part)]
+            parts.append(f"{completed:,} of {wanted:,} connections, {snapshot.observed:,} checks observed")
+        return [", ".join(part for part in [*parts, say_left(snapshot.left)] if part)]

@@ -26,7 +26,6 @@ from esipp.ledger.codec import EvidenceError
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.ledger.evidence import read_judged
 from esipp.ledger.file import READABLE
-from esipp.ledger.numbers import unreadable
 from esipp.ledger.older import Older
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
 from esipp.ledger.schema import record_checks
@@ -44,6 +43,7 @@ DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, 
 
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 
 class Fact(NamedTuple):
@@ -114,7 +114,6 @@ class RecordedRun:
         obstacles: why a path could not be dialled.
         probes, witnesses: the observations by path.
         judged: what the judge of each scenario was given, by the scenario's name; ``unread``: why some cannot be read.
-        evidence: other evidence, by suite and kind, in order.
         end: the closing record; None without one.
         trouble: the faults of the ledger itself; empty if it is whole.
         sha256: the hex digest of all bytes of the ledger, its closing record among them.
@@ -136,12 +135,12 @@ class RecordedRun:
     witnesses: dict[str, list[Witness]] = field(default_factory=dict)
     judged: dict[str, Any] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
-    evidence: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
     judged_at: dict[str, float] = field(default_factory=dict)
     end: dict[str, Any] | None = None
     trouble: list[str] = field(default_factory=list)
     sha256: str = ""
+    _analysed: dict[Callable[[Any], Any], Any] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -219,9 +218,13 @@ class RecordedRun:
         """The evidence of this type, as its judge was given it; None if the run has none."""
         return next((each for each in self.judged.values() if isinstance(each, of)), None)
 
-    def of(self, suite: str, kind: str) -> list[dict[str, Any]]:
-        """Evidence of one kind."""
-        return self.evidence.get((suite, kind), [])
+    def analysed(self, of: type[T], analyse: Callable[[T], A]) -> A | None:
+        """What a judge makes of the evidence of this type, made once; None if the run has none."""
+        if analyse not in self._analysed:
+            seen = self.evidence_of(of)
+            self._analysed[analyse] = None if seen is None else analyse(seen)
+        made: A | None = self._analysed[analyse]
+        return made
 
     def files(self, check: str) -> list[Path]:
         """The artefacts of a check, relative to the folder."""
@@ -399,7 +402,7 @@ class _Reader:
         )
 
     def _take_evidence(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.evidence.setdefault((told["suite"], told["kind"]), []).append(dict(told["data"]))
+        """What no judge and no report reads; older ledgers have all their evidence a second time here (older.py)."""
 
     def _take_judged(self, run: RecordedRun, told: dict[str, Any]) -> None:
         suite = told["suite"]
@@ -460,8 +463,6 @@ class _Reader:
         probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
         for each in contradictions(run.checks, run.verdicts, probed):
             self._fault(run, each)
-        if why := unreadable(run.of):
-            self._fault(run, why)
         if self._faults > MOST_TROUBLE:
             run.trouble.append(f"and {self._faults - MOST_TROUBLE} more faults")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Feature
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.observation import Irregular, Observation, Outcome
 from esipp.judging.frame import Known
 from esipp.ledger.reading import LEDGER, RecordedRun, read_run
 
@@ -95,6 +95,7 @@ def read_observation(told: Mapping[str, Any]) -> Observation:
         connection=told.get("connection", 0),
         addresses=tuple(told.get("addresses", ())),
         moments=tuple((began, ended) for began, ended in told.get("moments", ())),
+        irregular=tuple(Irregular(*each) for each in told.get("irregular", ())),
     )
 
 

@@ -10,11 +10,11 @@ def bound_of(seconds: float | None, detected: Detected) -> Bound | None:
     If several profiles fit equally well, the longest of their bounds counts. See ``promise_of``.
 
     Args:
-        told: the seconds of ``--bound``; None without it.
+        seconds: the seconds of ``--bound``; None without it.
         detected: the detected load balancer.
 
     Returns:
         None without a promise: no profile, or a load balancer that makes no health checks by default.
     """
-    promise = promise_of(detected.profiles, sure=detected.told, bound=seconds)
+    promise = promise_of(detected.profiles, sure=detected.named, bound=seconds)
     return None if promise.seconds is None else Bound(promise.seconds, promise.source)

@@ -1,6 +1,6 @@
 """Detection of the cluster's load balancer, by its nodes, its workloads, and our Services. Pure.
 
-What is told goes before what is found; the result says which it was, and how it was decided.
+What the user names takes precedence over what is found; the result says which it was, and how it was decided.
 """
 
 import re
@@ -48,7 +48,7 @@ class Detected:
     Args:
         platform: the platform of the nodes, and how it was determined.
         profiles: the named one, or those that fit equally well; none if no profile fits.
-        told: whether the user named it.
+        named: whether the user named it.
         how: how it was determined.
         found: the detected profiles, if the user named one.
         objects: whether collections of the API have objects, of those that could be read.
@@ -57,21 +57,21 @@ class Detected:
 
     platform: Fact
     profiles: tuple[LoadBalancer, ...] = ()
-    told: bool = False
+    named: bool = False
     how: str = "no known load balancer"
     found: tuple[LoadBalancer, ...] = ()
     objects: Mapping[str, bool] = field(default_factory=dict)
     itself: bool = False
 
     @property
-    def word(self) -> LoadBalancer | None:
+    def named_profile(self) -> LoadBalancer | None:
         """The profile that the user named; None if there is none."""
-        return self.profiles[0] if self.told else None
+        return self.profiles[0] if self.named else None
 
     @property
     def fact(self) -> Fact:
         """The profile, and how it was determined."""
-        if not self.told:
+        if not self.named:
             return Fact(_names(self.profiles) or UNKNOWN, self.how)
         found = f"; detected: {_names(self.found) or UNKNOWN} ({self.how})"
         return Fact(_names(self.profiles), "--provider" + found)
@@ -97,7 +97,7 @@ def detect(
     known: Sequence[LoadBalancer],
     nodes: Sequence[Json],
     workloads: Collection[str],
-    told: LoadBalancer | None = None,
+    named: LoadBalancer | None = None,
     objects: Mapping[str, bool] | None = None,
 ) -> Detected:
     """The detection before anything is created.
@@ -106,11 +106,11 @@ def detect(
         known: the profiles that there are.
         nodes: as the API server lists them.
         workloads: names of those that may serve load balancers, with the namespace where it is not kube-system.
-        told: the profile that the user named.
+        named: the profile that the user named.
         objects: which collections of the API have something in them, of those that could be read.
     """
     platform, objects = platform_of(nodes), objects or {}
-    return _with(Detected(platform, objects=objects), *find(known, platform.value, workloads, objects=objects), told)
+    return _with(Detected(platform, objects=objects), *find(known, platform.value, workloads, objects=objects), named)
 
 
 def look_again(
@@ -127,13 +127,13 @@ def look_again(
     if before.itself:
         return before
     start = Detected(before.platform, objects=before.objects)
-    return _with(start, *find(known, before.platform.value, workloads, services, before.objects), before.word)
+    return _with(start, *find(known, before.platform.value, workloads, services, before.objects), before.named_profile)
 
 
-def _with(start: Detected, found: tuple[LoadBalancer, ...], how: str, told: LoadBalancer | None) -> Detected:
-    if told is None:
+def _with(start: Detected, found: tuple[LoadBalancer, ...], how: str, named: LoadBalancer | None) -> Detected:
+    if named is None:
         return replace(start, profiles=found, how=how)
-    return replace(start, profiles=(told,), told=True, how=how, found=found)
+    return replace(start, profiles=(named,), named=True, how=how, found=found)
 
 
 # ------------------------------------------------------------------------------------------------------- the platform

@@ -95,10 +95,10 @@ def _is_own(path: Path) -> bool:
     return bool(path.balanced) and path.client.vantage is Vantage.OUTSIDE
 
 
-# --------------------------------------------------------------------------------------------------- what is told
+# ------------------------------------------------------------------------------------------------- contradictions
 def of_words(detected: Detected) -> list[Finding]:
     """Contradictions between ``--provider`` and the detected load balancer."""
-    if not detected.told:
+    if not detected.named:
         return []
     (named,), platform = detected.profiles, detected.platform.value
     if named.found.platforms and platform not in named.found.platforms and platform != UNKNOWN:

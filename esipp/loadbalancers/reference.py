@@ -136,7 +136,7 @@ class Stream:
                     return
                 self._sink(decision)
             self._fail("closed its stream of decisions")
-        except Exception as error:  # the sink's as well: told by check and close
+        except Exception as error:  # the sink's as well: check and close raise it
             self._fail(f"stopped reporting its decisions: {error!r}")
 
     def _fail(self, what: str) -> None:

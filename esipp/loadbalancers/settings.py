@@ -1,7 +1,7 @@
 """Live settings of the reference load balancer, which override its profile's defaults. Pure.
 
 It counts only where it serves Services that name no class (``--default``), and so is the cluster's own load balancer.
-Dressed as a cloud it is told to be that cloud's (``--provider``), and taken for it.
+As the emulation of a cloud's it is named so (``--provider``), and taken for it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,17 +20,17 @@ def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapp
     """The detected load balancer with live figures, if the reference load balancer is the cluster's own.
 
     Args:
-        detected: what was told or found so far.
+        detected: what was named or found so far.
         known: the profiles that there are.
         settings: the reference load balancer's, as it tells them; empty where there is none.
     """
     served = f"esipp.dev/{settings.get(DEFAULT)}"
     profile = next((each for each in known if served in each.found.classes), None)
-    if profile is None or (detected.word is not None and detected.word.name != profile.name):
+    if profile is None or (detected.named_profile is not None and detected.named_profile.name != profile.name):
         return detected
     checks = (_as_reported(each, settings) for each in (profile.local, profile.cluster))
     running = replace(profile, check=HealthChecks(*checks))
-    if detected.told:
+    if detected.named:
         return replace(detected, profiles=(running,))
     return replace(detected, profiles=(running,), how=HOW, itself=True)
 

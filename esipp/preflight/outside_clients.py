@@ -31,7 +31,7 @@ def resolve(text: str, nodes: list[Node]) -> tuple[tuple[Place, ...], str | None
     return places, named or (find_network(nodes) if places else None)
 
 
-def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, HostDescription]:
+def describe_hosts(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, HostDescription]:
     """Examine this machine and the hosts over ssh, in parallel.
 
     Raises:
@@ -56,7 +56,7 @@ def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, HostDe
 
 
 def features(
-    places: tuple[Place, ...], landed: Iterable[HostDescription], families: Iterable[Family], tools: str = ""
+    places: tuple[Place, ...], described: Iterable[HostDescription], families: Iterable[Family], tools: str = ""
 ) -> dict[str, Feature]:
     """The features of outside clients that are known before anything is created.
 
@@ -77,7 +77,7 @@ def features(
         found[NAT] = Feature(True, "a container that rewrites its packets to its address beside the nodes")
     else:
         found |= {ROUTED: ONLY_KIND, NAT: ONLY_KIND}
-    hosts = {each.place: each for each in landed}
+    hosts = {each.place: each for each in described}
     for number, place in enumerate(places):
         if place not in hosts:
             continue

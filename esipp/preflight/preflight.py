@@ -60,7 +60,7 @@ class Findings:
     """The results of preflight: nodes, roles, facts, features and components, and the reference load balancer, if any.
 
     ``outside_network`` is the docker network for outside clients, ``places`` are where outside clients run, and
-    ``landed`` describes the places that are not containers. ``tools`` is the image that puts containers behind a router
+    ``described`` describes the places that are not containers. ``tools`` is the image that puts containers behind a router
     and NAT. ``sample`` are the nodes that run an agent. ``balancer`` is the cluster's own load balancer. ``steering``
     is how many seconds any load balancer here may take to stop using a node, if known. ``ways`` are the commands to
     enter nodes that are proven to be containers on this machine.
@@ -76,7 +76,7 @@ class Findings:
     components: tuple[Component, ...] = ()
     notes: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
-    landed: Mapping[Place, HostDescription] = field(default_factory=dict)
+    described: Mapping[Place, HostDescription] = field(default_factory=dict)
     tools: str = ""
     balancer: Detected = NOTHING_FOUND
     sample: Sample = NO_SAMPLE
@@ -145,10 +145,10 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     if facts["service-proxy"] in ("kube-proxy", "unknown") and facts.get(VERSION, "unknown") == "unknown":
         facts[VERSION] = facts["kubelet"] if len(facts["kubelet"].split(", ")) == 1 else "unknown"
         decided[VERSION] = "the kubelets' version, because no DaemonSet shows kube-proxy's"
-    places, network, landed = earlier.outside.places, earlier.outside.network, earlier.outside.landed
+    places, network, described = earlier.outside.places, earlier.outside.network, earlier.outside.described
     features = _features(nodes, roles, services)
     families = [family for family in Family if _has(features, family)]
-    features |= outside_clients.features(places, landed.values(), families, earlier.outside.tools)
+    features |= outside_clients.features(places, described.values(), families, earlier.outside.tools)
     features |= _of_a_pod(settings, features)
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
@@ -165,8 +165,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     balancer = as_it_runs(balancer, all_profiles(), reference_settings)
     for name, fact in balancer.facts().items():
         facts[name], decided[name] = fact.value, fact.decided
-    features[HEALTH_VIEW] = health_view_feature(nodes.values(), reference_settings, balancer.word)
-    features |= carrying.features_of(balancer.word)
+    features[HEALTH_VIEW] = health_view_feature(nodes.values(), reference_settings, balancer.named_profile)
+    features |= carrying.features_of(balancer.named_profile)
     features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
@@ -194,7 +194,14 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     steering = steering_of(balancer.profiles, reference_settings, settings.bound)
     tools = earlier.outside.tools
     return replace(
-        found, places=places, landed=landed, tools=tools, balancer=balancer, sample=chosen, steering=steering, ways=ways
+        found,
+        places=places,
+        described=described,
+        tools=tools,
+        balancer=balancer,
+        sample=chosen,
+        steering=steering,
+        ways=ways,
     )
 
 

@@ -190,7 +190,7 @@ class Outside:
 
     places: tuple[Place, ...] = ()
     network: str | None = None
-    landed: Mapping[Place, HostDescription] = field(default_factory=dict)
+    described: Mapping[Place, HostDescription] = field(default_factory=dict)
     tools: str = ""
 
 
@@ -202,7 +202,7 @@ def check_outside(settings: Settings, nodes: Mapping[str, Node]) -> Outside:
     """
     places, network = outside_clients.resolve(settings.outside, list(nodes.values()))
     tools = find_tools(list(nodes.values())) if network else ""
-    return Outside(places, network, outside_clients.land(places, nodes.values()), tools)
+    return Outside(places, network, outside_clients.describe_hosts(places, nodes.values()), tools)
 
 
 def _hint_of_too_few(raw: list[dict[str, Any]], context: str) -> str:

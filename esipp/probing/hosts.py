@@ -17,14 +17,14 @@ from esipp.base.errors import PreflightError
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Family
 from esipp.judging.topology import IPAddress, family_of, parse_address
-from esipp.probing import landing, ssh
+from esipp.probing import host_check, ssh
 from esipp.probing.prober import Prober
 
-LAND_SECONDS = 45.0
+ANSWER_SECONDS = 45.0
 """Timeout for the description of a host. It includes ssh's own timeout, jump hosts and the start of Python."""
 
 LOADER = (
-    'import base64,zlib;r=open(0,"rb",0,closefd=False).readline;exec(zlib.decompress(base64.b64decode(r())));land(r)'
+    'import base64,zlib;r=open(0,"rb",0,closefd=False).readline;exec(zlib.decompress(base64.b64decode(r())));main(r)'
 )
 """Python code that reads exactly two lines, because the rest of its input is for the prober. It contains no newline,
 quote or exclamation mark that a shell would interpret."""
@@ -47,8 +47,8 @@ class HostDescription:
 
 @cache
 def prelude() -> str:
-    """The first two lines for a place: landing.py and the prober."""
-    files = (Path(landing.__file__), HOUSE / "images" / "echoserver" / "prober.py")
+    """The first two lines for a place: host_check.py and the prober."""
+    files = (Path(host_check.__file__), HOUSE / "images" / "echoserver" / "prober.py")
     return "".join(f"{base64.b64encode(zlib.compress(file.read_bytes(), 9)).decode()}\n" for file in files)
 
 
@@ -80,25 +80,25 @@ def look(place: Place) -> HostDescription:
         )
     try:
         done = subprocess.run(
-            command(place), input=prelude(), capture_output=True, text=True, errors="replace", timeout=LAND_SECONDS,
+            command(place), input=prelude(), capture_output=True, text=True, errors="replace", timeout=ANSWER_SECONDS,
             check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise PreflightError(
-            f"{_subject(place)} did not answer within {LAND_SECONDS:.0f} s.", f"check that '{_by_hand(place)}' works."
+            f"{_subject(place)} did not answer within {ANSWER_SECONDS:.0f} s.", f"check that '{_by_hand(place)}' works."
         ) from None
     events = {line["event"]: line for line in map(_read, done.stdout.splitlines()) if "event" in line}
-    landed, ready = events.get("landed"), events.get("ready")
-    if landed is None:
+    answered, ready = events.get("host"), events.get("ready")
+    if answered is None:
         if place.kind is Kind.SSH:
             raise PreflightError(*ssh.explain(place, done.returncode, done.stderr))
         raise PreflightError(
             f"Python does not start here: {done.stderr.strip()[-200:]}", f"check the installation of {sys.executable}."
         )
-    if not landed["fit"]:
-        least = ".".join(map(str, landing.LEAST))
+    if not answered["fit"]:
+        least = ".".join(map(str, host_check.LEAST))
         raise PreflightError(
-            f"{_subject(place)} has Python {landed['python']} on {landed['platform']}.",
+            f"{_subject(place)} has Python {answered['python']} on {answered['platform']}.",
             f"the prober needs Python {least} or newer, as python3, on Linux.",
         )
     if ready is None:
@@ -107,7 +107,9 @@ def look(place: Place) -> HostDescription:
             f"The prober does not start on {place}: {last[0][:200]}", "check the installation of Python there."
         )
     addresses = frozenset(parse_address(each) for each in ready["addresses"])
-    return HostDescription(place, addresses, str(landed["python"]), bool(landed["raw"]), str(ready.get("hostname", "")))
+    return HostDescription(
+        place, addresses, str(answered["python"]), bool(answered["raw"]), str(ready.get("hostname", ""))
+    )
 
 
 def _read(line: str) -> dict[str, Any]:

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from esipp.base.echo_token import ECHOED, TOKEN
-from esipp.checks.model import Claim, Family, Path, Port
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import Claim, Family, Path, Port, Vantage
+from esipp.checks.observation import Irregular, Observation, Outcome
 from esipp.checks.stream import MTU
 
 CLAIMED = "203.0.113.7"
 """The address that a client claims in a forged header; it is reserved for documentation (RFC 5737)."""
+
+NODE_PORTS = (30000, 32767)
+"""The default range of nodePorts (``--service-node-port-range`` of the API server)."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class Job:
         url: path of an HTTP request.
         method: method of a ``get``: ``GET`` or ``HEAD``.
         family: address family of the addresses for ``resolve``.
+        wide: a number with which source ports from 1,024 up begin; None for those that the kernel gives out.
+        on_a_node: whether the client is a process of a node; then it leaves out the default range of nodePorts, at
+            which a service proxy may take answers for requests.
+        linger: seconds for which an answered probe listens on for answers that come twice (UDP, SCTP).
     """
 
     key: str
@@ -58,6 +65,9 @@ class Job:
     url: str = "/"
     method: str = "GET"
     family: Family = Family.IPV4
+    wide: int | None = None
+    on_a_node: bool = False
+    linger: float = 0.0
 
     def order(self, identity: str) -> dict[str, Any]:
         """The job in the prober's protocol."""
@@ -89,6 +99,12 @@ class Job:
             order |= {"path": self.url, "headers": dict(self.headers)}
         if self.protocol in ECHOED:
             order["token"] = TOKEN
+        if self.wide is not None:
+            order["wide"] = self.wide
+            if self.on_a_node:
+                order["spare"] = NODE_PORTS
+        if self.linger and self.protocol in ("udp", "sctp"):
+            order["linger"] = self.linger
         if self.preamble:
             order["preamble"] = self.preamble.hex()
         return order
@@ -108,6 +124,7 @@ def job_on(path: Path, host: str, port: int, count: int, timeout: float) -> Job:
         one_socket=path.one_socket,
         headers=headers,
         preamble=_preamble(path.claim, path.family),
+        on_a_node=path.client.vantage is Vantage.NODE,
     )
 
 
@@ -158,4 +175,5 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
         connection=int(message.get("connection") or 0),
         addresses=tuple(map(str, message.get("addresses") or ())),
         moments=moments if brief else (),
+        irregular=tuple(Irregular(*each) for each in message.get("irregular") or ()),
     )

@@ -43,13 +43,13 @@ class Outside:
     Args:
         places: the places of the clients, in order (``--outside``).
         containers: the clients in containers.
-        landed: the descriptions of this machine and the hosts over ssh.
+        described: the descriptions of this machine and the hosts over ssh.
     """
 
     def __init__(
-        self, places: tuple[Place, ...], containers: OutsideContainers, landed: Mapping[Place, HostDescription]
+        self, places: tuple[Place, ...], containers: OutsideContainers, described: Mapping[Place, HostDescription]
     ) -> None:
-        self._places, self._containers, self._landed = places, containers, landed
+        self._places, self._containers, self._described = places, containers, described
         self._neighbours: dict[str, list[str]] = {}
         self.whereabouts: list[DiscoveredAddress] = []
 
@@ -69,7 +69,7 @@ class Outside:
             if self.is_beside_nodes(client):
                 self._neighbours[client] = addresses
             return addresses
-        return sorted(str(address) for address in self._landed[place].addresses)
+        return sorted(str(address) for address in self._described[place].addresses)
 
     def is_beside_nodes(self, client: str) -> bool:
         """Whether a client is a container next to the nodes, so that nodes see the address of its interface."""

@@ -11,7 +11,7 @@ from esipp.checks.check import Level, Profile, Status
 from esipp.checks.health import parts_of
 from esipp.checks.known_differences import Nature
 from esipp.checks.reference import Reference
-from esipp.ledger import numbers
+from esipp.judging.statistics import Distribution
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import TROUBLE, reasons
@@ -19,7 +19,10 @@ from esipp.report.profiles import ended, faults, missing, moment, parts, setting
 from esipp.scenarios.continuity.evidence import Seen as Continuity
 from esipp.scenarios.continuity.judge import Judge as ContinuityJudge
 from esipp.scenarios.continuity.windows import ways
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.endpoint_change.evidence import Moved
+from esipp.scenarios.endpoint_change.judge import Judge as EndpointChangeJudge
+from esipp.scenarios.endpoint_change.judge import judges_of
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.health.evidence import follow_times
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
 
@@ -121,26 +124,71 @@ def document(run: RecordedRun) -> Json:
             for each in missing(run)
         ],
         "rows": _checks(run),
-        "convergence": {
-            "settings": _settings(run, numbers.CONVERGENCE, "seed", "moves", "spacing", "timeout", "clock_uncertainty"),
-            "balancers": numbers.balancers(run.of),
-        },
+        "convergence": _convergence(run),
         "continuity": _continuity(run.evidence_of(Continuity)),
         "flips": _policy_changes(run.evidence_of(PolicyChanges) or PolicyChanges()),
         "health": _health(run.evidence_of(Health) or Health()),
         "phases": [
             {"name": each.name, "seconds": each.seconds, "ended": moment(each.at, precise=True)} for each in run.phases
         ],
-        "settled": [numbers.pick(each, "held", "seconds", "state") for each in run.settled],
+        "settled": [{name: each[name] for name in ("held", "seconds", "state")} for each in run.settled],
         "obstacles": [{"path": path, "why": why} for path, why in sorted(run.obstacles.items())],
         "notes": [{"about": about, "note": note} for about, note in run.notes],
     }
 
 
-def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
-    """The settings of a suite that measures; null if it did not run."""
-    records = run.of(suite, "settings")
-    return numbers.pick(records[-1], *names) if records else None
+def _convergence(run: RecordedRun) -> Json:
+    """The settings of the endpoint changes, null if there were none, and the numbers of each load balancer."""
+    moved, judges = run.evidence_of(Moved), run.analysed(Moved, judges_of)
+    if moved is None or judges is None:
+        return {"settings": None, "balancers": []}
+    settings = {"seed": run.header["seed"], "moves": run.header["moves"], "spacing": moved.spacing}
+    settings |= {"timeout": moved.timeout, "clock_uncertainty": moved.uncertainty}
+    return {"settings": settings, "balancers": [_balancer(judge) for judge in judges.values()]}
+
+
+def _balancer(judge: EndpointChangeJudge) -> Json:
+    result = judge.result
+    ups = sum(change.up for change in result.changes)
+    losses = {family.value: judge.losses(family) for family in result.seen.vip if judge.lines}
+    return {
+        "name": result.balancer.value,
+        "obstacle": result.obstacle,
+        "bound": {"seconds": judge.bound, "rests_on": result.promise.source},
+        "told": {"period": result.told.period, "failures": result.told.failures},
+        "observed": {
+            "sources": list(result.observed.sources),
+            "gaps": _numbers(result.observed.gaps),
+            "failures": list(result.observed.failures),
+        },
+        "moves": {"up": ups, "down": len(result.changes) - ups},
+        "losses": {
+            family: {**lost.kinds, "outage": round(lost.outage, 4), "black_hole": _rounded(lost.black_hole)}
+            for family, lost in losses.items()
+        },
+        "distributions": [
+            {"family": family.value, "direction": direction, "phase": phase, **_numbers(of)}
+            | {"samples": [round(each, 4) for each in of.samples]}
+            for family, direction, phase, of in judge.times
+        ],
+        "balance": [
+            {"family": family.value, "nodes": dict(counted.nodes), "pods": dict(counted.pods), "lost": counted.lost}
+            | {"p_value": counted.p_value}
+            for family, counted in result.counted.items()
+        ],
+    }
+
+
+def _numbers(of: Distribution) -> Json:
+    """The count and the quantiles, in seconds; null without samples."""
+    if not of.samples:
+        return {"n": 0, "p50": None, "p95": None, "max": None}
+    told = {"p50": of.quantile(0.5), "p95": of.quantile(0.95), "max": of.samples[-1]}
+    return {"n": len(of.samples)} | {name: round(each, 4) for name, each in told.items()}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 4)
 
 
 def _continuity(seen: Continuity | None) -> Json:
@@ -264,4 +312,4 @@ def _path(check: RecordedCheck) -> Json | None:
     names = ("service", "policy", "internal_policy", "protocol", "family", "client", "entry", "told", "spread")
     if check.place is None:
         return None
-    return {"id": check.path, "accepts": sorted(check.accept)} | numbers.pick(check.data, *names)
+    return {"id": check.path, "accepts": sorted(check.accept)} | {name: check.data.get(name) for name in names}

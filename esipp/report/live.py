@@ -18,7 +18,7 @@ from rich.text import Text
 from esipp.base.plural import counted, form
 from esipp.checks.check import Status
 from esipp.ledger.conclusion import WORST_FIRST
-from esipp.ledger.progress import Phase, Progress, SlowSteps, Standing, plain, say_left, say_seconds
+from esipp.ledger.progress import Phase, Progress, SlowSteps, Snapshot, plain, say_left, say_seconds
 
 FRAME = 0.25
 """Seconds between two updates of the display."""
@@ -49,20 +49,20 @@ def wants_live(is_terminal: bool, environment: Mapping[str, str]) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------- the drawing
-def frame(standing: Standing, width: int) -> RenderableType:
+def frame(snapshot: Snapshot, width: int) -> RenderableType:
     """The display at one moment, for a terminal with ``width`` columns."""
     lines: list[RenderableType] = []
-    if standing.now is not None:
-        lines.append(_phase(standing.now))
+    if snapshot.now is not None:
+        lines.append(_phase(snapshot.now))
     inner = Table.grid(padding=(0, 1), pad_edge=False)
     inner.add_column(width=1)
     inner.add_column(overflow="fold")
-    for text in _within(standing):
+    for text in _within(snapshot):
         inner.add_row("", text)
-    inner.add_row("", _checks(standing))
-    if standing.counts:
-        inner.add_row("", _counts(standing))
-    lines += [inner, _clock(standing, width)]
+    inner.add_row("", _checks(snapshot))
+    if snapshot.counts:
+        inner.add_row("", _counts(snapshot))
+    lines += [inner, _clock(snapshot, width)]
     return Group(*lines)
 
 
@@ -77,45 +77,45 @@ def _phase(phase: Phase) -> Text:
     return line
 
 
-def _within(standing: Standing) -> Iterator[Text]:
-    landed, wanted = standing.connections
-    if standing.now is not None and standing.now.name == "observe" and wanted:
-        yield Text(f"{landed:,} of {wanted:,} connections done")
-    if standing.said:
-        yield Text(standing.said)
-    for wait in standing.waits[:MOST_WAITS]:
+def _within(snapshot: Snapshot) -> Iterator[Text]:
+    completed, wanted = snapshot.connections
+    if snapshot.now is not None and snapshot.now.name == "observe" and wanted:
+        yield Text(f"{completed:,} of {wanted:,} connections done")
+    if snapshot.said:
+        yield Text(snapshot.said)
+    for wait in snapshot.waits[:MOST_WAITS]:
         yield Text(f"waiting {wait.sentence}", style="yellow" if wait.seconds > wait.bound / 2 else "default")
-    if len(standing.waits) > MOST_WAITS:
-        yield Text(f"and for {counted(len(standing.waits) - MOST_WAITS, 'more thing')}", style="dim")
+    if len(snapshot.waits) > MOST_WAITS:
+        yield Text(f"and for {counted(len(snapshot.waits) - MOST_WAITS, 'more thing')}", style="dim")
 
 
-def _checks(standing: Standing) -> Text:
-    line = Text(f"{standing.checks:,} {form(standing.checks, 'check')}: ")
-    line.append(f"{standing.arranged:,} set up, {standing.observed:,} observed, {standing.judged:,} judged")
-    if standing.impossible:
-        line.append(f", {standing.impossible:,} unsupported here", style="dim")
+def _checks(snapshot: Snapshot) -> Text:
+    line = Text(f"{snapshot.checks:,} {form(snapshot.checks, 'check')}: ")
+    line.append(f"{snapshot.arranged:,} set up, {snapshot.observed:,} observed, {snapshot.judged:,} judged")
+    if snapshot.impossible:
+        line.append(f", {snapshot.impossible:,} unsupported here", style="dim")
     return line
 
 
-def _counts(standing: Standing) -> Text:
+def _counts(snapshot: Snapshot) -> Text:
     line = Text()
     for status in reversed(WORST_FIRST):
-        if standing.counts.get(status):
+        if snapshot.counts.get(status):
             line.append(", " if line else "")
-            line.append(f"{standing.counts[status]:,} {status.value}", style=COLOURS[status])
+            line.append(f"{snapshot.counts[status]:,} {status.value}", style=COLOURS[status])
     return line
 
 
-def _clock(standing: Standing, width: int) -> RenderableType:
+def _clock(snapshot: Snapshot, width: int) -> RenderableType:
     """A progress bar, and the time in words."""
-    times = ", ".join(part for part in (say_seconds(standing.seconds), say_left(standing.left)) if part)
+    times = ", ".join(part for part in (say_seconds(snapshot.seconds), say_left(snapshot.left)) if part)
     if width < NARROW:
         return Text(f"  {times}", style="cyan", no_wrap=True, overflow="ellipsis")
     bar = Table.grid(padding=(0, 1), pad_edge=False)
     bar.add_column(width=1)
     bar.add_column(width=min(40, width // 2))
     bar.add_column(no_wrap=True)
-    bar.add_row("", ProgressBar(total=1.0, completed=standing.share), Text(times, style="cyan"))
+    bar.add_row("", ProgressBar(total=1.0, completed=snapshot.share), Text(times, style="cyan"))
     return bar
 
 
@@ -218,13 +218,13 @@ class Lines:
         """Print a message."""
         self._progress.said(text)
         with self._lock:
-            self._slow.quiet(self._progress.standing())
+            self._slow.quiet(self._progress.snapshot())
             self._write(f"[esipp] {plain(text)}")
 
     def tick(self) -> None:
         """Print the slow steps, if any."""
         with self._lock:
-            for text in self._slow.lines(self._progress.standing()):
+            for text in self._slow.lines(self._progress.snapshot()):
                 self._write(f"[esipp] {text}")
 
     def stop(self) -> None:
@@ -277,7 +277,7 @@ class Display:
         """Print a message above the display."""
         self._progress.said(text)
         with self._lock:
-            self._phases_done(self._progress.standing())
+            self._phases_done(self._progress.snapshot())
             self._console.print(Text(plain(text)))
 
     def raw(self, text: str) -> None:
@@ -291,7 +291,7 @@ class Display:
         """Redraw the display."""
         with self._lock:
             self._fit()
-            self._phases_done(self._progress.standing())
+            self._phases_done(self._progress.snapshot())
             self._live.refresh()
 
     def stop(self) -> None:
@@ -299,20 +299,20 @@ class Display:
         self._ticker.stop()
         with self._lock:
             self._fit()
-            self._phases_done(self._progress.standing())
+            self._phases_done(self._progress.snapshot())
             self._live.stop()
             if self._rest.strip():
                 self._console.print(Text.from_ansi(self._rest), soft_wrap=True)
             self._rest = ""
 
     def _frame(self) -> RenderableType:
-        return frame(self._progress.standing(), self._console.width)
+        return frame(self._progress.snapshot(), self._console.width)
 
     def _fit(self) -> None:
         columns, lines = self._size()
         self._console.size = (columns, lines)
 
-    def _phases_done(self, standing: Standing) -> None:
-        new, self._printed = standing.done[self._printed :], len(standing.done)
+    def _phases_done(self, snapshot: Snapshot) -> None:
+        new, self._printed = snapshot.done[self._printed :], len(snapshot.done)
         for phase in new:
             self._console.print(done_line(phase, self._console.width), no_wrap=True, overflow="ellipsis")

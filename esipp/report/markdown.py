@@ -22,12 +22,10 @@ from esipp.base.document import (
     Text,
     Words,
 )
-from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.check import KUBERNETES, Level, Profile, Status
 from esipp.checks.known_differences import Nature
 from esipp.checks.reference import Reference
-from esipp.ledger import numbers
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST, tally
 from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import Cause, causes, reasons
@@ -35,6 +33,8 @@ from esipp.report.escaping import one_line
 from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
 from esipp.report.rendering.markdown import as_markdown
 from esipp.report.terminal import contradictions
+from esipp.scenarios.endpoint_change.evidence import Moved
+from esipp.scenarios.endpoint_change.judge import Judge, judges_of
 
 MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
 """Limits of each list; the report names the number of the rest, and report.json has all."""
@@ -211,26 +211,28 @@ def _not_tested(run: RecordedRun) -> Section:
 def _convergence(run: RecordedRun) -> Section:
     """How fast each load balancer followed endpoint changes, and its bound; the slower family only."""
     rows: list[tuple[Cell, ...]] = []
-    found = numbers.balancers(run.of)
-    for each in found:
-        if each["obstacle"]:
-            rows.append((_code(each["name"]), "-", "-", "-", "-", _code(each["obstacle"])))
+    for balancer, judge in (run.analysed(Moved, judges_of) or {}).items():
+        if judge.result.obstacle:
+            rows.append((_code(balancer.value), "-", "-", "-", "-", _code(judge.result.obstacle)))
             continue
-        sides = [_worst(each, direction) for direction in ("up", "down")]
-        lost = sum(of[name] for of in each["losses"].values() for name in ("timed_out", "refused", "reset", "wrong"))
-        holes = [of["black_hole"] for of in each["losses"].values() if of["black_hole"] is not None]
-        seconds = each["bound"]["seconds"]
-        rests = f"{seconds:.2f}, {each['bound']['rests_on']}" if seconds is not None else each["bound"]["rests_on"]
-        rows.append((_code(each["name"]), *sides, lost, f"{max(holes):.2f}" if holes else "-", one_line(rests)))
+        losses = [judge.losses(family) for family in judge.result.seen.vip]
+        lost = sum(each.kinds[kind] for each in losses for kind in ("timed_out", "refused", "reset", "wrong"))
+        holes = [each.black_hole for each in losses if each.black_hole is not None]
+        rests = judge.result.promise.source
+        rests = f"{judge.bound:.2f}, {rests}" if judge.bound is not None else rests
+        sides = (_worst(judge, "up"), _worst(judge, "down"))
+        rows.append((_code(balancer.value), *sides, lost, f"{max(holes):.2f}" if holes else "-", one_line(rests)))
     head = ("load balancer", "pod added", "pod removed", "lost requests", "longest black hole", "bound")
     about = Text("Seconds from an endpoint change until traffic follows it: p50 / p95 / max.")
     return Section("Convergence", (about, _table(head, rows, MOST_BALANCERS)) if rows else ())
 
 
-def _worst(balancer: Json, direction: str) -> str:
+def _worst(judge: Judge, direction: str) -> str:
     """The numbers of the slower family."""
-    sides = [each for each in numbers.response(balancer) if each["direction"] == direction and each["n"]]
+    whole = [each for each in judge.times if (each.direction, each.phase) == (direction, "trigger to traffic")]
+    sides = [(each.of.quantile(0.95), each.of.samples[-1], each) for each in whole if each.of.samples]
     if not sides:
         return "-"
-    slowest = max(sides, key=lambda each: (float(each["p95"]), float(each["max"])))
-    return f"{slowest['p50']:.2f} / {slowest['p95']:.2f} / {slowest['max']:.2f} ({slowest['family']}, n={slowest['n']})"
+    p95, longest, slowest = max(sides, key=lambda side: side[:2])
+    p50, n = slowest.of.quantile(0.5), len(slowest.of.samples)
+    return f"{p50:.2f} / {p95:.2f} / {longest:.2f} ({slowest.family}, n={n})"

@@ -14,8 +14,8 @@ from esipp.base.interrupt import Stop, StoppedError, undisturbed
 from esipp.checks.check import Check, Feature, Subject, checks_about, missing_features
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
-from esipp.judging.course import Course
 from esipp.judging.durations import planned_events
+from esipp.judging.interruptions import Interruptions
 from esipp.judging.scenario import FOLDER, RunThen, Scenario
 from esipp.judging.schedule import PlannedEvent, Touches, steps
 from esipp.judging.topology import Topology
@@ -142,7 +142,7 @@ def _event(run: Run, phase: str, event: PlannedEvent, act: Callable[[], object])
         act()
 
 
-def spare(testbed: Testbed, course: Course, parts: Iterable[str]) -> None:
+def spare(testbed: Testbed, interruptions: Interruptions, parts: Iterable[str]) -> None:
     """Leave parts undecided if something happened to a pod or node with a role meanwhile.
 
     Raises:
@@ -150,17 +150,17 @@ def spare(testbed: Testbed, course: Course, parts: Iterable[str]) -> None:
     """
     sentences = testbed.harmed_parts().sentences
     for part in parts if sentences else ():
-        course.trouble.setdefault(part, f"{sentences[0]}: esipp cannot judge what it observed meanwhile")
+        interruptions.trouble.setdefault(part, f"{sentences[0]}: esipp cannot judge what it observed meanwhile")
 
 
 @contextmanager
-def kept(part: str, run: Run, course: Course) -> Iterator[None]:
+def kept(part: str, run: Run, interruptions: Interruptions) -> Iterator[None]:
     """Record an error of a part, so that only its own checks are undecided; a bug in esipp is recorded as such."""
     try:
         yield
     except HarnessError as broken:
-        course.trouble[part] = broken.sentence
+        interruptions.trouble[part] = broken.sentence
     except (ApiError, UnreachableError, StoppedError) as broken:
-        course.trouble[part] = str(broken)
+        interruptions.trouble[part] = str(broken)
     except Exception as broken:
-        course.broken[part] = f"{type(broken).__name__}: {broken}; see {run.keep_fault()}"
+        interruptions.broken[part] = f"{type(broken).__name__}: {broken}; see {run.keep_fault()}"

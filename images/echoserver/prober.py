@@ -34,6 +34,7 @@ MAX_COUNT = 1_000_000
 MAX_LINE = 65536
 MAX_JOBS = 10_000
 MAX_SECONDS = 3600.0
+MAX_LINGER = 10.0
 MAX_ANSWER = 65536
 MAX_HTTP = 1 << 20  # bytes of an HTTP answer, whatever is kept of it
 MAX_HEAD = 16384
@@ -55,6 +56,12 @@ DRAIN = 4096  # packets taken from a socket before times are looked at: what has
 BATCH = 32  # probes started before the sockets are looked at again
 EVENTS_AT_ONCE = 8192  # taken from the kernel: all there can be, so that none is left when times are looked at
 PORTS_TRIED = 200  # source ports that others hold, one after the other, until that is told
+WIDE_LOW, WIDE_COUNT = 1024, 64512  # all source ports that need no right
+WIDE_STEP = 39871  # the golden section of them, and coprime: any few in a row are spread over the whole range
+TAKEN = {errno.EADDRINUSE, errno.EACCES, errno.EPERM}  # a port that another has, or that a BPF program keeps for others
+LATE_SECONDS = 1.0  # an answer after this time is told: a SYN is first sent again then (RFC 6298)
+STANDSTILL_SECONDS = 0.25  # the loop takes less; a longer time is one in which this process did not run
+TCP_RETRANSMITS = struct.Struct("100xI")  # tcpi_total_retrans in the kernel's tcp_info
 FRESH = 64  # probes that the answering side may have to deal with at once; what waits longer is silence, not work
 FRESH_SECONDS = 0.03  # a probe is fresh for so long ...
 FRESH_SECONDS_ANSWERED = 0.25  # ... or, where probes of its job were answered: there it is work after all
@@ -80,14 +87,16 @@ UNREACHABLE = {
 RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 UNRESOLVED = {"EAI_NONAME", "EAI_NODATA", "EAI_ADDRFAMILY", "EAI_AGAIN", "EAI_FAIL"}  # no address, whoever's fault
 PROTOCOLS = ("tcp", "http", "get", "udp", "sctp", "lasting", "bulk", "resolve")
+AT_ONCE = ("tcp", "http", "get", "udp", "sctp")  # whose answer comes at once, if it comes
 NOT_FOR = {
     "lasting": {"family", "brief", "parallel"},
-    "resolve": {"port", "source_address", "source_port", "brief", "token"},
+    "resolve": {"port", "source_address", "source_port", "brief", "token", "wide", "spare"},
     "get": {"family", "token"},
 }
 JOB_KEYS = {
     "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
     "one_socket", "one_way", "size", "brief", "parallel", "preamble", "method", "family", "token",
+    "wide", "spare", "linger",
 }  # fmt: skip
 
 
@@ -117,6 +126,21 @@ def local_ports() -> range:
     except (OSError, ValueError):
         low, high = 32768, 60999
     return range(low, high + 1)
+
+
+def reserved_ports() -> set[int]:
+    """The source ports that this network namespace keeps for others."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_reserved_ports") as file:  # noqa: PTH123 - as above
+            parts = [part.partition("-") for part in file.read().strip().split(",") if part]
+        return {port for low, _, high in parts for port in range(int(low), int(high or low) + 1)}
+    except (OSError, ValueError):
+        return set()
+
+
+def wide_port(turn: int) -> int:
+    """The source port of a turn, of all that need no right; any few in a row are spread over the whole range."""
+    return WIDE_LOW + turn * WIDE_STEP % WIDE_COUNT
 
 
 def own_addresses() -> list[str]:
@@ -435,6 +459,16 @@ class Job:
         else:
             port = 0 if ports is None else integer(job, "source_port", None, 1, 65535)
             self.ports = range(port, port + 1)
+        self.wide = None if job.get("wide") is None else integer(job, "wide", None, 0, 1 << 62)
+        if self.wide is not None and ports is not None:
+            raise JobError("wide and source_port exclude each other")
+        spare = job.get("spare", [1, 0])
+        if not isinstance(spare, list) or len(spare) != 2 or any(type(port) is not int for port in spare):
+            raise JobError("spare is [low, high]")
+        self.spare = range(spare[0], spare[1] + 1)
+        self.linger = number(job, "linger", 0.0, 0.0, MAX_LINGER)
+        if self.linger and self.protocol not in ("udp", "sctp"):
+            raise JobError("linger is for udp and sctp only")
         self.count = integer(job, "count", 1, 1, MAX_COUNT)
         # A lasting job is always paced: its exchanges go before others, and must not starve them.
         least = PACED_SECONDS if self.protocol == "lasting" else 0.0
@@ -472,6 +506,7 @@ class Job:
         self.answered = False  # a probe of it was
         self.held = False  # has as many probes in flight as it may
         self.open: dict[str, Attempt] = {}
+        self.lingering: dict[str, Attempt] = {}  # answered, and listening for what comes twice
         self.young = 0  # of these, how many count among the parallel ones
         self.groups: dict[tuple[str | None, ...], dict[str, Any]] = {}  # of a brief job
         self.channel: Channel | None = None
@@ -553,6 +588,8 @@ class Job:
         if len(group["ports"]) < MAX_PORTS:
             group["ports"].append((result["source_port"], peer_port))
             group["moments"].append((round(result["started"], 3), round(result["ended"], 3)))
+        if "irregular" in result and len(of := group.setdefault("irregular", [])) < MAX_PORTS:
+            of += result["irregular"]
         if result["started"] < group["started"]:  # they end in another order than they start
             group["started"], group["time"] = result["started"], result["time"]
         group["ended"] = result["ended"]
@@ -598,6 +635,9 @@ class Attempt:
         ):  # what they wait for is one resource
             self.deadline = min(self.ends, self.started + YOUNG_SECONDS)
         self.sock: socket.socket | None = None
+        self.again = 0  # SYNs that were sent after the first
+        self.copies = 0  # answers that came once more
+        self.result: dict[str, Any] = {}  # what is to be told of it
         self.received = b""  # of HTTP its beginning
         self.reader: Reader | None = None
         if job.protocol == "http":
@@ -637,6 +677,8 @@ class Attempt:
                 if not mask & (select.EPOLLOUT | select.EPOLLHUP):
                     return
                 self.connected = time.monotonic()
+                info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_RETRANSMITS.size)
+                (self.again,) = TCP_RETRANSMITS.unpack(info)
                 sock.send(self.job.payload(self.nonce))
                 if not mask & (select.EPOLLIN | ENDED):
                     return  # what comes now is an event of its own
@@ -703,7 +745,9 @@ class Attempt:
 
     def due(self) -> None:
         """Its time is up."""
-        if self.received:
+        if self.over:
+            self.prober.tell(self)
+        elif self.received:
             self.prober.finish(self, "invalid", detail=f"incomplete: {shown(self.received)}")
         elif self.bulk is not None and self.connected is not None:
             self.prober.finish(self, "timeout", detail=self.bulk.words("stalled"))
@@ -1080,6 +1124,9 @@ class Channel:
 
     def _answer(self, data: bytes, peer: tuple[Any, ...]) -> None:
         attempt = self._owner(data)
+        if attempt is not None and attempt.over:
+            attempt.copies += attempt.nonce.encode() in data
+            return
         if attempt is None:
             if self.job.prefix.encode() in data or not self.job.open:
                 return  # late or twice
@@ -1096,12 +1143,14 @@ class Channel:
     def _owner(self, data: bytes) -> Attempt | None:
         """The probe that a datagram, ours or an answer to it, belongs to."""
         if self.only is not None:
-            return None if self.only.over else self.only
+            return self.only
         try:
             nonce = json.loads(data).get("nonce")
         except (ValueError, AttributeError, RecursionError):
             nonce = data.decode("latin-1").removeprefix(self.job.token).partition(" ")[0]
-        return self.job.open.get(nonce) if isinstance(nonce, str) else None
+        if not isinstance(nonce, str):
+            return None
+        return self.job.open.get(nonce) or self.job.lingering.get(nonce)
 
     def _errors(self) -> None:
         for _ in range(DRAIN):
@@ -1271,6 +1320,9 @@ class Raw:
             return  # not ours, late or twice
         target = attempt.job.target
         kind, document, detail = packet[12], None, None
+        if attempt.over:
+            attempt.copies += kind == SCTP_INIT_ACK
+            return
         if kind == SCTP_INIT_ACK:
             document, problem = sctp_document(packet, attempt.nonce)
             detail = None if document else f"{problem}: {shown(packet)}"
@@ -1326,7 +1378,10 @@ class Prober:
         self.raws: dict[int, Raw] = {}
         self.resolver = Resolver(self)
         self.ports = local_ports()
-        self.turns: dict[tuple[str, int], int] = {}  # by protocol and family: the last port that was given
+        self.reserved = reserved_ports()
+        self.turns: dict[tuple[str, int, bool], int] = {}  # by protocol, family and range: the last port that was given
+        self.stood_still = 0.0  # seconds in all, of more than a moment each
+        self.woken = time.monotonic()
         self.held: set[tuple[int, int]] = set()  # by family: the ports of connections that last
         self.unread = b""
         self.backlog = 0  # bytes of all that is queued for stdout
@@ -1343,12 +1398,16 @@ class Prober:
         backend: behind their NAT that would be one connection twice, and the second would be rewritten or held up. So
         nobody gets the port of a connection that lasts, either.
         """
-        key = ("tcp" if job.protocol in ("http", "get", "lasting", "bulk") else str(job.protocol), job.family)
-        turn = self.turns.get(key, int.from_bytes(os.urandom(2), "big"))
-        while (job.family, self.ports[turn % len(self.ports)]) in self.held:
+        protocol = "tcp" if job.protocol in ("http", "get", "lasting", "bulk") else str(job.protocol)
+        key = (protocol, job.family, job.wide is not None)
+        turn = self.turns.get(key, int.from_bytes(os.urandom(2), "big") if job.wide is None else job.wide)
+        while True:
+            port = self.ports[turn % len(self.ports)] if job.wide is None else wide_port(turn)
             turn += 1
-        self.turns[key] = turn + 1
-        return self.ports[turn % len(self.ports)]
+            kept = job.wide is not None and (port in self.reserved or port in job.spare)
+            if not kept and (job.family, port) not in self.held:
+                self.turns[key] = turn
+                return port
 
     def bind(self, sock: socket.socket, job: Job, source: tuple[Any, ...] | None, port: int) -> None:
         """Bind a probe's socket to the port that it must have, or to the next one that is free."""
@@ -1360,7 +1419,7 @@ class Prober:
                 sock.bind(bind_address(job.family, source, self.next_port(job)))
                 return
             except OSError as error:
-                if error.errno != errno.EADDRINUSE or not left:
+                if error.errno not in TAKEN or not left:
                     raise
 
     def watch(self, sock: socket.socket, handler: Callable[[int], None], mask: int) -> None:
@@ -1417,7 +1476,7 @@ class Prober:
         return {
             "event": event, "prober": PROTOCOL, "version": VERSION, "hostname": socket.gethostname(),
             "pid": os.getpid(), "addresses": own_addresses(), "limit": self.limit, "time": time.time(),
-            "monotonic": time.monotonic(),
+            "monotonic": time.monotonic(), "stood_still": round(self.stood_still, 3),
         }  # fmt: skip
 
     def read(self, _mask: int) -> None:
@@ -1482,6 +1541,9 @@ class Prober:
             attempt.close(abort=True)
             self._land(attempt)
         job.open.clear()
+        job.count = -1  # the last of those that linger is not the end
+        for attempt in list(job.lingering.values()):
+            self.tell(attempt)
         self._done(job, cancelled=True)
 
     def _done(self, job: Job, cancelled: bool = False) -> None:
@@ -1650,14 +1712,30 @@ class Prober:
         elif job.protocol == "resolve":
             message["addresses"] = addresses or []
         job.answered = job.answered or echo is not None or response is not None
-        if job.brief:
-            job.tally(message)
-        else:
-            self.say(message)
-        attempt.close(abort=outcome in ("answered", "timeout"))
         del job.open[attempt.nonce]
-        job.finished += 1
         self._grow_old(attempt)
+        attempt.result = message
+        if job.linger and outcome == "answered":
+            job.lingering[attempt.nonce] = attempt
+            attempt.ends = now + job.linger
+            self.later(attempt.ends, attempt)
+        else:
+            self.tell(attempt)
+
+    def tell(self, attempt: Attempt) -> None:
+        """Tell the result of a probe that is over; also if its SYN was sent again, or its answer came late or twice."""
+        job, result = attempt.job, attempt.result
+        if result["outcome"] == "answered" and job.protocol in AT_ONCE:
+            started, ended, again, copies = result["started"], result["ended"], attempt.again, attempt.copies
+            if again or copies or ended - started >= LATE_SECONDS:
+                result["irregular"] = [(round(started, 3), round(ended, 3), again, copies)]
+        if job.brief:
+            job.tally(result)
+        else:
+            self.say(result)
+        attempt.close(abort=result["outcome"] in ("answered", "timeout"))
+        job.lingering.pop(attempt.nonce, None)
+        job.finished += 1
         if job.finished == job.count:
             self._done(job)
 
@@ -1693,7 +1771,12 @@ class Prober:
         seconds, and what arrived meanwhile is no timeout.
         """
         looked = time.monotonic()
-        for fd, mask in self.epoll.poll(wait, EVENTS_AT_ONCE):
+        events = self.epoll.poll(wait, EVENTS_AT_ONCE)
+        woken = time.monotonic()
+        for late in (looked - self.woken, woken - looked - wait if wait >= 0 else 0.0):
+            self.stood_still += late if late > STANDSTILL_SECONDS else 0.0
+        self.woken = woken
+        for fd, mask in events:
             if handler := self.handlers.get(fd):
                 handler(mask)
         while self.waiting and self.waiting[0][0] <= looked:

@@ -58,17 +58,20 @@ def test_what_arrives_while_the_prober_stands_still_is_no_timeout(monkeypatch: p
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     due = SimpleNamespace(deadline=105.0, ends=105.0, due=lambda: happened.append("time is up"))
     handlers = {7: lambda _mask: happened.append("answer")}
-    prober: Any = SimpleNamespace(epoll=SimpleNamespace(poll=poll), handlers=handlers, waiting=[(105.0, 1, due)])
+    prober: Any = SimpleNamespace(
+        epoll=SimpleNamespace(poll=poll), handlers=handlers, waiting=[(105.0, 1, due)], woken=100.0, stood_still=0.0
+    )
     module.Prober._turn(prober, 0.0)
     assert happened == []
     module.Prober._turn(prober, 0.0)
     assert happened == ["answer", "time is up"]  # which, once it is answered, changes nothing
+    assert prober.stood_still == 20.0
 
 
 def test_connections_that_last_take_turns_with_all_others_and_keep_their_ports() -> None:
     """Two services lead to one backend: behind their NAT, two of one port would be one connection."""
     prober: Any = SimpleNamespace(ports=range(100, 104), turns={}, held=set())
-    job = {kind: SimpleNamespace(protocol=kind, family=socket.AF_INET) for kind in ("tcp", "get", "lasting")}
+    job = {kind: SimpleNamespace(protocol=kind, family=socket.AF_INET, wide=None) for kind in ("tcp", "get", "lasting")}
 
     def given(kind: str, times: int = 1) -> list[int]:
         return [module.Prober.next_port(prober, job[kind]) for _ in range(times)]  # type: ignore[arg-type]
@@ -79,10 +82,77 @@ def test_connections_that_last_take_turns_with_all_others_and_keep_their_ports()
     assert given("tcp", 6) == ports[1:] * 2
 
 
+def test_wide_ports_are_of_the_whole_range_without_those_that_are_kept_for_others() -> None:
+    every = [module.wide_port(turn) for turn in range(7, 7 + module.WIDE_COUNT)]
+    assert sorted(every) == list(range(1024, 65536))
+    few = sorted(module.wide_port(turn) for turn in range(100))
+    assert max(high - low for low, high in itertools.pairwise(few)) < 2000  # a hundredth of the range is 645
+    prober: Any = SimpleNamespace(ports=range(100, 104), turns={}, held=set(), reserved={every[1]})
+    job: Any = SimpleNamespace(protocol="udp", family=socket.AF_INET, wide=7, spare=range(every[2], every[2] + 1))
+    assert [module.Prober.next_port(prober, job) for _ in range(3)] == [every[0], every[3], every[4]]
+
+
+def test_wide_ports_begin_with_the_number_of_the_job(server: EchoServer) -> None:
+    job = {"host": "127.0.0.1", "port": server.ports["tcp"], "wide": 3, "spare": [20000, 60000], "count": 5}
+    with Prober() as prober:
+        results = prober.take(prober.give("tcp", **job))
+    wide = [module.wide_port(turn) for turn in range(3, 40)]
+    expected = [port for port in wide if not 20000 <= port <= 60000][:5]
+    assert [result["source_port"] for result in sorted(results, key=lambda each: each["seq"])] == expected
+    assert {result["echo"]["peer_port"] for result in results} == set(expected)
+
+
+@pytest.mark.parametrize("one_socket", [False, True])
+@pytest.mark.parametrize("brief", [False, True])
+def test_answers_that_come_twice_are_counted(prober: Prober, server: EchoServer, one_socket: bool, brief: bool) -> None:
+    def answer(sock: socket.socket, data: bytes, peer: Any) -> None:
+        document = json.dumps({"schema": 1, "peer_address": "::1", "peer_port": 7, "nonce": data.decode()}).encode()
+        for _ in range(2 if data.endswith(b":1") else 1):
+            sock.sendto(document, peer)
+            sock.sendto(document[:-1], ("127.0.0.1", server.ports["udp"]))  # no business of the prober's
+
+    with udp_server(answer) as port:
+        job = {"count": 3, "one_socket": one_socket, "brief": brief, "linger": 0.2}
+        name = prober.give("udp", "127.0.0.1", port, **job)
+        results = groups(prober, name) if brief else prober.take(name)
+    assert {result["outcome"] for result in results} == {"answered"}
+    irregular = [each for result in results for each in result.get("irregular", [])]
+    assert [each[2:] for each in irregular] == [[0, 1]]
+
+
+def test_a_job_that_is_cancelled_tells_what_was_answered_already(prober: Prober, server: EchoServer) -> None:
+    name = prober.give("udp", "127.0.0.1", server.ports["udp"], count=2, spacing=9.0, linger=9.0)
+    server.wait_for(lambda line: str(line.get("nonce", "")).endswith(f"{name}:0"))
+    assert prober.probe("udp", "127.0.0.1", server.ports["udp"])["outcome"] == "answered"  # the first was before it
+    prober.send({"cancel": name})
+    done = prober.wait_for(lambda line: line.get("id") == name and "done" in line)
+    assert (done["cancelled"], done["probes"]) == (True, 1)
+
+
+def test_a_repeated_syn_and_a_late_answer_are_told(prober: Prober, server: EchoServer) -> None:
+    with socket.socket() as listener, contextlib.ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        fill = stack.enter_context(socket.create_connection(listener.getsockname()))  # the queue has one place
+        name = prober.give("tcp", "127.0.0.1", listener.getsockname()[1])
+        assert prober.probe("udp", "127.0.0.1", server.ports["udp"])["outcome"] == "answered"  # a SYN was sent before
+        for _ in range(2):
+            sock, peer = listener.accept()
+            with sock:
+                if peer != fill.getsockname():
+                    nonce = sock.recv(1000).decode().strip()
+                    document = {"schema": 1, "peer_address": peer[0], "peer_port": peer[1], "nonce": nonce}
+                    sock.sendall(json.dumps(document).encode() + b"\n")
+        (result,) = prober.take(name)
+    ((started, ended, again, copies),) = result["irregular"]
+    assert ended - started >= 1.0
+    assert (again >= 1, copies) == (True, 0)
+
+
 def test_it_says_what_it_is() -> None:
     with Prober("--limit", "7") as prober:
         about = prober.about
-    assert about["prober"] == 6
+    assert about["prober"] == module.PROTOCOL
     assert about["limit"] == 7
     assert about["hostname"] == socket.gethostname()
     assert about["pid"] == prober.process.pid
@@ -191,6 +261,12 @@ def test_describe(prober: Prober) -> None:
         ({"preamble": "00" * 1025}, "1024 bytes at most"),
         ({"protocol": "udp", "preamble": "00"}, "for tcp, http and lasting only"),
         ({"brief": "yes"}, "brief is true or false"),
+        ({"wide": -1}, "wide is an integer"),
+        ({"wide": 1, "source_port": 5}, "exclude each other"),
+        ({"wide": 1, "spare": [1]}, "spare is"),
+        ({"wide": 1, "spare": [1, "2"]}, "spare is"),
+        ({"linger": 1}, "linger is for udp and sctp only"),
+        ({"protocol": "udp", "linger": 11}, "linger is a number"),
         ({"parallel": 0}, "parallel is"),
         ({"method": "GET"}, "method is for get only"),
         ({"protocol": "http", "method": "GET"}, "method is for get only"),

@@ -6,7 +6,7 @@ import sys
 from esipp.base.client_places import read_places
 from esipp.base.errors import EsippError
 from esipp.checks.model import Family
-from esipp.preflight import outside_clients as standing
+from esipp.preflight import outside_clients
 from esipp.probing import hosts, jobs
 from esipp.probing.outside import OutsideContainers
 from esipp.probing.vantages import Outside
@@ -23,8 +23,8 @@ def main() -> int:
             print(json.dumps(prober.hello()), flush=True)
             sys.stdin.read()
             return 0
-        landed = standing.land(places, [])
-        outside = Outside(places, OutsideContainers("run", "", "", ""), landed)
+        described = outside_clients.describe_hosts(places, [])
+        outside = Outside(places, OutsideContainers("run", "", "", ""), described)
         clients = [f"outside-{number + 1}" for number in range(len(places))]
         port, nodes = int(rest[0]), [each.split("=") for each in rest[1:]]
         listeners = {

@@ -25,8 +25,7 @@ from esipp.judging.topology import Node
 from esipp.ledger.run import Settings
 from esipp.preflight.preflight import examine
 from esipp.probing.prober import Prober
-from esipp.scenarios.endpoint_change.other_nodes import Bystanders
-from esipp.scenarios.health.every_node import Everywhere
+from esipp.scenarios.endpoint_change.other_nodes import Everywhere
 from esipp.testbed import agents, manifests
 from esipp.testbed.sampling import Sample
 from tests.large.control_plane import MEASURED
@@ -96,7 +95,7 @@ class Measure:
             for each in made:
                 each.close()
         said = {node: [each.said for each in told] for node, told in polls.told.items()}
-        found = Bystanders.of("x", polls)
+        found = polls.answers("x")
         return {
             "pace": round(polls.pace, 2),
             "rounds": polls.rounds,

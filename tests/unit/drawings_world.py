@@ -12,31 +12,32 @@ from esipp.checks.continuity import Phase as ContinuityPhase
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.health import Answer as HealthAnswer
 from esipp.checks.health import Place
-from esipp.checks.model import Family
+from esipp.checks.model import Balancer, Family
 from esipp.checks.observation import Outcome, Verdict
 from esipp.checks.policy_change import At, Flipping
-from esipp.judging.promise import Checking
+from esipp.judging.promise import Checking, Promise
+from esipp.judging.statistics import Distribution
 from esipp.judging.timeline.events import Mark, Steer
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.rendering.html import blocks
-from esipp.scenarios.api.judge import Seen as ApiSeen
+from esipp.scenarios.api.judge import ApiEvidence
 from esipp.scenarios.continuity.evidence import Exchange, Window
 from esipp.scenarios.continuity.evidence import Seen as Continuity
+from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, Result
+from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from suites.continuity.checks import WAYS
-from tests.unit import interoperability_world, policy_change_world
+from tests.unit import endpoint_change_world, interoperability_world, policy_change_world
 from tests.unit.test_policy_change_isolation import window
 
-Evidence = dict[Any, Any]
+Evidence = dict[str, Any]
 FAMILIES = ("IPv4", "IPv6")
 NODES = ("node-a", "node-b", "node-c")
 CLIENT = {"IPv4": "192.0.2.7", "IPv6": "2001:db8::7"}
-BALANCERS = ("default", "reference-ecmp")
-PHASES = ("call to trigger", "EndpointSlice to health check", "trigger to traffic")
 
 
 def recorded(evidence: Evidence, *, whole: bool = True, checks: list[RecordedCheck] | None = None) -> RecordedRun:
@@ -44,13 +45,9 @@ def recorded(evidence: Evidence, *, whole: bool = True, checks: list[RecordedChe
         "nodes": {node: {"addresses": [f"10.0.0.{at}", f"fd00::{at}"]} for at, node in enumerate(NODES, 1)},
         "clients": {"outside-1": {"vantage": "outside", "node": "", "addresses": list(CLIENT.values())}},
     }
-    header = {"left_out_core_rows": 0, "fail_on": "core", "seed": 77}
+    header = {"left_out_core_rows": 0, "fail_on": "core", "seed": 406472, "moves": 4}
     run = RecordedRun(Path(), header, checks or [], topology=topology, end={} if whole else None)
-    for kind, what in evidence.items():
-        if isinstance(kind, str):
-            run.judged[kind] = what
-        else:
-            run.evidence[kind] = what
+    run.judged.update(evidence)
     return run
 
 
@@ -100,87 +97,30 @@ def health() -> Evidence:
     return {"health_checks": seen}
 
 
-def convergence(moves: int = 4) -> Evidence:
-    made, streams = [], []
-    for balancer in BALANCERS:
-        for number in range(moves):
-            for up in (True, False):
-                made.append(_move(balancer, number, up, 100.0 + 10 * number + (0 if up else 5)))
-        for family, vip in (("IPv4", "192.0.2.200"), ("IPv6", "2001:db8::200")):
-            streams.append(_stream(f"moves-{balancer}: VIP {vip}", moves, "answered", family))
-            for node in NODES:
-                streams.append(_stream(f"moves-{balancer}: health check of {node} {family}", moves, "200", family))
-    samples = [round(0.11 + 0.37 * at, 4) for at in range(moves)]
-    of = {"n": moves, "p50": samples[(moves - 1) // 2], "p95": samples[-1], "max": samples[-1], "samples": samples}
-    told = {"default": {"period": None, "failures": None}, "reference-ecmp": {"period": 1.0, "failures": 2}}
-    gaps = {"n": 3, "p50": 1.01, "p95": 1.22, "max": 1.22, "samples": [0.99, 1.01, 1.22]}
-    seen = {
-        "default": {"sources": [], "gaps": {"n": 0, "samples": []}, "failures": []},
-        "reference-ecmp": {"sources": ["10.9.9.9"], "gaps": gaps, "failures": [2, 2, 3]},
-    }
-    settings = {"seed": 406472, "moves": moves, "balancers": list(BALANCERS), "spacing": 0.02, "timeout": 0.9}
-    return {
-        ("convergence", "settings"): [settings | {"clock_uncertainty": 0.0007, "packets": "captured"}],
-        ("convergence", "move"): made,
-        ("convergence", "stretch"): streams,
-        ("convergence", "mark"): [{"balancer": "default", "at": 100.1, "what": "ready", "pod": "p", "family": ""}],
-        ("convergence", "decision"): [
-            {"balancer": "default", "at": 1.0, "node": "node-a", "healthy": True, "family": ""}
-        ],
-        ("convergence", "distribution"): [
-            {"balancer": balancer, "family": family, "direction": direction, "phase": phase, **of}
-            for balancer in BALANCERS
-            for family in FAMILIES
-            for direction in ("up", "down")
-            for phase in PHASES
-        ],
-        ("convergence", "balance"): [
-            {"balancer": each, "family": "IPv4", "nodes": {"node-a": 206, "node-b": 214}, "pods": {}, "lost": 0}
-            | {"p_value": 0.7327}
-            for each in BALANCERS
-        ],
-        ("convergence", "checks"): [
-            {"balancer": each, "told": told[each], "observed": seen[each]} for each in BALANCERS
-        ],
-        ("convergence", "obstacle"): [{"balancer": "reference-proxy", "why": "it has no address"}],
-    }
-
-
-def _move(balancer: str, number: int, up: bool, cause: float) -> dict[str, Any]:
-    seen = {
-        "used": not up,
-        "at": cause + 2.2,
-        "steady": True,
-        "decision": cause + 2.1,
-        "timed_out": 0 if up else number + 1,
-        "refused": 0,
-        "reset": 0,
-        "wrong": 0,
-        "first_lost": cause + 1.0,
-        "last_lost": cause + 2.2,
-        "last_lost_by_steering": cause + 2.2,
-        "stray": 0,
-        "outage": 0.0 if up else round(1.11 + number / 10, 4),
-        "black_hole": None if up else 1.2345,
-        "phases": {"call to trigger": 0.2},
-    }
-    health = dict.fromkeys(FAMILIES, cause + 0.97)
-    told = {"trigger": cause + 0.3, "slice": cause + 0.4, "health": health, "path": cause + 1.0, "path_losses": 0}
-    named = {"balancer": balancer, "number": number, "move": "opened" if up else "closed", "up": up, "node": "node-b"}
-    return named | {"pod": "p", "cause": cause, "until": cause + 5} | told | {"traffic": dict.fromkeys(FAMILIES, seen)}
-
-
-def _stream(name: str, moves: int, good: str, family: str) -> dict[str, Any]:
-    bad = "timeout" if good == "answered" else "503"
-    runs = []
-    for number in range(moves):
-        since = 100.0 + 10 * number
-        runs += [
-            [since, since + 4.98, 250, good, 1],
-            [since + 6, since + 7, 20, bad, 0],
-            [since + 7.1, since + 9.9, 90, good, 1],
-        ]
-    return {"stream": name, "answered_by": [["", "", ""], ["p", "node-b", CLIENT[family]]], "stretches": runs}
+def convergence(more: int = 0) -> Evidence:
+    """Endpoint changes behind two load balancers, the second of which has health checks; ``more`` pairs of changes."""
+    results = {}
+    for balancer in (Balancer.DEFAULT, Balancer.ECMP):
+        own = balancer is Balancer.DEFAULT
+        world = endpoint_change_world.World(balancer, tells=not own, more=more)
+        result = world.result()
+        seen = result.seen
+        (vip,), (nodes,) = seen.vip.values(), seen.health.values()
+        marks = [*seen.marks, *(replace(mark, family="IPv6") for mark in seen.marks if mark.family)]
+        seen = replace(
+            seen,
+            vip=dict.fromkeys(Family, vip),
+            health=dict.fromkeys(Family, nodes),
+            beside=seen.ports,
+            marks=sorted(marks, key=lambda mark: mark.at),
+        )
+        split = {Family.IPV4: Counted({"a": 206, "b": 214}, {"a": 1, "b": 2})}
+        gaps = Observed() if own else Observed(("10.9.9.9",), Distribution.of([0.99, 1.01, 1.22]), (2, 2, 3))
+        promise = Promise() if own else result.promise
+        results[balancer] = replace(result, seen=seen, counted=split, observed=gaps, promise=promise)
+    nothing = Seen({}, {}, {})
+    results[Balancer.PROXY] = Result(Balancer.PROXY, nothing, obstacle="it has no address")
+    return {"convergence": Moved(results, 0.02, 0.9)}
 
 
 def flips(**lies: Any) -> Evidence:
@@ -194,7 +134,7 @@ def api() -> Evidence:
     taken, refused = Answer({"spec": {}}, warnings=("299",)), Answer(refused=(422, "Invalid", "no"))
     troubled = Answer(trouble="the API server hung up")
     answers = {"rule-a": {"created": taken}, "change-b": {"patched": refused}, "old-c": {"created": troubled}}
-    return {"compatibility": ApiSeen(answers=answers)}
+    return {"compatibility": ApiEvidence(answers=answers)}
 
 
 def continuity(causes: tuple[float, ...] = (210.0,), late: float = 216.0) -> Evidence:
@@ -241,6 +181,6 @@ def interoperability() -> Evidence:
     return {"interoperability": seen}
 
 
-def everything(moves: int = 4) -> Evidence:
+def everything(more: int = 0) -> Evidence:
     """Evidence of every kind."""
-    return {**health(), **convergence(moves), **flips(), **api(), **continuity(), **interoperability()}
+    return {**health(), **convergence(more), **flips(), **api(), **continuity(), **interoperability()}

@@ -7,8 +7,9 @@ from esipp.checks.model import Balancer, Family
 from esipp.judging.promise import AS_STARTED, Checking, Promise
 from esipp.judging.timeline.events import Decision, Mark
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.scenarios.endpoint_change.evidence import Result
 from esipp.scenarios.endpoint_change.health_probes import Arrival
-from esipp.scenarios.endpoint_change.judge import Judge, Result
+from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.timeline import Change, Seen
 
@@ -25,7 +26,7 @@ EVERY = 6.0
 
 @dataclass
 class World:
-    """Moves every few seconds; each field of the second part is a lie."""
+    """Moves every few seconds; each field of the second part is a lie, but for ``more`` pairs of changes."""
 
     balancer: Balancer = Balancer.ECMP
     period: float = 1.0
@@ -45,6 +46,7 @@ class World:
     late: str = ""
     loses_at_vip: float = 0.0
     loses_anywhere: float = 0.0
+    more: int = 0
     promise: Promise = field(default_factory=lambda: Promise(3.0, AS_STARTED, None, True, True))
 
     def __post_init__(self) -> None:
@@ -53,6 +55,8 @@ class World:
             (Kind.DELETED, False, "b", "b1"), (Kind.OPENED, True, "c", "c1"), (Kind.KILLED, False, "a", "a1"),
             (Kind.OPENED, True, "b", "b2"), (Kind.CLOSED, False, "c", "c1"),
         ]  # fmt: skip
+        for _ in range(self.more):
+            steps += [(Kind.OPENED, True, "a", "a2"), (Kind.CLOSED, False, "a", "a2")]
         self.changes = [Change(n, *step, cause=EVERY * (n + 1) + 0.137 * n) for n, step in enumerate(steps)]
         if self.elsewhere:  # the fifth move is two changes at once
             up = self.changes[4]

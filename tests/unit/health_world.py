@@ -20,7 +20,7 @@ from esipp.checks.health import (
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Node, Round, Seen
+from esipp.scenarios.health.evidence import Fact, Followed, HealthEvidence, Leaving, Node, Round
 from esipp.scenarios.health.objects import service_name
 from suites.health_checks.checks import CHECKS, NODES
 from tests.unit.verdicts import judge_with
@@ -121,14 +121,14 @@ def played(number: int = 1, **nodes: Followed) -> Round:
     return Round(number, "made ready placed-bare-node-0", {Place.BARE_NODE: 1}, every, every, began=4.0 * number)
 
 
-def healthy() -> Seen:
+def healthy() -> HealthEvidence:
     """Everything as it must be; a copy that a test may change."""
-    return Seen(**{name: copy.copy(told) for name, told in vars(_healthy()).items()})
+    return HealthEvidence(**{name: copy.copy(told) for name, told in vars(_healthy()).items()})
 
 
 @cache
-def _healthy() -> Seen:
-    seen = Seen()
+def _healthy() -> HealthEvidence:
+    seen = HealthEvidence()
     for question in QUESTIONS:
         seen.answers[question.key] = (honest(question),)
         seen.services[question.situation] = (NAMESPACE, service_name(question.situation))
@@ -151,17 +151,17 @@ def _healthy() -> Seen:
     return seen
 
 
-def verdict(check: Check, seen: Seen) -> Verdict:
+def verdict(check: Check, seen: HealthEvidence) -> Verdict:
     return judge_with(check, seen, FEATURES, {"kubernetes": "v1.36.0"})
 
 
-def differing(seen: Seen, checks: Iterable[Check] = CHECKS) -> dict[str, Status]:
+def differing(seen: HealthEvidence, checks: Iterable[Check] = CHECKS) -> dict[str, Status]:
     """The checks that do not hold."""
     found = {check.id: verdict(check, seen).status for check in checks}
     return {name: status for name, status in found.items() if status not in FINE}
 
 
-def answering(question: Question, *answers: Answer) -> Seen:
+def answering(question: Question, *answers: Answer) -> HealthEvidence:
     """The healthy world, where one question is answered otherwise."""
     seen = healthy()
     seen.answers[question.key] = answers

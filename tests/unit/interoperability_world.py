@@ -11,7 +11,7 @@ from esipp.checks.model import AddressClass, Family
 from esipp.checks.observation import Verdict
 from esipp.judging.reading import Reading
 from esipp.scenarios.health.evidence import Node
-from esipp.scenarios.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
+from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence, Many, Names, Neighbours, Ways
 from suites.interoperability.requirements import NODES
 from suites.interoperability.trials import CHECKS as ALL_CHECKS
 from tests.unit.health_world import NAMESPACE, no_answer, say
@@ -92,16 +92,16 @@ def names() -> Names:
     return seen
 
 
-def seen() -> Seen:
+def seen() -> InteroperabilityEvidence:
     """Everything, well."""
-    return Seen(neighbours=neighbours(), many=many(), names=names())
+    return InteroperabilityEvidence(neighbours=neighbours(), many=many(), names=names())
 
 
-def verdict(identity: str, what: Seen | None = None, **features: Feature) -> Verdict:
+def verdict(identity: str, what: InteroperabilityEvidence | None = None, **features: Feature) -> Verdict:
     return judge_with(CHECKS[identity], what or seen(), FEATURES | features, {})
 
 
-def statuses(what: Seen) -> dict[str, str]:
+def statuses(what: InteroperabilityEvidence) -> dict[str, str]:
     """The checks that are not fine, with their status."""
     told = {identity: judge_with(check, what, FEATURES, {}).status.value for identity, check in CHECKS.items()}
     return {identity: status for identity, status in told.items() if status not in ("pass", "recorded")}

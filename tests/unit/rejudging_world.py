@@ -16,7 +16,7 @@ from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
 from esipp.ledger.evidence import judged
 from esipp.ledger.run import Run, Settings
-from esipp.scenarios.endpoint_change.judge import Moved
+from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.paths.evidence import Evidence
 from tests.unit import (
     continuity_world,

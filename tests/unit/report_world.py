@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,28 @@ import jsonschema
 from esipp.checks.check import Level, Status
 from esipp.checks.continuity import Phase
 from esipp.checks.health import Answer, Place
-from esipp.checks.model import Family, TrafficPolicy
+from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import Flipping
 from esipp.judging.promise import Checking
+from esipp.judging.statistics import Distribution
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.ledger.evidence import judged
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.continuity.evidence import Seen as Continuity
 from esipp.scenarios.continuity.evidence import Window as Disruption
+from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, Result
+from esipp.scenarios.endpoint_change.timeline import Seen as Streams
 from esipp.scenarios.health.evidence import Followed, Round
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.paths.judge import Evidence
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
 from esipp.scenarios.policy_change.timeline import Course, Flip
 from suites.continuity.checks import WAYS
+from tests.unit.endpoint_change_world import World
 from tests.unit.world import CHECKS, topology
 
 DIGEST = "sha256:" + "1" * 64
@@ -136,32 +141,13 @@ def validate(told: Any, schema: Path) -> None:
 
 def measured(run: Run) -> None:
     """Evidence of every suite that measures, as each keeps it."""
-    spread = {"n": 2, "p50": 0.1, "p95": 0.2, "max": 0.2, "samples": [0.1, 0.2]}
-    seen = {
-        "used": True, "at": 3.0, "steady": True, "decision": None, "timed_out": 1, "refused": 0, "reset": 2, "wrong": 0,
-        "first_lost": 1.0, "last_lost": 2.0, "last_lost_by_steering": 2.0, "stray": 0, "outage": 0.5, "black_hole": 0.4,
-        "phases": {},
-    }  # fmt: skip
-    move = {
-        "number": 0, "node": "n", "pod": "p", "cause": 1.0, "until": 2.0, "trigger": 1.1, "slice": 1.2,
-        "health": {"IPv4": 1.3}, "path": 1.4, "path_losses": 0,
-    }  # fmt: skip
-    lost = {"used": False, "black_hole": None}
-    own = {"seed": 1, "moves": 1, "balancers": ["default"], "spacing": 0.02, "timeout": 0.9}
-    run.evidence("convergence", "settings", **own, clock_uncertainty=0.001, packets="")
-    run.evidence("convergence", "obstacle", balancer="other", why="it is not there")
-    for up, kind in ((True, "elsewhere"), (False, "elsewhere"), (True, "opened")):
-        traffic = {"IPv4": seen | (lost if up else {})}
-        run.evidence("convergence", "move", balancer="default", move=kind, up=up, traffic=traffic, **move)
-    for way, phase in (("up", "trigger to traffic"), ("down", "trigger to traffic"), ("up", "call to trigger")):
-        which = {"family": "IPv4", "direction": way, "phase": phase}
-        run.evidence("convergence", "distribution", balancer="default", **which, **spread)
-    which = {"family": "IPv6", "direction": "up", "phase": "trigger to traffic"}
-    run.evidence("convergence", "distribution", balancer="default", **which, n=0, samples=[])
-    split = {"nodes": {"n": 4}, "pods": {"n": 1}, "lost": 0}
-    run.evidence("convergence", "balance", balancer="default", family="IPv4", **split, p_value=0.5)
-    checks = {"sources": ["192.0.2.1"], "gaps": spread, "failures": [2, 3]}
-    run.evidence("convergence", "checks", balancer="default", told={"period": 1.0, "failures": 2}, observed=checks)
+    world = World(Balancer.ECMP, elsewhere=True)
+    observed = Observed(("192.0.2.1",), Distribution.of([0.1, 0.2]), (2, 3))
+    split = {Family.IPV4: Counted({"b": 4}, {"b": 1})}
+    result = replace(world.result(), counted=split).with_observed(observed)
+    nothing = Result(Balancer.PROXY, Streams({}, {}, {}), obstacle="it is not there")
+    moved = Moved({Balancer.PROXY: nothing, Balancer.ECMP: result}, 0.02, 0.9)
+    run.record("judged", **judged("convergence", moved))
     way = next(way for way in WAYS if way.slug == "default.local")
     made = [Sample(at, 1 + at / 10, 1.1 + at / 10, "timeout" if at == 4 else "answered", "p") for at in range(9)]
     steady = Continuity(

@@ -14,7 +14,7 @@ from esipp.base.labels import labels_of
 from esipp.checks.api import ANNOTATION, Answer, ApiCheck, Chain, Quiet, Refused, Requests, Warned
 from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.scenarios.api.judge import Seen
+from esipp.scenarios.api.judge import ApiEvidence
 from esipp.scenarios.api.requests import Listen, Performer
 from esipp.scenarios.api.run import _make, in_turn
 from suites.compatibility.edits import CHECKS as ALL_CHECKS
@@ -35,15 +35,15 @@ def hear(silent: str = "refused", control: str = "200") -> Listen:
     return listen
 
 
-def perform(api: FakeServices, listen: Listen | None = None, stop: Stop | None = None) -> Seen:
-    seen, cluster = Seen(), api
+def perform(api: FakeServices, listen: Listen | None = None, stop: Stop | None = None) -> ApiEvidence:
+    seen, cluster = ApiEvidence(), api
     performer = Performer(cluster, "esipp-test", "test", stop or Stop(), listen or hear())  # type: ignore[arg-type]
     for chain in CHAINS.values():
         performer.perform(chain, seen.answers.setdefault(chain.name, {}))
     return seen
 
 
-def differing(seen: Seen) -> dict[str, Status]:
+def differing(seen: ApiEvidence) -> dict[str, Status]:
     found = {
         check.id.removeprefix("api."): judge_with(check, seen, FEATURES, {"kubernetes": "v1.36.0"}).status
         for check in CHECKS
@@ -216,7 +216,7 @@ def test_a_lie_trips_the_checks_about_it(lie: str) -> None:
     assert {name for name, status in told.items() if status is not Status.FAIL} == those(OPEN.get(lie, ""))
 
 
-def falsified(check: ApiCheck, honest: Seen) -> Iterator[tuple[str, Seen]]:
+def falsified(check: ApiCheck, honest: ApiEvidence) -> Iterator[tuple[str, ApiEvidence]]:
     """Each thing that a check wants, made otherwise in what was seen."""
     for want in check.subject.wants:
         answers = honest.answers[check.subject.part]
@@ -232,7 +232,7 @@ def falsified(check: ApiCheck, honest: Seen) -> Iterator[tuple[str, Seen]]:
             others = [(path, Answer(otherwise(answer.object, path))) for path, _ in want.fields]
             others += [("refused", Answer(refused=(422, "Invalid", "no")))]
         for said, other in others:
-            yield said, Seen(answers={check.subject.part: {**answers, want.step: other}})
+            yield said, ApiEvidence(answers={check.subject.part: {**answers, want.step: other}})
 
 
 def otherwise(whole: Json, path: str) -> Json:
@@ -281,7 +281,7 @@ def test_silence_is_believed_only_beside_an_answer(silent: str, control: str, st
 
 
 def test_without_a_client_outside_the_rest_is_judged() -> None:
-    seen, performer = Seen(), Performer(FakeServices(), "esipp-test", "test", Stop())  # type: ignore[arg-type]
+    seen, performer = ApiEvidence(), Performer(FakeServices(), "esipp-test", "test", Stop())  # type: ignore[arg-type]
     for chain in CHAINS.values():
         performer.perform(chain, seen.answers.setdefault(chain.name, {}))
     assert differing(seen) == dict.fromkeys(those("old.*.not-heard"), Status.INCONCLUSIVE)
@@ -358,7 +358,7 @@ def test_a_port_that_is_heard_because_somebody_got_it_meanwhile_is_no_fault() ->
 
 @pytest.mark.parametrize(("rivals", "made"), [(0, 1), (1, 2), (9, 3)])
 def test_a_chain_whose_port_somebody_took_is_made_again_with_others(rivals: int, made: int) -> None:
-    chain, seen, performed = next(iter(CHAINS.values())), Seen(), list[str]()
+    chain, seen, performed = next(iter(CHAINS.values())), ApiEvidence(), list[str]()
 
     class Rivalled:
         def perform(self, chain: Chain, answers: dict[str, Answer]) -> None:
@@ -436,7 +436,7 @@ def test_a_chain_that_breaks_off_leaves_its_own_checks_open() -> None:
 
 
 def test_checks_whose_chain_was_never_made_are_our_fault() -> None:
-    assert set(differing(Seen()).values()) == {Status.ERROR}
+    assert set(differing(ApiEvidence()).values()) == {Status.ERROR}
 
 
 def test_what_was_created_goes_also_if_the_server_falls_silent() -> None:

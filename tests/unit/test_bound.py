@@ -14,23 +14,23 @@ from esipp.loadbalancers.profiles.loading import all_profiles
 PROFILES = {each.name: each for each in all_profiles()}
 
 
-def taken_for(*names: str, told: bool = False) -> Detected:
-    return Detected(Fact("kind", ""), tuple(PROFILES[name] for name in names), told=told)
+def taken_for(*names: str, named: bool = False) -> Detected:
+    return Detected(Fact("kind", ""), tuple(PROFILES[name] for name in names), named=named)
 
 
 def test_the_user_goes_before_any_profile() -> None:
-    assert bound_of(7.5, taken_for("aks", told=True)) == Bound(7.5, "--bound")
+    assert bound_of(7.5, taken_for("aks", named=True)) == Bound(7.5, "--bound")
 
 
-def test_a_profile_that_was_told_gives_its_bound_and_says_so() -> None:
-    found = bound_of(None, taken_for("aks", told=True))
+def test_a_profile_that_was_named_gives_its_bound_and_says_so() -> None:
+    found = bound_of(None, taken_for("aks", named=True))
     assert found is not None
     assert found.seconds > 0
     assert "aks" in found.source
 
 
 def test_a_balancer_without_health_checks_promises_nothing() -> None:
-    assert bound_of(None, taken_for("metallb-l2", told=True)) is None
+    assert bound_of(None, taken_for("metallb-l2", named=True)) is None
     assert bound_of(None, taken_for()) is None
     assert bound_of(None, taken_for("metallb-l2")) is None
 

@@ -14,8 +14,8 @@ from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.check import OUTSIDE, RAW_SOCKETS, TWO_ADDRESSES, missing_features
 from esipp.checks.model import Family
 from esipp.judging.topology import parse_address
-from esipp.preflight import outside_clients as standing
-from esipp.probing import hosts, landing, ssh
+from esipp.preflight import outside_clients
+from esipp.probing import host_check, hosts, ssh
 from esipp.probing.hosts import HostDescription
 from esipp.probing.prober import Prober
 from tests.unit.world import by_id, topology
@@ -121,8 +121,8 @@ def fake_ssh(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def says(code: int, **landed: object) -> str:
-    return f"echo '{json.dumps({'event': 'landed', 'platform': 'linux', 'raw': False, **landed})}'; exit {code}"
+def says(code: int, **described: object) -> str:
+    return f"echo '{json.dumps({'event': 'host', 'platform': 'linux', 'raw': False, **described})}'; exit {code}"
 
 
 @pytest.mark.parametrize(
@@ -171,39 +171,41 @@ def test_the_prelude_fits_into_a_pipe() -> None:
 
 
 def test_old_pythons_can_read_what_tells_them_that_they_are_too_old() -> None:
-    ast.parse(Path(landing.__file__).read_text(), feature_version=(3, 6))
+    ast.parse(Path(host_check.__file__).read_text(), feature_version=(3, 6))
 
 
 # --------------------------------------------------------------------------------------------------------- preflight
-def landed(place: Place, *addresses: str, raw: bool = True) -> HostDescription:
+def described(place: Place, *addresses: str, raw: bool = True) -> HostDescription:
     return HostDescription(place, frozenset(map(parse_address, addresses)), "3.11.2", raw)
 
 
 def test_a_node_is_not_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     node = next(iter(topology().nodes.values()))
     own = str(next(iter(node.internal.values())))
-    monkeypatch.setattr(standing, "look", lambda place: landed(place, own))
+    monkeypatch.setattr(outside_clients, "look", lambda place: described(place, own))
     with pytest.raises(PreflightError, match=f"this machine, which is node {node.name}"):
-        standing.land([MACHINE], topology().nodes.values())
-    monkeypatch.setattr(standing, "look", lambda place: landed(place, "192.0.2.77"))
-    assert standing.land([MACHINE], topology().nodes.values())[MACHINE].raw
+        outside_clients.describe_hosts([MACHINE], topology().nodes.values())
+    monkeypatch.setattr(outside_clients, "look", lambda place: described(place, "192.0.2.77"))
+    assert outside_clients.describe_hosts([MACHINE], topology().nodes.values())[MACHINE].raw
 
 
 def test_one_host_is_one_client() -> None:
-    found = standing.features((MACHINE,), [landed(MACHINE, "192.0.2.1", "2001:db8::1")], Family)
+    found = outside_clients.features((MACHINE,), [described(MACHINE, "192.0.2.1", "2001:db8::1")], Family)
     assert found[OUTSIDE].present
     assert not found[TWO_ADDRESSES].present
     assert found[TWO_ADDRESSES].ours
     assert found[RAW_SOCKETS].present
-    assert standing.features((MACHINE, FAR), [], Family)[TWO_ADDRESSES].present
-    assert standing.features((), [], Family)[OUTSIDE] == standing.NO_OUTSIDE_CLIENT
-    assert RAW_SOCKETS not in standing.features((Place(Kind.DOCKER, "kind"),), [], Family)
+    assert outside_clients.features((MACHINE, FAR), [], Family)[TWO_ADDRESSES].present
+    assert outside_clients.features((), [], Family)[OUTSIDE] == outside_clients.NO_OUTSIDE_CLIENT
+    assert RAW_SOCKETS not in outside_clients.features((Place(Kind.DOCKER, "kind"),), [], Family)
 
 
 def test_checks_of_a_family_that_a_host_has_not_are_unsupported_and_no_others() -> None:
-    here = landed(MACHINE, "192.0.2.1", "2001:db8::1", raw=False)
-    found = standing.features((MACHINE, FAR), [here, landed(FAR, "192.0.2.2")], Family)
-    present = {name: standing.Feature(True, "") for name in ("family.ipv4", "family.ipv6", "sctp", "load-balancer")}
+    here = described(MACHINE, "192.0.2.1", "2001:db8::1", raw=False)
+    found = outside_clients.features((MACHINE, FAR), [here, described(FAR, "192.0.2.2")], Family)
+    present = {
+        name: outside_clients.Feature(True, "") for name in ("family.ipv4", "family.ipv6", "sctp", "load-balancer")
+    }
 
     def lacks(identity: str) -> set[str]:
         check = by_id(identity)
@@ -218,5 +220,5 @@ def test_checks_of_a_family_that_a_host_has_not_are_unsupported_and_no_others() 
 
 def test_nothing_is_asked_of_ssh_where_nobody_stands_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a command was run"))
-    assert standing.resolve("none", []) == ((), None)
-    assert standing.land((Place(Kind.DOCKER, "kind"),), []) == {}
+    assert outside_clients.resolve("none", []) == ((), None)
+    assert outside_clients.describe_hosts((Place(Kind.DOCKER, "kind"),), []) == {}

@@ -21,7 +21,7 @@ from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of
 from esipp.preflight.preflight import _external_ips, _service_families
 from esipp.scenarios.health import port_lifecycle as lifecycle
-from esipp.scenarios.health.evidence import Fact, Seen
+from esipp.scenarios.health.evidence import Fact, HealthEvidence
 from esipp.scenarios.health.port_claims import CLAIMS
 from esipp.scenarios.health.port_lifecycle import LifeCycle
 from esipp.testbed import manifests
@@ -354,7 +354,7 @@ def test_the_life_of_a_port_holds_where_it_can_be_asked_and_nowhere_else(name: s
     server, cluster = at(name)
     version = read_version(server.version)
     assert version is not None
-    wrong = {each.rpartition(".")[2] for each in differing(Seen(life=live(server, cluster)), LIFE)}
+    wrong = {each.rpartition(".")[2] for each in differing(HealthEvidence(life=live(server, cluster)), LIFE)}
     needs = {check.subject.claim: needs_kubernetes(check, versions_of("health_checks")) for check in LIFE}
     assert wrong == {claim for claim, need in needs.items() if need and need.number > version}
     assert set(needs) == {*CLAIMS, "prompt"}, "that one is of all changes"

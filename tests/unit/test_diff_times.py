@@ -12,16 +12,19 @@ from hypothesis import strategies as st
 from esipp.base.errors import ExitCode
 from esipp.checks.check import Status
 from esipp.checks.health import Place
-from esipp.checks.model import Family
+from esipp.checks.model import Balancer, Family
 from esipp.checks.policy_change import At
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.diff import compare
 from esipp.report.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
 from esipp.report.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
+from esipp.scenarios.endpoint_change.evidence import Moved
+from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.health.evidence import Followed, Round
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from tests.unit import drawings_world, policy_change_world
 from tests.unit.comparing_world import path_check, probe, run_of, said
+from tests.unit.endpoint_change_world import World
 
 SAMPLES = st.lists(st.floats(0.001, 10), min_size=LEAST, max_size=20)
 
@@ -146,16 +149,16 @@ def test_only_answered_probes_that_are_told_singly_count() -> None:
 
 def test_every_suite_that_measures_is_read() -> None:
     run = run_of()
-    which = {"balancer": "default", "family": "IPv4", "direction": "up", "phase": "call to trigger"}
     nodes = zip((Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE), (0.2, 0.7, None), strict=True)
     status = {(place, Family.IPV4): Followed(seconds) for place, seconds in nodes}
     run.judged["health_checks"] = Health(rounds=[Round(0, "", {}, status, {}), Round(1, "", {}, {}, {})])
     run.judged |= drawings_world.continuity()
-    run.evidence = {
-        ("convergence", "distribution"): [which | {"samples": [0.1, 0.2]}],
-    }
-    assert samples(run) == {
-        (CONVERGENCE, "default, IPv4, up: call to trigger"): [0.1, 0.2],
+    result = World(Balancer.ECMP).result()
+    run.judged["convergence"] = Moved({Balancer.ECMP: result})
+    found = samples(run)
+    moved = {name for name in found if name[0] == CONVERGENCE}
+    assert len(moved) == len([each for each in Judge(result).times if each.of.samples]) > 8
+    assert {name: found[name] for name in found if name not in moved} == {
         (HEALTH, "every node"): [0.7],
         (GAPS, "quiet"): [0.0, 0.0],
         (GAPS, "deleted"): [pytest.approx(4.0)] * 2,
@@ -169,15 +172,6 @@ def test_a_policy_change_lasts_until_the_last_path_shows_it_for_good() -> None:
         (FLIPS, "to Cluster"): pytest.approx(1.03),
         (FLIPS, "to Local"): pytest.approx(1.03),
     }
-
-
-def test_evidence_of_another_shape_is_left_out_and_hinders_nothing() -> None:
-    run = run_of()
-    run.evidence = {
-        ("convergence", "distribution"): [{"something": "else"}],
-    }
-    run.judged |= drawings_world.continuity()
-    assert list(samples(run)) == [(GAPS, "quiet"), (GAPS, "deleted")]
 
 
 def test_other_commands_do_not_load_what_the_test_needs() -> None:

@@ -10,10 +10,12 @@ import jsonschema
 import pytest
 
 from esipp.checks.check import Feature, Status
+from esipp.checks.model import Balancer, Family
 from esipp.checks.reference import Reference
+from esipp.judging.promise import AS_STARTED
 from esipp.ledger.reading import read_run
-from esipp.ledger.run import Run
 from esipp.report.document import SCHEMA, document, render
+from tests.unit.endpoint_change_world import World
 from tests.unit.report_world import HOSTILE, failing, made, measured, some_checks, validate, verdict, write
 
 
@@ -48,13 +50,15 @@ def test_profiles_count_every_check_once(tmp_path: Path) -> None:
 
 def test_what_the_suites_measured_is_told_in_numbers(tmp_path: Path) -> None:
     found = told(render(made(tmp_path, more=measured)))
-    other, default = found["convergence"]["balancers"]
-    assert (other["name"], other["obstacle"]) == ("other", "it is not there")
-    assert default["bound"] == {"seconds": 3.0, "rests_on": "as the load balancer reports"}
-    assert default["moves"] == {"up": 2, "down": 1}
-    assert default["losses"]["IPv4"]["reset"] == 4  # a pod that goes elsewhere is two changes over one window
-    assert default["losses"]["IPv4"]["black_hole"] == 0.4
-    assert [each["n"] for each in default["distributions"]] == [2, 2, 2, 0]
+    other, ecmp = found["convergence"]["balancers"]
+    assert (other["name"], other["obstacle"]) == ("reference-proxy", "it is not there")
+    assert ecmp["bound"] == {"seconds": 3.0, "rests_on": AS_STARTED}
+    assert ecmp["moves"] == {"up": 3, "down": 3}
+    judge = World(Balancer.ECMP, elsewhere=True).judge()
+    of = judge.losses(Family.IPV4)
+    longest = {"outage": round(of.outage, 4), "black_hole": round(of.black_hole or 0.0, 4)}
+    assert ecmp["losses"] == {"IPv4": of.kinds | longest}
+    assert [each["n"] for each in ecmp["distributions"]] == [len(each.of.samples) for each in judge.times]
     assert [each["lost"] for each in found["continuity"]["ways"] if each["phase"] == "drain"] == [1]
     assert {each["kind"] for each in found["flips"]} == {"own", "neighbour"}
     asked, strange = found["health"]["questions"]
@@ -62,16 +66,6 @@ def test_what_the_suites_measured_is_told_in_numbers(tmp_path: Path) -> None:
     assert asked["answers"] == [{"outcome": "answered", "status": 200, "count": 3, "weight": "1"}]
     assert strange["question"] == "strange"
     assert found["health"]["rounds"]["never"] == 1
-
-
-def test_without_a_word_of_the_balancer_the_bound_is_what_packets_show(tmp_path: Path) -> None:
-    def checks(run: Run) -> None:
-        seen = {"sources": ["192.0.2.1"], "gaps": {"n": 1, "p50": 2.0, "samples": [2.0]}, "failures": [1, 3]}
-        unknown = {"period": None, "failures": None}
-        run.evidence("convergence", "checks", balancer="default", told=unknown, observed=seen)
-
-    found = told(render(made(tmp_path, more=checks)))
-    assert found["convergence"]["balancers"][0]["bound"] == {"seconds": 8.0, "rests_on": "as observed"}
 
 
 def test_the_same_ledger_gives_the_same_bytes(tmp_path: Path) -> None:

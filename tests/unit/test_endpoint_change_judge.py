@@ -16,8 +16,9 @@ from esipp.judging.statistics import power
 from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.endpoint_change import judge as judging
 from esipp.scenarios.endpoint_change.changes import CONNECTIONS
+from esipp.scenarios.endpoint_change.evidence import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Moved, Result
 from esipp.scenarios.endpoint_change.health_probes import observe
-from esipp.scenarios.endpoint_change.judge import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Judge, Moved, Result
+from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.sections import summary
 from suites.convergence.checks import CHECKS
@@ -483,7 +484,7 @@ def told_of(judge: Judge) -> list[str]:
 
 def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:
     text = "\n".join(told_of(World().judge()))
-    for part in ("--seed 7", "trigger to traffic", "bound 3.00 s kept", "the worst event", "cause: pod", "N=2"):
+    for part in ("--seed 7", "trigger to traffic", "bound 3.00 s kept", "the worst event", "call: pod", "N=2"):
         assert part in text
     assert "EXCEEDED" in "\n".join(told_of(World(period=3.0).judge()))
 
@@ -510,4 +511,4 @@ def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> Non
             if change.cause <= sample.started < result.ends[change.number] and not sample.answered:
                 stream.samples[number] = sample._replace(outcome="answered", pod="b1", node="b", source=CLIENT)
     text = "\n".join(told_of(Judge(result)))
-    assert "cause: pod a1 on node a elsewhere (endpoint change 4)" in text
+    assert "call: pod a1 on node a elsewhere (endpoint change 4)" in text

@@ -16,7 +16,7 @@ from esipp.cluster.client import Cluster, UnreachableError
 from esipp.judging.timeline.events import Mark
 from esipp.scenarios.changing_pods import MOVES_LABEL, Watching
 from esipp.scenarios.endpoint_change import objects as scene
-from esipp.scenarios.endpoint_change.probe_capture import StrangersScope
+from esipp.scenarios.endpoint_change.health_probes import StrangersScope
 from esipp.testbed.objects import Ground
 from suites.convergence.checks import CHECKS
 

@@ -12,7 +12,7 @@ from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.topology import MARKS, Node
 from esipp.scenarios.endpoint_change import objects as scene
-from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
+from esipp.scenarios.endpoint_change.reported_state import EXCLUDED, ReferenceState
 from esipp.scenarios.endpoint_change.run import Gathering
 from esipp.scenarios.timeouts import Timeouts
 from suites.convergence.checks import CHECKS
@@ -38,7 +38,7 @@ def should(nodes: list[str]) -> Any:
         for name in (scene.service_name(Balancer.ECMP), scene.cluster_service_name(Balancer.ECMP))
     ]
     reference: Any = SimpleNamespace(view=lambda: {"services": services}, container="made-up")
-    word = ReferenceWord(reference, "ns", NODES)
+    word = ReferenceState(reference, "ns", NODES)
     observing = SimpleNamespace(vip=dict.fromkeys(Family))
     driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
     word.look({Balancer.ECMP: driver})
@@ -76,7 +76,7 @@ def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_i
 
     reference: Any = SimpleNamespace(view=view, container="made-up")
     settings: Any = {"period": 5.0, "unhealthy": 2} | ({"default": default} if default else {})
-    word = ReferenceWord(reference, "ns", [NODES[0]], settings)
+    word = ReferenceState(reference, "ns", [NODES[0]], settings)
     observing = SimpleNamespace(vip=dict.fromkeys(Family))
     driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
     word.look({Balancer.DEFAULT: driver})
@@ -101,7 +101,7 @@ def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
         return {"services": [*gone, another]}
 
     reference: Any = SimpleNamespace(view=view, container="made-up")
-    word = ReferenceWord(reference, "ns", NODES, timeouts=timeouts)
+    word = ReferenceState(reference, "ns", NODES, timeouts=timeouts)
     word.look_again([Balancer.ECMP])
     assert word.views(Balancer.ECMP)[What.FREED].healthy == frozenset(left.values())
     assert len(looks) >= 2

@@ -17,7 +17,8 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change import changes as drive
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.changes import Driver
-from esipp.scenarios.endpoint_change.judge import Judge, Result
+from esipp.scenarios.endpoint_change.evidence import Result
+from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.endpoint_change.plan import plan
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 

@@ -14,7 +14,7 @@ from esipp.checks.health import About, Place, Question, Situation
 from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles
-from esipp.scenarios.health.evidence import Followed, Seen
+from esipp.scenarios.health.evidence import Followed, HealthEvidence
 from esipp.scenarios.health.objects import _situations, service_name
 from esipp.testbed.manifests import TCP
 from esipp.testbed.objects import Ground
@@ -34,11 +34,11 @@ HERE = Question(Situation.ONE_POD, Place.ENDPOINT_NODE, OUTSIDE_1, Family.IPV4)
 BARE = replace(HERE, place=Place.BARE_NODE)
 
 
-def said(check: str, seen: Seen, facts: Mapping[str, str] = BOTH) -> Verdict:
+def said(check: str, seen: HealthEvidence, facts: Mapping[str, str] = BOTH) -> Verdict:
     return judge_with(health.BY_ID[check], seen, health.FEATURES, facts)
 
 
-def told(question: Question, pods: int) -> Seen:
+def told(question: Question, pods: int) -> HealthEvidence:
     """The healthy world, where one question is told another count."""
     return health.answering(question, health.say(pods, service_name(question.situation), status=200))
 

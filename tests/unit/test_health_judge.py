@@ -12,7 +12,7 @@ from esipp.checks.health import About, Answer, Place, Question, Situation
 from esipp.checks.model import OUTSIDE, Family
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
-from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, Leaving, Round, Seen
+from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, HealthEvidence, Leaving, Round
 from esipp.scenarios.health.judge import document
 from esipp.scenarios.health.sections import summary
 from suites.clients import OUTSIDE_1, POD_ON_OTHER_NODE
@@ -207,7 +207,7 @@ def test_what_was_not_asked_is_our_error_and_an_obstacle_is_not() -> None:
 def test_a_check_whose_feature_is_missing_is_unsupported() -> None:
     check = BY_ID[about(BARE, About.STATUS)]
     without = {**FEATURES, "vantage.outside": Feature(False, "none is there", ours=True)}
-    said = judge_with(check, Seen(), without, {})
+    said = judge_with(check, HealthEvidence(), without, {})
     assert (said.status, said.left_out) == (Status.UNSUPPORTED, True)
 
 
@@ -609,4 +609,4 @@ def test_the_table_marks_what_differs() -> None:
     assert any("20 rounds" in line and "seed 7" in line for line in lines)
     lied = summary_lines(summary, answering(BARE, honest(BARE, status=200)))
     assert sum("200 (0 local) !" in line for line in lied) == 1
-    assert summary_lines(summary, Seen()) == []
+    assert summary_lines(summary, HealthEvidence()) == []

@@ -13,7 +13,7 @@ from esipp.checks.check import Status
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import Family
 from esipp.scenarios.health import port_lifecycle as lifecycle
-from esipp.scenarios.health.evidence import Fact, Seen
+from esipp.scenarios.health.evidence import Fact, HealthEvidence
 from esipp.scenarios.health.port_lifecycle import LifeCycle
 from tests.unit.fake_api_server import HIGH, LOW, FakeApi
 from tests.unit.health_world import NAMESPACE, TRIALS, differing
@@ -36,14 +36,14 @@ def live(api: FakeApi, *, listen: bool = True, stop: Stop | None = None) -> dict
 
 def noticed(*lies: str, listen: bool = True) -> dict[str, Status]:
     """The claims that do not hold, with their verdict."""
-    seen = Seen(life=live(FakeApi(*lies), listen=listen))
+    seen = HealthEvidence(life=live(FakeApi(*lies), listen=listen))
     return {name.rpartition(".")[2]: status for name, status in differing(seen, CHECKS).items()}
 
 
 def test_an_honest_server_is_conformant() -> None:
     api = FakeApi()
     facts = live(api)
-    assert differing(Seen(life=facts), CHECKS) == {}
+    assert differing(HealthEvidence(life=facts), CHECKS) == {}
     assert set(facts) == {check.subject.claim for check in CHECKS} - {"prompt"}
     assert facts["allocated"].bounds == (LOW, HIGH)
     assert not {"life-probe", "life-range", "life-no-1", "life-no-2", "life-taken", "life-heir"} & set(api.services)
@@ -124,7 +124,7 @@ def test_a_step_that_breaks_off_says_why() -> None:
     facts = live(Quota())
     assert "exceeded quota" in str(facts["chosen"].refused)
     assert "not found" in facts["collision"].trouble
-    assert differing(Seen(life=facts), CHECKS)["healthcheck.lifecycle.collision"] is OPEN
+    assert differing(HealthEvidence(life=facts), CHECKS)["healthcheck.lifecycle.collision"] is OPEN
 
 
 def test_a_service_without_ports_takes_none() -> None:
@@ -133,7 +133,7 @@ def test_a_service_without_ports_takes_none() -> None:
         "metadata": {"namespace": "tenant", "name": "elsewhere"},
         "spec": {"type": "ExternalName", "externalName": "example.org"},
     }
-    assert differing(Seen(life=live(api)), CHECKS) == {}
+    assert differing(HealthEvidence(life=live(api)), CHECKS) == {}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_service_without_ports_takes_none() -> None:
 def test_a_port_that_another_tenant_takes_first_is_no_fault(rivals: dict[str, int], told: dict[str, Status]) -> None:
     api = FakeApi()
     api.rivals = rivals
-    found = differing(Seen(life=live(api)), CHECKS)
+    found = differing(HealthEvidence(life=live(api)), CHECKS)
     assert {name.rpartition(".")[2]: status for name, status in found.items()} == told
 
 
@@ -184,7 +184,7 @@ def test_a_listener_of_another_tenant_is_no_old_one() -> None:
             super()._sync()
             self.open |= {each["spec"]["healthCheckNodePort"]: name for name, each in self.others.items()}
 
-    found = differing(Seen(life=live(Busy())), CHECKS)
+    found = differing(HealthEvidence(life=live(Busy())), CHECKS)
     told = {name.rpartition(".")[2]: status for name, status in found.items()}
     assert told == dict.fromkeys(("freed-by-policy", "claimable", "freed-by-deletion"), OPEN)
 
@@ -222,4 +222,4 @@ def test_nodes_that_follow_just_in_time_are_right(monkeypatch: pytest.MonkeyPatc
             return super().everywhere(port)
 
     wait_for(monkeypatch, 1.0)
-    assert differing(Seen(life=live(Slow())), CHECKS) == {}
+    assert differing(HealthEvidence(life=live(Slow())), CHECKS) == {}

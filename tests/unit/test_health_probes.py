@@ -13,7 +13,7 @@ from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, Place, S
 from esipp.checks.model import Family, Role
 from esipp.judging.topology import Node
 from esipp.probing.jobs import Job
-from esipp.scenarios.health.evidence import Seen
+from esipp.scenarios.health.evidence import HealthEvidence
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
@@ -99,7 +99,7 @@ def test_what_answered_in_time_once_has_longer_in_the_window() -> None:
     assert checks
     asker, prober = asking_for(checks)
     assert asker.settle(checks).held
-    asker.window(checks, Seen())
+    asker.window(checks, HealthEvidence())
     assert patience(prober) == {1: TIMEOUT, SAMPLES: ANSWER_TIMEOUT}
 
 
@@ -109,5 +109,5 @@ def test_what_never_answered_in_time_has_no_longer(monkeypatch: pytest.MonkeyPat
     asker, prober = asking_for(checks)
     prober.result = {"outcome": "timeout"}
     assert not asker.settle(checks).held
-    asker.window(checks, Seen())
+    asker.window(checks, HealthEvidence())
     assert patience(prober) == {1: TIMEOUT, SAMPLES: TIMEOUT}

@@ -12,12 +12,12 @@ from esipp.base.interrupt import Stop, StoppedError
 from esipp.cluster.client import ApiError
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.context import kept, perform
-from esipp.scenarios.health.evidence import Seen
+from esipp.scenarios.health.evidence import HealthEvidence
 
 
 @pytest.mark.parametrize("broken", [FutureTimeoutError(), KeyError("ports"), ValueError("no JSON")])
 def test_a_fault_of_ours_breaks_one_trial_and_is_kept_whole(broken: Exception, tmp_path: Path) -> None:
-    seen = Seen()
+    seen = HealthEvidence()
     with kept("lifecycle", Run(Settings("kind-test"), folder=tmp_path), seen):
         raise broken
     assert seen.trouble == {}
@@ -31,7 +31,7 @@ def test_a_fault_of_ours_breaks_one_trial_and_is_kept_whole(broken: Exception, t
     "broken", [HarnessError("no pod", "?"), ApiError(403, "Forbidden", "no", "POST"), StoppedError("interrupted")]
 )
 def test_what_is_nobodys_fault_breaks_one_trial(broken: Exception, tmp_path: Path) -> None:
-    seen = Seen()
+    seen = HealthEvidence()
     with kept("placement", Run(Settings("kind-test"), folder=tmp_path), seen):
         raise broken
     assert not (tmp_path / "fault.txt").exists()

@@ -11,7 +11,7 @@ from esipp.checks.interoperability import Kind
 from esipp.checks.model import Family, Role
 from esipp.checks.observation import Outcome
 from esipp.judging.controls import Counts
-from esipp.scenarios.interoperability.evidence import Seen
+from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence
 from esipp.scenarios.interoperability.judge import LEAST
 from tests.unit.interoperability_world import (
     ANOTHER_POD,
@@ -43,7 +43,7 @@ def test_all_checks_hold_where_all_is_well() -> None:
 
 
 def test_what_was_never_performed_is_our_fault() -> None:
-    assert set(statuses(Seen()).values()) == {"error"}
+    assert set(statuses(InteroperabilityEvidence()).values()) == {"error"}
 
 
 @pytest.mark.parametrize("trial", ["neighbours", "many", "names"])
@@ -63,7 +63,7 @@ def test_checks_without_their_feature_are_unsupported() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- neighbours
-def changed(**fields: object) -> Seen:
+def changed(**fields: object) -> InteroperabilityEvidence:
     made = seen()
     assert made.neighbours
     made.neighbours = replace(made.neighbours, **fields)  # type: ignore[arg-type]
@@ -173,7 +173,7 @@ def test_a_broken_prober_is_our_fault() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- many
-def of_many(kind: Kind, role: Role, *readings: object) -> Seen:
+def of_many(kind: Kind, role: Role, *readings: object) -> InteroperabilityEvidence:
     """One service of many shows something else."""
     made = seen()
     assert made.many
@@ -322,7 +322,9 @@ def test_a_name_that_is_resolved_to_anything_else_is_noticed(wrong: str) -> None
         assert check.subject.client
         assert check.subject.family
         made.told[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wrong: 20})
-        assert statuses(Seen(seen().trouble, {}, seen().neighbours, seen().many, made)) == {identity: "fail"}
+        assert statuses(InteroperabilityEvidence(seen().trouble, {}, seen().neighbours, seen().many, made)) == {
+            identity: "fail"
+        }
 
 
 def test_a_name_that_is_sometimes_unknown_is_flaky() -> None:

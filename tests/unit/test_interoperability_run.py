@@ -40,7 +40,7 @@ PORT_A, PORT_B, LISTENER = 31001, 31002, 40000
 CLIENT = "172.18.0.9"
 
 
-def landed(value: T) -> Future[T]:
+def resolved(value: T) -> Future[T]:
     future: Future[T] = Future()
     future.set_result(value)
     return future
@@ -113,12 +113,12 @@ class FakeProber:
     def submit(self, job: Job) -> Future[list[Observation]]:
         self.jobs.append(job)
         if job.port != LISTENER:
-            return landed([Observation(job.key, 0, Outcome.TIMEOUT, count=job.count)])
+            return resolved([Observation(job.key, 0, Outcome.TIMEOUT, count=job.count)])
         own, shown = ("fc00:f853::9", "fc00:f853::9") if ":" in job.host else (CLIENT, self.shown)
         told = {"nonce": "", "node": "worker-a", "pod": "agent"}
         told |= {"peer_address": shown, "peer_address_raw": shown, "local_address": job.host}
         seen = Observation(job.key, 0, Outcome.ANSWERED, seen=(shown, 1), source=(own, 1), echo=told)
-        return landed([seen])
+        return resolved([seen])
 
     def stream(self, job: Job, _sink: Callable[[Json], None]) -> Any:
         self.streams.append(job)
@@ -169,7 +169,7 @@ class FakeAsker:
 
     def get(self, _client: object, host: str, port: int, **_: object) -> Future[list[Json]]:
         self.asked.append((host, port))
-        return landed([{"outcome": "refused", "count": 1}])
+        return resolved([{"outcome": "refused", "count": 1}])
 
 
 def asker(**options: Any) -> tuple[Asker, FakeCluster, FakeAsker]:
@@ -343,7 +343,7 @@ def test_all_of_many_are_waited_for_on_every_node_before_they_are_judged() -> No
 def test_what_must_answer_among_many_is_given_time_and_not_all_at_once() -> None:
     made, _, fake = asker()
     trial = many.Trial(made, topology(), number=16)
-    trial.crowd.create()
+    trial.many_services.create()
     trial.perform()
     silent = {job.timeout for job in fake.prober.jobs if job.key.startswith(("many-nodeport-local", "many-loadb"))}
     answering = {job.timeout for job in fake.prober.jobs if "cluster" in job.key or "unset" in job.key}
@@ -353,7 +353,7 @@ def test_what_must_answer_among_many_is_given_time_and_not_all_at_once() -> None
 
     def ask(number: int) -> Future[int]:
         flying.append(number)
-        return landed(number)
+        return resolved(number)
 
     asks = {number: partial(ask, number) for number in range(2 * many.AT_A_TIME + 1)}
     assert trial._in_turn(asks) == {number: number for number in asks}
@@ -386,7 +386,7 @@ def test_an_interrupt_leaves_the_deletion_of_many_to_the_namespace() -> None:
     trial.prepare()
     made.stop.set()
     with pytest.raises(StoppedError):
-        trial.crowd.delete(trial.crowd.kinds)
+        trial.many_services.delete(trial.many_services.kinds)
     assert not any(each.startswith("delete") for each in cluster.done)
 
 

@@ -3,8 +3,8 @@
 from ci import records
 from esipp.checks.catalog import HOUSE
 from esipp.ledger.run import DEFAULT_NODES
+from esipp.scenarios.endpoint_change import other_nodes as everywhere
 from esipp.scenarios.endpoint_change.run import MOST_NODES
-from esipp.scenarios.health import every_node as everywhere
 from esipp.testbed.sampling import MOST_NODES as MOST_AGENTS
 from tests.large.page import MEASURED, table
 

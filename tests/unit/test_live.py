@@ -17,10 +17,10 @@ from rich.console import Console
 
 from esipp.checks.catalog import HOUSE
 from esipp.checks.check import Status
-from esipp.ledger.progress import Phase, Progress, Standing, Wait
+from esipp.ledger.progress import Phase, Progress, Snapshot, Wait
 from esipp.report.live import Display, Lines, Outlet, Ticker, done_line, frame, wants_live
 
-BUSY = Standing(
+BUSY = Snapshot(
     checks=3491,
     impossible=16,
     arranged=3475,
@@ -35,10 +35,10 @@ BUSY = Standing(
 )
 
 
-def drawn(standing: Standing, width: int, **settings: bool) -> str:
+def drawn(snapshot: Snapshot, width: int, **settings: bool) -> str:
     file = StringIO()
     console = Console(force_terminal=True, file=file, width=width, legacy_windows=False, **settings)  # type: ignore[arg-type]
-    console.print(frame(standing, width))
+    console.print(frame(snapshot, width))
     return file.getvalue()
 
 
@@ -82,13 +82,13 @@ def test_no_color_draws_without_colours(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_no_more_waits_than_fit() -> None:
     waits = [Wait(f"thing {number}", 9, 10, "") for number in range(7)]
-    said = words(drawn(Standing(1, 0, 1, 0, {}, 9, [], Phase("trials", "", 9), waits, (0, 0), None), 80))
+    said = words(drawn(Snapshot(1, 0, 1, 0, {}, 9, [], Phase("trials", "", 9), waits, (0, 0), None), 80))
     assert said.count("waiting") == 3
     assert "and for 4 more things" in said
 
 
 def test_before_the_first_phase_there_is_something_to_draw() -> None:
-    assert "0 checks" in words(drawn(Progress().standing(), 80))
+    assert "0 checks" in words(drawn(Progress().snapshot(), 80))
 
 
 def test_a_phase_that_broke_off_is_not_told_as_done() -> None:

@@ -189,12 +189,12 @@ def test_what_is_told_overrides_what_is_found_and_the_fact_says_both() -> None:
     assert seen.fact.decided == "--provider; detected: gke-legacy (the default on gke)"
     assert of_words(seen) == [], "a variant of what is found"
     later = look_again(KNOWN, seen, [], [service(finalizers=("gke.networking.io/l4-netlb-v2",))])
-    assert later.told
+    assert later.named
     assert later.fact.decided == "--provider; detected: gke-rbs (the Services' finalizer gke.networking.io/l4-netlb-v2)"
 
 
 # ------------------------------------------------------------------------------------------------ contradictions
-def told(name: str, nodes: list[Json] | None = None, workloads: tuple[str, ...] = ()) -> Detected:
+def named_as(name: str, nodes: list[Json] | None = None, workloads: tuple[str, ...] = ()) -> Detected:
     return detect(KNOWN, BARE if nodes is None else nodes, workloads, named(name))
 
 
@@ -203,19 +203,19 @@ def sentences(found: list[Any]) -> list[str]:
 
 
 def test_a_provider_that_cannot_be_is_a_finding() -> None:
-    assert sentences(of_words(told("aks", EKS))) == [
+    assert sentences(of_words(named_as("aks", EKS))) == [
         "platform: --provider says aks, which belongs to aks or azure; the nodes are on eks "
         "(kubelet version …-eks-… of 1 node)"
     ]
-    assert of_words(told("aks", BARE)) == [], "nobody knows what these are"
+    assert of_words(named_as("aks", BARE)) == [], "nobody knows what these are"
     assert of_words(detect(KNOWN, EKS, [])) == [], "nothing was told"
 
 
 def test_another_one_than_is_found_is_a_finding() -> None:
-    assert sentences(of_words(told("kube-vip", KIND, ("metallb-system/speaker",)))) == [
+    assert sentences(of_words(named_as("kube-vip", KIND, ("metallb-system/speaker",)))) == [
         "profile: --provider says kube-vip; detected: metallb-bgp or metallb-l2 (pods of metallb-system/speaker)"
     ]
-    assert of_words(told("metallb-l2", KIND, ("metallb-system/speaker",))) == []
+    assert of_words(named_as("metallb-l2", KIND, ("metallb-system/speaker",))) == []
 
 
 @pytest.mark.parametrize(
@@ -234,12 +234,12 @@ def test_another_one_than_is_found_is_a_finding() -> None:
     ],
 )
 def test_how_a_vip_is_announced_may_contradict(name: str, ingress: str, about: str) -> None:
-    assert " ".join(each.about for each in of_status(told(name), ingress)) == about
+    assert " ".join(each.about for each in of_status(named_as(name), ingress)) == about
 
 
 @pytest.mark.parametrize(("families", "said"), [("IPv4", []), ("IPv4 IPv6", ["families"])])
 def test_a_vip_of_a_family_that_is_said_not_to_be_carried_is_a_finding(families: str, said: list[str]) -> None:
-    found = of_vips(told("gce"), {Family(each) for each in families.split()})
+    found = of_vips(named_as("gce"), {Family(each) for each in families.split()})
     assert [each.about for each in found] == said
     assert [each.sentence for each in found] == ["gce does not support IPv6; our Services have such VIPs"] * len(said)
 
@@ -281,7 +281,7 @@ def test_a_public_address_where_load_balancers_were_to_be_internal_is_a_finding(
     ids=str,
 )  # fmt: skip
 def test_whose_address_pods_see_may_contradict(name: str, seen: Behaviour, said: str) -> None:
-    assert "; ".join(sentences(of_behaviour(told(name), seen))) == said
+    assert "; ".join(sentences(of_behaviour(named_as(name), seen))) == said
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_whose_address_pods_see_may_contradict(name: str, seen: Behaviour, said:
     ids=str,
 )
 def test_health_checks_in_packets_may_contradict(name: str, period: float | None, said: str) -> None:
-    assert "; ".join(sentences(of_checks(told(name), Checking(period, 2)))) == said
+    assert "; ".join(sentences(of_checks(named_as(name), Checking(period, 2)))) == said
 
 
 def test_where_several_fit_only_what_contradicts_all_is_a_finding() -> None:
@@ -436,7 +436,7 @@ def test_the_slowest_load_balancer_here_says_for_how_long_pods_serve_on() -> Non
 )
 def test_what_was_only_found_is_a_hint_where_no_vip_came(families: str, spec: Json, known: bool) -> None:
     found = detect(KNOWN, GKE, [])
-    assert (found.word, {each.name for each in found.profiles} != set()) == (None, True)
+    assert (found.named_profile, {each.name for each in found.profiles} != set()) == (None, True)
     single = replace(found, profiles=(named("gce"),))
     made = Testbed(QUIET, "run", "image", {}, {}, balancer=single)
     said = made._why_no_vip(asked(families, **spec), Family(families))
@@ -478,13 +478,13 @@ def test_what_became_of_our_services_is_a_fact_and_may_be_a_finding(tmp_path: Pa
     assert run.facts["load-balancer.profile"].decided == "the Services' ipMode Proxy"
     assert run.facts["load-balancer.class"].value == facts["load-balancer.class"] == "proxy"
     assert run.notes == []
-    run, _ = settled(tmp_path / "b", told("gke-rbs", GKE), service(PROXY_MODE), ingress="Proxy")
+    run, _ = settled(tmp_path / "b", named_as("gke-rbs", GKE), service(PROXY_MODE), ingress="Proxy")
     assert [about for about, _ in run.notes] == [ABOUT, ABOUT]
     assert run.facts["load-balancer.profile"].value == "gke-rbs"
 
 
 def test_how_each_service_is_announced_and_what_was_told_of_its_class_are_facts(tmp_path: Path) -> None:
-    run, facts = settled(tmp_path / "a", told("gke-rbs", GKE), service(PROXY_MODE), ingress="hostname")
+    run, facts = settled(tmp_path / "a", named_as("gke-rbs", GKE), service(PROXY_MODE), ingress="hostname")
     assert facts["load-balancer.ingress.service-0"] == "hostname"
     assert facts["load-balancer.class.told"] == run.facts["load-balancer.class.told"].value == "forwarder"
     _, facts = settled(tmp_path / "b", detect(KNOWN, KIND, []), service(PROXY_MODE), ingress="Proxy")
@@ -509,7 +509,7 @@ def test_whose_address_pods_saw_has_the_last_word(tmp_path: Path) -> None:
     path, other = by_id(LOCAL).subject.path, ADDRESS_OF[AddressClass.OTHER][Family.IPV4]
     seen = {path.key: [observed(path, other)]}
     findings: Any = SimpleNamespace(facts={})
-    testbed: Any = SimpleNamespace(balancer=told("gke-rbs", GKE), ingress="VIP")
+    testbed: Any = SimpleNamespace(balancer=named_as("gke-rbs", GKE), ingress="VIP")
     run = made(tmp_path / "run", more=lambda run: observed_behaviour(run, findings, testbed, seen, [path], topology()))
     assert run.facts["load-balancer.class"].value == findings.facts["load-balancer.class"] == "proxy"
     assert [note.partition(";")[0] for _, note in run.notes] == ["gke-rbs is a forwarder"]
@@ -624,7 +624,7 @@ def test_bounds_are_of_what_truly_runs() -> None:
     slow = as_it_runs(found, KNOWN, runs_with("--default", "reference-proxy", "--period", "4", "--unhealthy", "3"))
     assert slow.facts()[BOUND].value == "16 s"
     assert look_again(KNOWN, slow, [], [service(PROXY_MODE)]) == slow, "it said so itself"
-    assert slow.word is None
+    assert slow.named_profile is None
 
 
 @pytest.mark.parametrize("options", [[], ["--period", "4"]], ids=str)
@@ -634,7 +634,7 @@ def test_a_reference_that_serves_its_own_classes_says_nothing_of_the_clusters(op
 
 
 def test_dressed_as_a_cloud_it_is_taken_for_that() -> None:
-    before = told("gke-legacy")
+    before = named_as("gke-legacy")
     assert as_it_runs(before, KNOWN, runs_with("--default", "reference-ecmp")) == before
-    own = as_it_runs(told("reference-forward"), KNOWN, runs_with("--default", "reference-ecmp", "--period", "4"))
-    assert (own.told, own.facts()[BOUND].value) == (True, "12 s")
+    own = as_it_runs(named_as("reference-forward"), KNOWN, runs_with("--default", "reference-ecmp", "--period", "4"))
+    assert (own.named, own.facts()[BOUND].value) == (True, "12 s")

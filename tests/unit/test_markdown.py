@@ -7,13 +7,18 @@ import pytest
 
 from esipp.base.customisation import INTERNAL
 from esipp.checks.check import Binding, Level, Status
+from esipp.checks.model import Balancer
 from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
+from esipp.judging.promise import AS_STARTED
 from esipp.ledger.conclusion import LEVELS
+from esipp.ledger.evidence import judged
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
 from esipp.report.escaping import block, code, one_line, prose, table_cell
 from esipp.report.markdown import MOST_CAUSES, MOST_FACTS, render
+from esipp.scenarios.endpoint_change.evidence import Moved, Result
+from esipp.scenarios.endpoint_change.timeline import Seen
 from tests.unit.report_world import HOSTILE, failing, made, measured, some_checks, verdict, write
 from tests.unit.world import CHECKS
 
@@ -97,8 +102,9 @@ def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_pat
     assert "| `load-balancer` | `registry.example/speaker:v1` | `no digest` |" in text
     assert f"  - repeat: `esipp run --context kind-test --image echo:1 {name}`" in text
     assert "Not selected: 3 core checks." in text
-    assert "| `default` | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 6 | 0.40 | 3.00, as" in text
-    assert "| `other` | - | - | - | - | `it is not there` |" in text
+    numbers = r"[\d.]+ / [\d.]+ / [\d.]+ \(IPv4, n=3\)"
+    assert re.search(rf"\| `reference-ecmp` \| {numbers} \| {numbers} \| \d+ \| [\d.]+ \| 3.00, {AS_STARTED}", text)
+    assert "| `reference-proxy` | - | - | - | - | `it is not there` |" in text
     assert text.rstrip().endswith("```sh\nesipp run --context kind-test --image echo:1\n```")
 
 
@@ -163,7 +169,8 @@ def test_the_page_is_short_however_much_went_wrong(tmp_path: Path) -> None:
     def more(run: Run) -> None:
         for number in range(90):
             run.fact(f"fact-{number}", HOSTILE * 9, HOSTILE * 9)
-            run.evidence("convergence", "obstacle", balancer=f"b{number}", why=HOSTILE * 9)
+        results = {each: Result(each, Seen({}, {}, {}), obstacle=HOSTILE * 9) for each in Balancer}
+        run.record("judged", **judged("convergence", Moved(results)))
         for name in {name for check in checks for name in check.features}:
             run.record("feature", name=name, present=False, why=HOSTILE * 9, ours=False)
 

@@ -8,7 +8,7 @@ from esipp.ledger.evidence import judged
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.continuity.evidence import Seen as Continuity
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from tests.unit.world import CHECKS
 
 PROOF = Proof(Disruption.CORDON, "node-a", "no pod was scheduled", 1.0, 2.0, 3.0, 4.0)

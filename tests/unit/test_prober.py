@@ -18,7 +18,7 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.checks.catalog import HOUSE
-from esipp.checks.model import Claim, Family, Port, Protocol
+from esipp.checks.model import Claim, Client, Family, Port, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome
 from esipp.ledger.recorded_run import read_observation
 from esipp.probing import prober as module
@@ -112,7 +112,7 @@ def test_one_socket_and_sctp_tags_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("dead", "no such image"), ("newer", "has protocol version 6; this suite needs 5")],
+    [("dead", "no such image"), ("newer", "has protocol version 7; this suite needs 6")],
 )
 def test_a_prober_that_does_not_start_right_is_told(mode: str, words: str) -> None:
     with prober(mode) as made, pytest.raises(HarnessError, match=words):
@@ -225,6 +225,10 @@ def test_a_path_is_spoken_in_its_own_protocol(protocol: Protocol) -> None:
     assert (made.key, made.protocol, made.count) == (replace(PATH, protocol=protocol).key, protocol.value.lower(), 5)
     assert job_on(replace(PATH, port=Port.HTTP), "192.0.2.9", 80, 5, 1.0).protocol == "http"
     assert job_on(replace(PATH, one_socket=True), "192.0.2.9", 80, 5, 1.0).one_socket
+    on_a_node = replace(PATH, client=Client("host-on-other-node", Vantage.NODE, Role.OTHER_NODE))
+    given = replace(job_on(on_a_node, "192.0.2.9", 80, 5, 1.0), wide=7, linger=0.1).order("a")
+    assert (given["wide"], given["spare"]) == (7, (30000, 32767))
+    assert "linger" not in given  # of TCP, what comes twice is the kernel's business
 
 
 def test_a_forged_header_claims_nobodys_address() -> None:

@@ -9,7 +9,7 @@ from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Status, is_about
 from esipp.checks.path import OnPath
 from esipp.judging.durations import expected, pace, phases
-from esipp.ledger.progress import Phase, Progress, SlowSteps, Standing, Wait, plain, say_left, say_seconds
+from esipp.ledger.progress import Phase, Progress, SlowSteps, Snapshot, Wait, plain, say_left, say_seconds
 from tests.unit.world import by_id
 
 CHECKS: list[Check] = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp")]
@@ -46,9 +46,9 @@ def paths_of(check: Check) -> list[str]:
 def test_checks_are_arranged_when_the_testbed_stands(progress: Progress) -> None:
     progress.askable(check.id for check in CHECKS)
     progress.phase_begins("arrange", "4 services")
-    assert progress.standing().arranged == 0
+    assert progress.snapshot().arranged == 0
     progress.phase_ends("arrange")
-    assert (progress.standing().checks, progress.standing().arranged) == (2, 2)
+    assert (progress.snapshot().checks, progress.snapshot().arranged) == (2, 2)
 
 
 def test_a_check_is_observed_when_all_of_its_paths_have_all_of_their_connections(progress: Progress) -> None:
@@ -56,13 +56,13 @@ def test_a_check_is_observed_when_all_of_its_paths_have_all_of_their_connections
     first, *others = paths_of(CHECKS[0])
     assert others, "the check has controls"
     for path in others:
-        progress.landed(path, 20)
-    progress.landed(first, 2)
-    assert progress.standing().observed == 0
-    progress.landed(first, 18)
-    assert progress.standing().observed == 1
+        progress.completed(path, 20)
+    progress.completed(first, 2)
+    assert progress.snapshot().observed == 0
+    progress.completed(first, 18)
+    assert progress.snapshot().observed == 1
     wanted = 20 * len({path for check in CHECKS for path in paths_of(check)})
-    assert progress.standing().connections == (20 * (1 + len(others)), wanted)
+    assert progress.snapshot().connections == (20 * (1 + len(others)), wanted)
 
 
 def test_checks_that_cannot_be_asked_are_neither_arranged_nor_observed_but_judged(progress: Progress) -> None:
@@ -71,34 +71,34 @@ def test_checks_that_cannot_be_asked_are_neither_arranged_nor_observed_but_judge
     progress.phase_ends("arrange")
     progress.judged(CHECKS[0].id, Status.PASS)
     progress.judged(CHECKS[1].id, Status.UNSUPPORTED)
-    standing = progress.standing()
-    assert (standing.impossible, standing.arranged, standing.observed, standing.judged) == (1, 1, 1, 2)
-    assert standing.counts == {Status.PASS: 1, Status.UNSUPPORTED: 1}
+    snapshot = progress.snapshot()
+    assert (snapshot.impossible, snapshot.arranged, snapshot.observed, snapshot.judged) == (1, 1, 1, 2)
+    assert snapshot.counts == {Status.PASS: 1, Status.UNSUPPORTED: 1}
 
 
 def test_a_verdict_that_is_given_again_counts_once(progress: Progress) -> None:
     progress.judged(CHECKS[0].id, Status.PASS)
     progress.judged(CHECKS[0].id, Status.FAIL)
-    assert progress.standing().counts == {Status.FAIL: 1}
+    assert progress.snapshot().counts == {Status.FAIL: 1}
 
 
 def test_it_is_told_from_many_threads(progress: Progress) -> None:
     progress.askable(check.id for check in CHECKS)
     paths = sorted({path for check in CHECKS for path in paths_of(check)})
 
-    def land(path: str) -> None:
+    def complete(path: str) -> None:
         number = progress.wait_begins("answers", 5)
         for _ in range(20):
-            progress.landed(path, 1)
-            progress.standing()
+            progress.completed(path, 1)
+            progress.snapshot()
         progress.wait_ends(number)
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(land, paths))
-    standing = progress.standing()
-    assert standing.observed == 2
-    assert standing.connections == (20 * len(paths), 20 * len(paths))
-    assert not standing.waits
+        list(pool.map(complete, paths))
+    snapshot = progress.snapshot()
+    assert snapshot.observed == 2
+    assert snapshot.connections == (20 * len(paths), 20 * len(paths))
+    assert not snapshot.waits
 
 
 # -------------------------------------------------------------------------------------------------- phases and waits
@@ -108,21 +108,21 @@ def test_phases_are_told_with_their_seconds(progress: Progress, clock: Clock) ->
     progress.phase_ends("arrange")
     progress.phase_begins("clients", "3 probers")
     clock.now += 2
-    standing = progress.standing()
-    assert [(each.name, each.what, each.seconds) for each in standing.done] == [("arrange", "namespace esipp-1", 4)]
-    assert standing.now is not None
-    assert (standing.now.name, standing.now.seconds) == ("clients", 2)
-    assert standing.seconds == 6
+    snapshot = progress.snapshot()
+    assert [(each.name, each.what, each.seconds) for each in snapshot.done] == [("arrange", "namespace esipp-1", 4)]
+    assert snapshot.now is not None
+    assert (snapshot.now.name, snapshot.now.seconds) == ("clients", 2)
+    assert snapshot.seconds == 6
 
 
 def test_a_phase_that_broke_off_says_so_and_ends_the_run(progress: Progress, clock: Clock) -> None:
     progress.phase_begins("arrange", "")
     clock.now += 100
     progress.phase_ends("arrange", whole=False)
-    standing = progress.standing()
-    assert [each.whole for each in standing.done] == [False]
-    assert standing.arranged == 0
-    assert standing.left == expected(CHECKS, 20, 5)["strike"], "all that is left is to clear up"
+    snapshot = progress.snapshot()
+    assert [each.whole for each in snapshot.done] == [False]
+    assert snapshot.arranged == 0
+    assert snapshot.left == expected(CHECKS, 20, 5)["strike"], "all that is left is to clear up"
 
 
 def test_waits_of_all_threads_are_known_the_longest_first(progress: Progress, clock: Clock) -> None:
@@ -131,20 +131,20 @@ def test_waits_of_all_threads_are_known_the_longest_first(progress: Progress, cl
     second = progress.wait_begins("the run's pods to be ready", 50)
     progress.wait_goes_on(first, "3 of 12 are left")
     clock.now += 4
-    assert [wait.sentence for wait in progress.standing().waits] == [
+    assert [wait.sentence for wait in progress.snapshot().waits] == [
         "12 s of 180 s for load balancers to get their VIPs: 3 of 12 are left",
         "4 s of 50 s for the run's pods to be ready",
     ]
     progress.wait_ends(first)
     progress.wait_ends(second)
     progress.wait_goes_on(first, "too late")
-    assert not progress.standing().waits
+    assert not progress.snapshot().waits
 
 
 def test_short_waits_are_not_worth_a_line(progress: Progress, clock: Clock) -> None:
     progress.wait_begins("a move being followed", 30)
     clock.now += 1
-    assert not progress.standing().waits
+    assert not progress.snapshot().waits
 
 
 def test_a_converging_wait_tells_its_state(progress: Progress, clock: Clock) -> None:
@@ -152,24 +152,24 @@ def test_a_converging_wait_tells_its_state(progress: Progress, clock: Clock) -> 
 
     def look() -> Reading:
         clock.now += 2
-        seen.extend(wait.sentence for wait in progress.standing().waits)
+        seen.extend(wait.sentence for wait in progress.snapshot().waits)
         return Reading(len(seen) >= 2, "1 of 3 paths is silent")
 
     with report_to(progress):
         converge(look, Budget("every path", 30, need=1, spacing=0))
     assert seen == ["2 s of 30 s for every path", "4 s of 30 s for every path: 1 of 3 paths is silent"]
-    assert not progress.standing().waits
+    assert not progress.snapshot().waits
 
 
 def test_what_is_said_of_the_phase_is_kept_until_the_next(progress: Progress) -> None:
     progress.said("cluster: before any phase")
-    assert progress.standing().said == ""
+    assert progress.snapshot().said == ""
     progress.phase_begins("continuity", "quiet, drain")
     progress.said("continuity: drain")
     progress.said("something else: not of it")
-    assert progress.standing().said == "drain"
+    assert progress.snapshot().said == "drain"
     progress.phase_begins("strike", "")
-    assert progress.standing().said == ""
+    assert progress.snapshot().said == ""
 
 
 def test_what_a_cluster_says_is_one_line_that_moves_no_cursor() -> None:
@@ -218,10 +218,10 @@ def test_the_time_left_shrinks_and_is_never_negative(progress: Progress, clock: 
         progress.phase_begins(name, "")
         for _ in range(50):
             clock.now += 1
-            left = progress.standing().left
+            left = progress.snapshot().left
             assert left is not None
             assert left >= 0
-            assert 0 <= progress.standing().share <= 1
+            assert 0 <= progress.snapshot().share <= 1
             lefts.append(left)
         progress.phase_ends(name)
     assert lefts[-1] == 0
@@ -230,10 +230,10 @@ def test_the_time_left_shrinks_and_is_never_negative(progress: Progress, clock: 
 
 def test_phases_that_were_passed_over_are_not_waited_for(progress: Progress) -> None:
     progress.phase_begins("preflight", "")
-    before = progress.standing().left or 0
+    before = progress.snapshot().left or 0
     progress.phase_ends("preflight")
     progress.phase_begins("strike", "")
-    after = progress.standing().left or 0
+    after = progress.snapshot().left or 0
     assert after < before / 2
 
 
@@ -243,13 +243,13 @@ def test_the_window_s_own_pace_is_believed_more_than_the_table(progress: Progres
     clock.now += 300
     paths = sorted({path for check in CHECKS for path in paths_of(check)})
     for path in paths:
-        progress.landed(path, 10)
-    assert (progress.standing().left or 0) > 250, "as much again as the first half took"
+        progress.completed(path, 10)
+    assert (progress.snapshot().left or 0) > 250, "as much again as the first half took"
 
 
 def test_before_anything_is_known_there_is_no_estimate() -> None:
-    standing = Progress().standing()
-    assert (standing.left, standing.checks, standing.share, standing.now) == (None, 0, 0.0, None)
+    snapshot = Progress().snapshot()
+    assert (snapshot.left, snapshot.checks, snapshot.share, snapshot.now) == (None, 0, 0.0, None)
 
 
 @pytest.mark.parametrize(
@@ -275,8 +275,8 @@ def test_what_is_left_in_words(seconds: float | None, said: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- slow steps
-def at(seconds: float, phase: Phase | None, *waits: Wait, said: str = "", observed: int = 0) -> Standing:
-    return Standing(9, 0, 9, observed, {}, seconds, [], phase, waits, (30, 120), 120.0, said)
+def at(seconds: float, phase: Phase | None, *waits: Wait, said: str = "", observed: int = 0) -> Snapshot:
+    return Snapshot(9, 0, 9, observed, {}, seconds, [], phase, waits, (30, 120), 120.0, said)
 
 
 def test_a_log_is_told_what_is_waited_for_but_not_too_often() -> None:

@@ -91,7 +91,6 @@ def test_a_whole_ledger_is_believed(healthy: Path) -> None:
     assert [check.id for check in run.checks] == [path_check.id for path_check in SOME]
     assert run.verdicts.keys() == {path_check.id for path_check in SOME}
     assert run.facts["kubernetes"] == ("v1.36.3", "asked"), "the last word"
-    assert run.of("health_checks", "answer") == [ANSWER]
     probes = run.probes[SOME[0].subject.path.key]
     assert [probe.seq for probe in probes] == [each.seq for each in evidence().observations[SOME[0].subject.path.key]]
     assert [phase.name for phase in run.phases] == ["observe"]

@@ -11,7 +11,7 @@ from esipp.checks.model import Balancer, Family
 from esipp.judging.health_view import State, Unavailable, Why
 from esipp.loadbalancers.views.reference import ReferenceView
 from esipp.scenarios.endpoint_change import objects as scene
-from esipp.scenarios.endpoint_change.reference_state import ReferenceWord
+from esipp.scenarios.endpoint_change.reported_state import ReferenceState
 from tests.unit.views_world import KIND, asked, places
 
 
@@ -56,8 +56,8 @@ DRIVER: Any = SimpleNamespace(
 )
 
 
-def looked(of: Any) -> ReferenceWord:
-    word = ReferenceWord(of, "shop", KIND)
+def looked(of: Any) -> ReferenceState:
+    word = ReferenceState(of, "shop", KIND)
     word._look({Balancer.ECMP: DRIVER})
     return word
 
@@ -69,7 +69,7 @@ def test_the_moves_read_the_same_view_and_tell_the_share_of_nodes() -> None:
     assert head == "the load balancer's health view (reference-ecmp):"
     assert f"Cluster: 0 of {len(KIND)} (0 %) of the nodes healthy, expected" in cluster
     assert local.endswith(f"Local: 1 of {len(KIND)} (33 %) of the nodes healthy, as expected")
-    assert ReferenceWord(reference(), "shop", KIND).lines({}) == []
+    assert ReferenceState(reference(), "shop", KIND).lines({}) == []
 
 
 def test_a_node_that_is_none_of_the_cluster_is_not_overlooked() -> None:

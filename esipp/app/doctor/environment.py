@@ -152,7 +152,7 @@ def of_balancer(
         yield warn(name, said, hint)
     else:
         yield ok(name, f"{fact.value} ({fact.decided}): {_traits(detected)}")
-    yield ok("bound", promise_of(detected.profiles, sure=detected.told, bound=promised).words)
+    yield ok("bound", promise_of(detected.profiles, sure=detected.named, bound=promised).words)
     for finding in of_words(detected):
         yield warn(name, finding.sentence, "name the right profile with --provider, or none.")
     ranges = decide(text, {**found.facts, FACT: ""})

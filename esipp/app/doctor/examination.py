@@ -144,9 +144,9 @@ def _around(report: Report, cluster: Cluster, settings: Settings, earlier: Earli
     reference: Reference | None = None
     if outside.network:
         network = outside.network
-        standing = report.must("reference", lambda: find_reference(network, cluster.server))
-        if standing and report.must("reference", lambda: read_reference(standing)):
-            reference = standing
+        found_reference = report.must("reference", lambda: find_reference(network, cluster.server))
+        if found_reference and report.must("reference", lambda: read_reference(found_reference)):
+            reference = found_reference
     earlier = replace(earlier, outside=outside, reference=reference)
     found = report.must("features", lambda: look_around(cluster, settings, earlier))
     if found is None and settings.without:  # the option is invalid; the other findings are still useful
@@ -182,7 +182,7 @@ def _work(report: Report, found: Findings, settings: Settings, checks: Sequence[
         ground,
         detected.profiles,
         *asked,
-        sure=detected.told,
+        sure=detected.named,
         chosen=found.sample,
         bound=settings.bound,
         parallel=settings.parallel_load_balancers,
@@ -209,7 +209,7 @@ def _created(work: Work, settings: Settings, found: Findings) -> list[str]:
     made = ["Deployments of the continuity suite"] if any(check.suite == "continuity" for check in work.asked) else []
     made += ["a copy of the pull secret"] if settings.customisation.pull_secret else []
     made += ["a NetworkPolicy that allows all traffic, if others deny some"]
-    made += ["processes of the prober on this machine or over ssh"] if found.landed else []
+    made += ["processes of the prober on this machine or over ssh"] if found.described else []
     if settings.allow_disruptive:
         made += ["cordons, labels and annotations on nodes, one at a time (--allow-disruptive)"]
     return made

@@ -1,6 +1,5 @@
 """The distributions of durations in a run, for the comparison of two runs."""
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,9 @@ from esipp.report.comparing.statistics import Compared, compare_samples, correct
 from esipp.scenarios.continuity.evidence import Seen as Continuity
 from esipp.scenarios.continuity.judge import Judge as ContinuityJudge
 from esipp.scenarios.continuity.windows import ways
-from esipp.scenarios.health.evidence import Seen as Health
+from esipp.scenarios.endpoint_change.evidence import Moved
+from esipp.scenarios.endpoint_change.judge import judges_of
+from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
 from esipp.scenarios.policy_change.judge import followed
 from esipp.scenarios.policy_change.timeline import Flip
@@ -65,15 +66,11 @@ def compare_times(old: RecordedRun, new: RecordedRun) -> Times:
 
 
 def samples(run: RecordedRun) -> Mapping[Name, list[float]]:
-    """Every distribution of a run except its probes, in seconds.
-
-    Evidence of another version of the suite that this version cannot read is left out.
-    """
+    """Every distribution of a run except its probes, in seconds."""
     found: dict[Name, list[float]] = {}
     for source in (_convergence, _flips, _health, _gaps):
-        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-            for name, taken in source(run):
-                found.setdefault(name, []).extend(taken)
+        for name, taken in source(run):
+            found.setdefault(name, []).extend(taken)
     return found
 
 
@@ -96,9 +93,10 @@ def _ways(run: RecordedRun) -> Iterable[tuple[str, str]]:
 
 
 def _convergence(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
-    for record in run.of("convergence", "distribution"):
-        name = f"{record['balancer']}, {record['family']}, {record['direction']}: {record['phase']}"
-        yield (CONVERGENCE, name), [float(each) for each in record["samples"]]
+    for balancer, judge in (run.analysed(Moved, judges_of) or {}).items():
+        for family, direction, phase, of in judge.times:
+            if of.samples:
+                yield (CONVERGENCE, f"{balancer}, {family}, {direction}: {phase}"), of.samples
 
 
 def _health(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:

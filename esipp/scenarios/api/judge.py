@@ -20,8 +20,8 @@ from esipp.checks.api import (
     say_value,
 )
 from esipp.checks.check import Status
-from esipp.judging.course import Course
 from esipp.judging.frame import Decision, ours_failed, undecided
+from esipp.judging.interruptions import Interruptions
 
 NOT_OF_THE_API = (401, 403, 429, 503, 504)
 """HTTP statuses of refusals for authorization, quota or overload: they say nothing about the rules for Services."""
@@ -38,7 +38,7 @@ Answers = Mapping[str, Answer]
 
 
 @dataclass
-class Seen(Course):
+class ApiEvidence(Interruptions):
     """The evidence: the answers to each chain's steps, by name."""
 
     answers: dict[str, dict[str, Answer]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class _OpenError(Exception):
     """The evidence does not decide the check."""
 
 
-def decide(check: ApiCheck, seen: Seen) -> Decision:
+def decide(check: ApiCheck, seen: ApiEvidence) -> Decision:
     """Whether every expectation holds; the decision names the first one that does not."""
     cut_short = seen.cut_short(check)
     if cut_short:

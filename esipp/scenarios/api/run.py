@@ -8,7 +8,7 @@ from functools import partial
 from esipp.base.interrupt import Stop
 from esipp.checks.api import Chain, Requests, Verb
 from esipp.ledger.run import Run
-from esipp.scenarios.api.judge import Seen
+from esipp.scenarios.api.judge import ApiEvidence
 from esipp.scenarios.api.listeners import listen
 from esipp.scenarios.api.requests import Performer
 from esipp.scenarios.context import Context, kept
@@ -27,11 +27,11 @@ TAKEN = "took port"
 """The part of an error that says that another Service took a port."""
 
 
-def observe(context: Context) -> Seen:
+def observe(context: Context) -> ApiEvidence:
     """The answers to every request."""
     run, testbed = context.run, context.testbed
     chains = {check.subject.chain.name: check.subject.chain for check in context.asked(Requests)}
-    seen, stop = Seen(), Stop()
+    seen, stop = ApiEvidence(), Stop()
     performer = Performer(context.cluster, testbed.namespace, run.id, stop)
     if any(step.verb is Verb.LISTEN for chain in chains.values() for step in chain.steps):
         asker = Asker(replace(testbed, nodes=context.topology.nodes), context.clients, stop)
@@ -55,7 +55,7 @@ def in_turn(chains: Iterable[Chain]) -> Iterator[tuple[int, list[Chain]]]:
         yield at_once, [chain for chain in chains if chain.reuses_a_port is alone]
 
 
-def _make(run: Run, performer: Performer, chain: Chain, seen: Seen) -> None:
+def _make(run: Run, performer: Performer, chain: Chain, seen: ApiEvidence) -> None:
     """Perform a chain; retry with other ports if another Service took one of them."""
     with kept(chain.name, run, seen):
         for _ in range(TRIES):

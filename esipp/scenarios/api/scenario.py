@@ -4,11 +4,11 @@ from esipp.checks.api import ApiCheck, Requests
 from esipp.checks.check import checks_about
 from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
-from esipp.scenarios.api.judge import Seen, decide
+from esipp.scenarios.api.judge import ApiEvidence, decide
 from esipp.scenarios.api.sections import section
 
 
-def _lacks(check: ApiCheck, seen: Seen, then: RunThen) -> str:
+def _lacks(check: ApiCheck, seen: ApiEvidence, then: RunThen) -> str:
     """Whether the requests of a check differ; a ledger has them only as text, in the checks of its run."""
     chain = check.subject.part
     known = {each.id for each in checks_about(Requests, then.today) if each.subject.part == chain}
@@ -22,7 +22,7 @@ SCENARIO = Scenario(
     suite="compatibility",
     record="compatibility",
     subjects=(Requests,),
-    evidence=Seen,
+    evidence=ApiEvidence,
     decide=decide,
     lacks=_lacks,
     section=section,

@@ -8,7 +8,7 @@ from esipp.base.plural import counted as many
 from esipp.checks.api import Answer
 from esipp.judging.showing import attempted, shorten, tallied
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.api.judge import Seen
+from esipp.scenarios.api.judge import ApiEvidence
 
 ID = "api"
 TITLE = "Service API"
@@ -26,7 +26,7 @@ RIGHT = ("pass", "unsupported")
 
 def section(run: RecordedRun) -> Section:
     """The section; empty if the run made no requests."""
-    seen = run.evidence_of(Seen)
+    seen = run.evidence_of(ApiEvidence)
     if seen is None or not any(seen.answers.values()):
         return Section(TITLE)
     answers = seen.answers

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from esipp.base.document import Block, Figure, Fold, Table, Text, number
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
 from esipp.base.plural import counted as many
-from esipp.judging.showing import headed, shorten
+from esipp.judging.showing import headed, health_strip, shorten
 from esipp.scenarios.continuity.evidence import Window
 from esipp.scenarios.continuity.windows import LEFT, Evidence, Judged, Way, key, mark
-from esipp.scenarios.endpoint_change.single_events import Stretch, health
 
 LANE = 16.0
 AROUND = 0.6
@@ -98,10 +97,10 @@ def _zoom(seen: Evidence, at: int, window: Window, here: Sequence[Way]) -> tuple
         if row == 0:
             drawing.text(x, 14, text, size=10, bold=True)
     for node, family, stream in seen.health[: MOST_NODES * 2]:
-        runs = [Stretch(e.since - begin, e.until - begin, e.probes, e.outcome, "") for e in stream.stretches()]
+        runs = [e._replace(since=e.since - begin, until=e.until - begin) for e in stream.stretches()]
         name = f"health check of {shorten(node, 16)} {family.value}"
         drawing.text(LEFT - 8, y + 10, name, anchor="end", size=11, fill=MUTED)
-        health(drawing, runs, scale, y + 1)
+        health_strip(drawing, runs, scale, y + 1)
         y += 13
     y += 4
     rows = []

@@ -16,7 +16,7 @@ from esipp.judging.timeline.events import Decision
 from esipp.judging.timeline.streams import ANSWERED, read_request
 from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.endpoint_change import objects as scene
-from esipp.scenarios.endpoint_change.judge import Counted
+from esipp.scenarios.endpoint_change.evidence import Counted
 from esipp.scenarios.endpoint_change.plan import Kind, Step, last_open
 from esipp.scenarios.endpoint_change.probes import Observing
 from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Seen, spreads_by, timeline

@@ -1,17 +1,26 @@
-"""The load balancer's own health probes in captured packets: their period, and the failures until it acts. Pure."""
+"""The load balancer's own health checks: captured on every node, and their period and the failures until it acts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from esipp.checks.model import Family
-from esipp.judging.promise import Checking
 from esipp.judging.statistics import Distribution
+from esipp.packets.capture import IN, REQUEST
+from esipp.packets.scope import Scope
+from esipp.packets.tap import Tap
+from esipp.scenarios.endpoint_change.evidence import Observed
 from esipp.scenarios.endpoint_change.timeline import Timeline
+from esipp.testbed.clients import Clients
 
 LEAST_CHECKS = 3
 """The fewest probes from a source that count as the load balancer's."""
+
+STEPPED = 1.0
+"""Seconds by which the wall clock may drift from the monotonic one during the scenario."""
 
 
 class Arrival(NamedTuple):
@@ -20,25 +29,6 @@ class Arrival(NamedTuple):
     at: float
     node: str
     source: str
-
-
-@dataclass(frozen=True)
-class Observed:
-    """Health probes in packets: the gaps between those of a node, and the failed ones before it was left."""
-
-    sources: tuple[str, ...] = ()
-    gaps: Distribution = field(default_factory=Distribution)
-    failures: tuple[int, ...] = ()
-
-    @property
-    def checking(self) -> Checking:
-        """The median gap, and the most failures before any node was left."""
-        period = self.gaps.quantile(0.5) if self.gaps.samples else None
-        return Checking(period, max(self.failures) if self.failures else None)
-
-    def as_json(self) -> dict[str, Any]:
-        """The observation as a ledger record."""
-        return {"sources": list(self.sources), "gaps": self.gaps.as_json(), "failures": list(self.failures)}
 
 
 def observe(arrivals: Sequence[Arrival], lines: Iterable[Timeline]) -> Observed:
@@ -75,3 +65,65 @@ def _failures(line: Timeline, family: Family, known: Mapping[tuple[str, str], Se
         if node == line.change.node and (":" in source) is (family is Family.IPV6)
     ]
     return max((sum(1 for at in times if told < at <= acted) for times in checks), default=0)
+
+
+def _offset() -> float:
+    """What the wall clock is ahead of the monotonic one."""
+    return time.time() - time.monotonic()
+
+
+@dataclass(frozen=True)
+class StrangersScope(Scope):
+    """Packets at these ports that are not ``ours``: our own health checks are many, and known."""
+
+    ours: Collection[str] = ()
+
+    def expression(self) -> str:
+        """The filter for tcpdump."""
+        hosts = " or ".join(f"host {address}" for address in sorted(self.ours))
+        return f"({super().expression()})" + (f" and not ({hosts})" if hosts else "")
+
+
+@dataclass
+class Hearing:
+    """Captures on all nodes with an agent; ``trouble`` names a missing one, which is no failure."""
+
+    clients: Clients
+    ports: Mapping[int, str]
+    ours: Collection[str]
+    trouble: str = ""
+    _offset: float = 0.0
+    _taps: list[Tap] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Start, and wait until all listen. ``ports`` are the health-check node ports, each with its Service."""
+        scope = StrangersScope([("TCP", port) for port in self.ports], ours=self.ours)
+        commands = {node: self.clients.on_agent(node) for node in sorted(self.clients.agents)}
+        self._offset = _offset()
+        self._taps = [Tap(node, command, scope) for node, command in commands.items()]
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            self.trouble = "; ".join(filter(None, pool.map(Tap.listening, self._taps)))
+
+    def end(self) -> dict[str, list[Arrival]]:
+        """Stop; what arrived, by Service, and nothing if the clock was stepped, which packets are told by.
+
+        The nodes' clock is taken for this machine's (kind: it is).
+        """
+        offset = _offset()
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            captures = list(pool.map(Tap.stop, self._taps))
+        found: dict[str, list[Arrival]] = {service: [] for service in self.ports.values()}
+        if abs(offset - self._offset) > STEPPED:
+            self.trouble = f"the clock jumped by {offset - self._offset:+.0f} s during the packet capture"
+            return found
+        for capture in captures:
+            for each in capture.sightings:
+                service = self.ports.get(each.destination[1])
+                if service and each.kind == REQUEST and each.direction == IN:
+                    found[service].append(Arrival(each.time - offset, capture.node, each.source[0]))
+        return found
+
+    def stop(self) -> None:
+        """Stop whatever still runs."""
+        for tap in self._taps:
+            tap.stop()

@@ -1,8 +1,10 @@
 """The judge of convergence checks: from the evidence about one load balancer to a decision on each check. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 from esipp.checks.check import Level, Status
 from esipp.checks.endpoint_change import AFTER_503, EXPECTED, SPREADS, WEIGHED, EndpointChangeCheck, What
@@ -11,8 +13,8 @@ from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import PROMPT, Blur, needed
 from esipp.judging.frame import Decision
 from esipp.judging.ingress import strangers
-from esipp.judging.promise import Checking, Promise
-from esipp.judging.statistics import Distribution, binomial_p, power
+from esipp.judging.promise import Checking
+from esipp.judging.statistics import Distribution, power
 from esipp.judging.timeline import trouble
 from esipp.judging.timeline.expected_backends import SLACK
 from esipp.judging.timeline.losses import RESOLUTION
@@ -21,8 +23,8 @@ from esipp.judging.timeline.sources import Sourced, Sources, sources
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.endpoint_change import doubts
+from esipp.scenarios.endpoint_change.evidence import LEAST_P, LEAST_POWER, Counted, Moved, Result
 from esipp.scenarios.endpoint_change.expected_backends import Paths, Wrong, spans, with_evidence, wrong_places
-from esipp.scenarios.endpoint_change.health_probes import Observed
 from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.rest import Rest, at_rest, windows
 from esipp.scenarios.endpoint_change.timeline import (
@@ -36,14 +38,7 @@ from esipp.scenarios.endpoint_change.timeline import (
     hole_began,
     phases,
     spreads_by,
-    timeline,
 )
-
-LEAST_P = 0.001
-"""Below this p-value a split is uneven: a fair load balancer fails once in a thousand tests."""
-
-LEAST_POWER, UNEVEN = 0.95, 0.55
-"""The power with which the test must tell a split of 55:45 from an equal one, or no split passes."""
 
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 """Checks of the load balancer's reaction to health checks."""
@@ -59,123 +54,25 @@ LEAST_CLEAR = 0.5
 """The share of the changes to judge that must be free of doubt and of our own gaps, or a check stays undecided."""
 
 
-@dataclass(frozen=True)
-class Counted:
-    """New connections through the VIP, by the node that answered; ``pods`` is the number of pods on each node.
-
-    ``weights`` are those that the nodes' health checks reported meanwhile. ``control`` connections were made directly
-    to nodePorts of these nodes at the same time; ``control_lost`` of them were lost.
-    """
-
-    nodes: Mapping[str, int]
-    pods: Mapping[str, int]
-    lost: int = 0
-    weights: Mapping[str, int] = field(default_factory=dict)
-    control: int = 0
-    control_lost: int = 0
-
-    @property
-    def total(self) -> int:
-        """The connections that were answered."""
-        return sum(self.nodes.get(node, 0) for node in self.pods)
-
-    @property
-    def power(self) -> float:
-        """The power to tell a split of 55:45 from an equal one with this number of connections."""
-        return power(self.total, LEAST_P, UNEVEN) if self.total else 0.0
-
-    @property
-    def rest(self) -> Rest:
-        """Their losses, which happened between endpoint changes."""
-        return Rest(self.total + self.lost, self.lost, self.control, self.control_lost)
-
-    @property
-    def p_value(self) -> float:
-        """The p-value of the split if both nodes are equally likely."""
-        return self._p(0.5)
-
-    @property
-    def p_value_weighed(self) -> float | None:
-        """The p-value of the split if each node gets the share of its weight; None without different weights."""
-        told = [self.weights.get(node, 0) for node in sorted(self.pods)]
-        if len(told) != 2 or set(self.weights) != set(self.pods) or not all(told) or told[0] == told[1]:
-            return None
-        return self._p(told[0] / sum(told))
-
-    def _p(self, share: float) -> float:
-        first, *_ = (self.nodes.get(node, 0) for node in sorted(self.pods))
-        return binomial_p(first, self.total, share) if self.total else 0.0
+LOSSES = ("timed_out", "refused", "reset", "wrong", "stray")
+"""The kinds of lost requests; stray ones are among the others."""
 
 
-@dataclass(frozen=True)
-class Health:
-    """The load balancer's health view: the nodes that it reports as healthy, and those that should be."""
+class Lost(NamedTuple):
+    """Lost requests by kind, the longest outage, and the longest black hole, in seconds; None without one."""
 
-    healthy: frozenset[str]
-    should: frozenset[str]
-
-
-@dataclass(frozen=True)
-class Result:
-    """All results about one load balancer.
-
-    Args:
-        balancer: the load balancer.
-        seen: its streams, marks and decisions.
-        changes: its endpoint changes, pod by pod, in order; ``ends`` is the end of the time that belongs to each.
-        opened: pods that were made ready apart from the changes, and when.
-        sources: the addresses that pods may see as the source, by family; ``own`` are those of the client itself.
-        told: period and failures as the load balancer documents or reports them.
-        observed: the same from packets.
-        counted: the split between nodes, by family.
-        views: the load balancer's health view, for a Service of each policy; under ``FREED`` the VIPs that it still has
-            of a deleted Service.
-        obstacle: why nothing could be probed.
-        planned: the number of planned changes; 0 if unknown.
-        promise: how fast it must follow, and who promises that.
-        uncertainty: seconds by which the prober's clock may differ from ours.
-        others: every known address of a node, a pod or a client.
-        proxy: whether ``--provider`` says that the cluster's own load balancer is a proxy.
-    """
-
-    balancer: Balancer
-    seen: Seen
-    changes: Sequence[Change] = ()
-    ends: Mapping[int, float] = field(default_factory=dict)
-    opened: Sequence[tuple[str, float]] = ()
-    sources: Mapping[Family, frozenset[str]] = field(default_factory=dict)
-    own: Mapping[Family, frozenset[str]] = field(default_factory=dict)
-    told: Checking = field(default_factory=Checking)
-    observed: Observed = field(default_factory=Observed)
-    counted: Mapping[Family, Counted] = field(default_factory=dict)
-    views: Mapping[What, Health] = field(default_factory=dict)
-    obstacle: str = ""
-    planned: int = 0
-    promise: Promise = field(default_factory=Promise)
-    uncertainty: float = 0.0
-    others: frozenset[str] = frozenset()
-    proxy: bool = False
-
-    @property
-    def cut_short(self) -> str:
-        """A sentence if fewer changes were made than planned; empty if not."""
-        made = len(self.changes)
-        return f"only {made} of {self.planned} endpoint changes were made" if made < self.planned else ""
-
-    def with_observed(self, observed: Observed) -> "Result":
-        """The same result, with the load balancer's health checks as packets show them."""
-        return replace(self, observed=observed)
-
-    def timelines(self) -> list[Timeline]:
-        """The timeline of each change."""
-        return [timeline(change, self.ends[change.number], self.seen) for change in self.changes]
+    kinds: Mapping[str, int]
+    outage: float
+    black_hole: float | None
 
 
-@dataclass(frozen=True)
-class Moved:
-    """The results of the endpoint changes behind each load balancer."""
+class Times(NamedTuple):
+    """The seconds that a phase took, in one direction (``up`` or ``down``), where both of its events were observed."""
 
-    results: Mapping[Balancer, Result] = field(default_factory=dict)
+    family: Family
+    direction: str
+    phase: str
+    of: Distribution
 
 
 class Judge:
@@ -240,6 +137,27 @@ class Judge:
                 words = doubts.words([doubt]) if doubt else ""
                 found.append((line, Measured(seconds, Blur(self.resolution(line, family)), words)))
         return found
+
+    def losses(self, family: Family) -> Lost:
+        """The lost requests during all endpoint changes.
+
+        A pod that goes to another node is two changes in one window: its losses are those of the removal.
+        """
+        own = [line for line in self.lines if not (line.change.up and line.change.kind is Kind.ELSEWHERE)]
+        found = [line.traffic[family].losses for line in own]
+        kinds = {kind: sum(getattr(each, kind) for each in found) for kind in LOSSES}
+        holes = [hole for line in own if (hole := black_hole(line, family)) is not None]
+        return Lost(kinds, max((each.outage for each in found), default=0.0), max(holes, default=None))
+
+    @cached_property
+    def times(self) -> list[Times]:
+        """The times of all phases, also of those that were never observed."""
+        return [
+            Times(family, direction, phase, of)
+            for family in self.result.seen.vip
+            for direction in ("up", "down")
+            for phase, of in distributions(self.lines, family, direction == "up").items()
+        ]
 
     def resolution(self, line: Timeline, family: Family) -> float:
         """The resolution of a hole: the longest time between two of our probes from just before its begin to its end.
@@ -584,6 +502,11 @@ class Judge:
         whole = times["trigger to traffic"]
         words = times_words(whole) if whole.samples else "never observed"
         return Decision(Status.PASS, "recorded", f"from trigger to traffic: {words}")
+
+
+def judges_of(moved: Moved) -> dict[Balancer, Judge]:
+    """The judge of each load balancer."""
+    return {balancer: Judge(result) for balancer, result in moved.results.items()}
 
 
 def distributions(lines: Iterable[Timeline], family: Family, up: bool) -> dict[str, Distribution]:

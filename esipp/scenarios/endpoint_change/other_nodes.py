@@ -1,97 +1,161 @@
-"""Health checks of nodes without endpoint changes in a large cluster, which must say 503 all the time.
+"""Health checks of nodes without endpoint changes in a large cluster, probed by agents.
 
-Asked by the agents (health/everywhere.py), for the client outside could not follow hundreds of nodes. What is found is
-told and kept; no verdict rests on it.
+The client outside could not follow hundreds of nodes. What is found is recorded; no verdict rests on it. This machine
+sends each agent an order a node and a round, and reads one line back for each answer that differed: where nothing
+changes, a node costs a line a round, however often it is probed.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
-from esipp.base.plural import counted
-from esipp.scenarios.health.every_node import Everywhere, Stretch
+from esipp.base.clock import Clock
+from esipp.base.errors import HarnessError
+from esipp.checks.health import Answer
+from esipp.probing.jobs import Job
+from esipp.probing.orders import Line
+from esipp.probing.orders import Stream as Running
+from esipp.scenarios.endpoint_change.evidence import Answers, Bystanders
 
-RIGHT = "503"
-MOST_NAMED = 5
+SPACING = 1.0
+"""The least seconds between two probes of a node: its answer should never change."""
+
+MOST_A_SECOND = 50.0
+"""The most requests of one agent; with a larger slice it probes nodes less often, and the summary says so."""
+
+PROBES = 5
+"""The probes of each node in a round; equal answers come as one line."""
+
+TIMEOUT = 2.0
+LATE = 30.0
+"""Extra seconds for a round: agents are reached through the API server."""
 
 
-@dataclass(frozen=True)
-class Bystanders:
-    """The answers of these nodes.
+class Agent(Protocol):
+    """What is needed of a prober."""
+
+    def stream(self, job: Job, sink: Any) -> Running:
+        """See ``Prober.stream``."""
+
+    def clock(self) -> Clock:
+        """See ``Prober.clock``."""
+
+
+def slices(agents: Sequence[str], nodes: Iterable[str]) -> dict[str, list[str]]:
+    """Which agent asks which nodes: in turn, and none its own node where there is another one to do it."""
+    found: dict[str, list[str]] = {agent: [] for agent in agents}
+    for number, node in enumerate(nodes if agents else ()):
+        agent = agents[number % len(agents)]
+        if agent == node and len(agents) > 1:
+            agent = agents[(number + 1) % len(agents)]
+        found[agent].append(node)
+    return found
+
+
+def joined(stretches: Sequence[Answers], more: Iterable[Answers]) -> list[Answers]:
+    """The stretches of another round behind those that are there; what goes on as it was stays one."""
+    found = list(stretches)
+    for each in sorted(more, key=lambda one: one.since):
+        if found and found[-1].said == each.said:
+            found[-1] = replace(found[-1], until=max(found[-1].until, each.until), count=found[-1].count + each.count)
+        else:
+            found.append(each)
+    return found
+
+
+@dataclass
+class Everywhere:
+    """Polls from ``start`` to ``stop``; ``told`` are each node's answers, ``trouble`` is why the polls ended early.
 
     Args:
-        service: the Service of the health check.
-        agents: the number of probing agents.
-        pace: seconds between two probes of a node.
-        told: the answers of each probed node, in stretches.
-        asked: the number of nodes to probe.
-        trouble: why they were not probed, or not to the end.
+        agents: probers by their node.
+        nodes: addresses by node.
+        port: the health-check node port.
+        spacing: the least seconds between two probes of a node.
+        probes: the number of probes in a round.
     """
 
-    service: str
-    agents: int
-    pace: float
-    told: Mapping[str, Sequence[Stretch]]
-    asked: int
+    agents: Mapping[str, Agent]
+    nodes: Mapping[str, str]
+    port: int
+    spacing: float = SPACING
+    probes: int = PROBES
+    told: dict[str, list[Answers]] = field(default_factory=dict)
+    rounds: int = 0
     trouble: str = ""
-
-    @classmethod
-    def of(cls, service: str, polls: Everywhere) -> "Bystanders":
-        """The results of polls."""
-        trouble = polls.trouble or ("" if polls.agents else "there is no agent to probe them")
-        return cls(service, len(polls.agents), polls.pace, dict(polls.told), len(polls.nodes), trouble)
+    _running: list[Running] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _thread: threading.Thread | None = None
 
     @property
-    def wrong(self) -> dict[str, list[Stretch]]:
-        """The nodes with other answers than 503, and these answers."""
-        found = {node: [each for each in told if each.said != RIGHT] for node, told in sorted(self.told.items())}
-        return {node: stretches for node, stretches in found.items() if stretches}
+    def slices(self) -> dict[str, list[str]]:
+        """Which agent asks which nodes."""
+        return slices(sorted(self.agents), self.nodes)
 
     @property
-    def finding(self) -> str:
-        """The fault as a sentence; empty if there is none."""
-        named = [f"{node} ({_said(told)})" for node, told in list(self.wrong.items())[:MOST_NAMED]]
-        more = f" and {len(self.wrong) - MOST_NAMED} more" if len(self.wrong) > MOST_NAMED else ""
-        if not named:
-            return ""
-        return (
-            f"of {counted(len(self.told), 'node')} that never had a pod of {self.service}, {len(self.wrong)} answered "
-            f"its health check with something other than {RIGHT}: {', '.join(named)}{more}"
-        )
+    def pace(self) -> float:
+        """Seconds between two health checks of a node."""
+        most = max((len(those) for those in self.slices.values()), default=0)
+        return max(self.spacing, most / MOST_A_SECOND)
 
-    def lines(self) -> list[str]:
-        """The lines of the summary; empty without such nodes."""
-        if not self.asked:
-            return []
-        answers = sum(each.count for told in self.told.values() for each in told)
-        said = f"{counted(self.asked, 'node')} without endpoint changes, probed by {counted(self.agents, 'agent')}"
-        said += f" every {self.pace:.1f} s"
-        said += f": {counted(answers, 'answer')} from {counted(len(self.told), 'node')}"
-        said += f", all {RIGHT}" if self.told and not self.wrong else ""
-        lines = [said, *([f"  {self.finding}"] if self.wrong else [])]
-        return lines + ([f"  incomplete: {self.trouble}"] if self.trouble else [])
+    def start(self) -> None:
+        """Begin to poll, if there are nodes and agents."""
+        if self.nodes and self.agents:
+            self._thread = threading.Thread(target=self._go_on, name="health checks everywhere", daemon=True)
+            self._thread.start()
 
-    def as_json(self) -> dict[str, Any]:
-        """As the ledger keeps it: nodes that said 503 all the time by their number of answers only."""
-        right = {node: sum(each.count for each in told) for node, told in self.told.items() if node not in self.wrong}
-        return {
-            "service": self.service,
-            "agents": self.agents,
-            "pace": round(self.pace, 3),
-            "nodes": self.asked,
-            "right": dict(sorted(right.items())),
-            "others": {node: [each.as_json() for each in self.told[node]] for node in self.wrong},
-            **({"trouble": self.trouble} if self.trouble else {}),
-        }
+    def stop(self) -> None:
+        """End, with what was answered so far; the second call does nothing."""
+        self._over.set()
+        with self._lock:
+            running = list(self._running)
+        for each in running:
+            each.cancel()
+        if self._thread is not None:
+            self._thread.join(self.probes * self.pace + TIMEOUT + LATE)
+            self._thread = None
+
+    def answers(self, service: str) -> Bystanders:
+        """What was found; ``service`` is the Service of the health check."""
+        trouble = self.trouble or ("" if self.agents else "there is no agent to probe them")
+        return Bystanders(service, len(self.agents), self.pace, dict(self.told), len(self.nodes), trouble)
+
+    def _go_on(self) -> None:
+        try:
+            clocks = {name: agent.clock() for name, agent in self.agents.items()}
+            while not self._over.is_set():
+                self._round(clocks)
+        except (HarnessError, FutureTimeoutError) as broken:
+            self.trouble = str(broken) or "an agent no longer answers"
+
+    def _round(self, clocks: Mapping[str, Clock]) -> None:
+        """Every node once more, all at the same time."""
+        pace, lines = self.pace, {node: list[Line]() for node in self.nodes}
+        running = []
+        for agent, those in self.slices.items():
+            for node in those:
+                running.append(self.agents[agent].stream(self._job(node), lines[node].append))
+        with self._lock:
+            self._running = running
+        if self._over.is_set():  # stop() came before they were known
+            for each in running:
+                each.cancel()
+        for each in running:
+            each.wait(self.probes * pace + TIMEOUT + LATE)
+        for agent, those in self.slices.items():
+            for node in those:
+                more = [_answers(line, clocks[agent]) for line in lines[node]]
+                self.told[node] = joined(self.told.get(node, ()), more)
+        self.rounds += 1
+
+    def _job(self, node: str) -> Job:
+        host, name = self.nodes[node], f"health check of {node}"
+        return Job(name, "get", host, self.port, self.probes, TIMEOUT, self.pace, brief=True, url="/healthz")
 
 
-def _said(stretches: Sequence[Stretch]) -> str:
-    counts: dict[str, int] = {}
-    for each in stretches:
-        counts[each.said] = counts.get(each.said, 0) + each.count
-    return ", ".join(f"{said} x{count}" for said, count in sorted(counts.items()))
-
-
-def bystanders_of(fit: Collection[str], asked: Collection[str]) -> list[str]:
-    """The nodes that agents can probe and no client outside probes all the time, by name."""
-    return sorted(set(fit) - set(asked))
+def _answers(line: Line, clock: Clock) -> Answers:
+    answer = Answer.read(line)
+    return Answers(answer.words, clock.ours(line["started"]), clock.ours(line["ended"]), answer.count)

@@ -21,24 +21,17 @@ from esipp.scenarios.balancer_facts import observed_checks
 from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.context import Context, perform
 from esipp.scenarios.endpoint_change import objects as scene
-from esipp.scenarios.endpoint_change import record
 from esipp.scenarios.endpoint_change.changes import Driver
-from esipp.scenarios.endpoint_change.health_probes import Arrival
+from esipp.scenarios.endpoint_change.evidence import Bystanders, Moved, Result
+from esipp.scenarios.endpoint_change.health_probes import Arrival, Hearing
 from esipp.scenarios.endpoint_change.health_probes import observe as observe_probes
-from esipp.scenarios.endpoint_change.judge import Judge, Moved, Result
 from esipp.scenarios.endpoint_change.objects import balancers_of
-from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_of
+from esipp.scenarios.endpoint_change.other_nodes import Everywhere
 from esipp.scenarios.endpoint_change.plan import plan
-from esipp.scenarios.endpoint_change.polled_state import polled_word
-from esipp.scenarios.endpoint_change.polls import shown
-from esipp.scenarios.endpoint_change.probe_capture import Hearing
 from esipp.scenarios.endpoint_change.probes import PACE, Observing, Targets
-from esipp.scenarios.endpoint_change.record import SUITE
-from esipp.scenarios.endpoint_change.reference_state import ReferenceWord
-from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
+from esipp.scenarios.endpoint_change.reported_state import NOTHING, ReferenceState, Reported, polled_state
 from esipp.scenarios.endpoint_change.sections import REPORTED
 from esipp.scenarios.endpoint_change.timeline import Seen
-from esipp.scenarios.health.every_node import Everywhere
 from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.clients import Clients
 from esipp.testbed.refusals import hint_for
@@ -52,8 +45,8 @@ MOST_NODES = 6
 class Gathering:
     """Makes the endpoint changes, and collects the evidence.
 
-    ``word`` is the reported state of load balancers; ``promise`` is that of the cluster's own one, ``proxy`` whether
-    ``--provider`` says that it is a proxy, ``others`` is every known address of a node, a pod or a client.
+    ``reported`` is the state that load balancers report; ``promise`` is that of the cluster's own one, ``proxy``
+    whether ``--provider`` says that it is a proxy, ``others`` is every known address of a node, a pod or a client.
     ``bystanders`` are the answers of nodes without endpoint changes, for the first Service; ``uncertainty`` is that of
     the prober's clock, in seconds.
     """
@@ -65,18 +58,18 @@ class Gathering:
     moves: int
     seed: int
     packets: bool
-    word: Word = NOTHING
+    reported: Reported = NOTHING
     promise: Promise = field(default_factory=Promise)
     others: frozenset[str] = frozenset()
     proxy: bool = False
     uncertainty: float = 0.0
     heard: str = "packets were not captured"
     bystanders: Bystanders | None = None
-    judges: dict[Balancer, Judge] = field(default_factory=dict)
+    results: dict[Balancer, Result] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(self, run: Run) -> None:
-        """Make all endpoint changes; creates one judge for each load balancer.
+        """Make all endpoint changes; there is one result for each load balancer.
 
         Raises:
             HarnessError: something of ours failed.
@@ -99,28 +92,34 @@ class Gathering:
                 self.heard = hearing.trouble
             stack.callback(polls.stop)
             polls.start()
-            stack.enter_context(self.word.listening())
+            stack.enter_context(self.reported.listening())
             drivers = {balancer: self._driver(balancer, observing[balancer], watching) for balancer in ready}
             perform(run, "moves", {each.value: driver.drive for each, driver in drivers.items()}, self._stopped)
             watching.check()
-            self.word.look(drivers)
+            self.reported.look(drivers)
             for each in observing.values():
                 each.stop()
             polls.stop()
             if observing:
-                self.bystanders = Bystanders.of(next(iter(observing.values())).name, polls)
+                self.bystanders = polls.answers(next(iter(observing.values())).name)
             self._let_go(drivers)
-            self.word.check()
+            self.reported.check()
             arrivals = {}
             if self.packets and observing:
                 arrivals, self.heard = hearing.end(), hearing.trouble
         for balancer in self.balancers:
             if balancer in obstacles:
-                nothing = Result(balancer, Seen({}, {}, {}), obstacle=obstacles[balancer])
-                self.judges[balancer] = Judge(nothing)
+                self.results[balancer] = Result(balancer, Seen({}, {}, {}), obstacle=obstacles[balancer])
             else:
                 heard = arrivals.get(scene.service_name(balancer), [])
-                self.judges[balancer] = Judge(self._result(drivers[balancer], heard))
+                self.results[balancer] = self._result(drivers[balancer], heard)
+
+    @property
+    def evidence(self) -> Moved:
+        """What was observed."""
+        polls = {balancer: found for balancer in self.results if (found := self.reported.polls(balancer))}
+        others = self.bystanders if self.bystanders and self.bystanders.asked else None
+        return Moved(self.results, PACE.every, PACE.timeout, self.heard, others, polls)
 
     def _let_go(self, balancers: Collection[Balancer]) -> None:
         """Delete the Cluster Services, and check that their VIPs are released."""
@@ -135,7 +134,7 @@ class Gathering:
                 hint_for(broken) if isinstance(broken, ApiError) else "run again.",
             ) from None
         if there:
-            self.word.look_again(there)
+            self.reported.look_again(there)
 
     def _reachable(self) -> tuple[list[Balancer], dict[Balancer, str]]:
         """The load balancers with a VIP, and why the others have none."""
@@ -176,7 +175,7 @@ class Gathering:
             return Everywhere({}, {}, 0)
         targets = next(iter(observing.values())).targets
         family = next(iter(targets.vips))
-        others = bystanders_of(self._fit(targets.vips), targets.nodes)
+        others = sorted(set(self._fit(targets.vips)) - set(targets.nodes))
         addresses = {node: self.testbed.nodes[node].internal[family] for node in others}
         return Everywhere(self.clients.agents, addresses, targets.health_port)
 
@@ -195,15 +194,28 @@ class Gathering:
         testbed, seed = self.testbed, f"{self.seed} {balancer.value}"
         nodes = scene.slots_of(testbed.roles)
         own, patience = balancer is Balancer.DEFAULT, testbed.patience  # the reference's ways are not the cluster's
-        told, promise = self.word.checking(balancer), self._promise(balancer)
+        told, promise = self.reported.checking(balancer), self._promise(balancer)
         known = [each for each in (told.bound, promise.seconds, patience.steering if own else None) if each]
         return Driver(
-            testbed.cluster, testbed.namespace, testbed.run, self.image, balancer, nodes, plan(seed, len(nodes),
-            self.moves), seed, observing, watching, self.word.decisions(balancer), self._stopped, period=told.period or
-            0.5, bound=max(known, default=None), serves=serves_on(testbed.steering), timeouts=TIMEOUTS.answering(
-            patience.answering) if own else TIMEOUTS, spreads=promise.spreads is True, patience=0.0 if
-            promise.known else slowest(all_profiles()),
-        )  # fmt: skip
+            testbed.cluster,
+            testbed.namespace,
+            testbed.run,
+            self.image,
+            balancer,
+            nodes,
+            plan(seed, len(nodes), self.moves),
+            seed,
+            observing,
+            watching,
+            self.reported.decisions(balancer),
+            self._stopped,
+            period=told.period or 0.5,
+            bound=max(known, default=None),
+            serves=serves_on(testbed.steering),
+            timeouts=TIMEOUTS.answering(patience.answering) if own else TIMEOUTS,
+            spreads=promise.spreads is True,
+            patience=0.0 if promise.known else slowest(all_profiles()),
+        )
 
     def _result(self, driver: Driver, arrivals: Sequence[Arrival]) -> Result:
         balancer = driver.balancer
@@ -215,9 +227,9 @@ class Gathering:
             [(driver.first_pod, float("-inf")), *driver.opened_last.items()],
             self._sources(balancer),
             own_addresses(self.clients),
-            self.word.checking(balancer),
+            self.reported.checking(balancer),
             counted=driver.counted,
-            views=self.word.views(balancer),
+            views=self.reported.views(balancer),
             obstacle=driver.obstacle,
             planned=sum((step.up is not None) + (step.down is not None) for step in driver.steps),
             promise=self._promise(balancer),
@@ -231,12 +243,12 @@ class Gathering:
         """How fast a balancer has to follow; of the reference one, an instrument, by what we started it with."""
         if balancer is Balancer.DEFAULT:
             return self.promise
-        return promise_of_reference(self.word.settings())
+        return promise_of_reference(self.reported.settings())
 
     def _sources(self, balancer: Balancer) -> dict[Family, frozenset[str]]:
         """The source addresses that pods may see through the VIP: the client's, or a proxy's own."""
         if balancer in PROXIES:
-            return self.word.addresses()
+            return self.reported.addresses()
         return own_addresses(self.clients)
 
 
@@ -252,55 +264,29 @@ def observe(context: Context) -> Moved:
     gathering = Gathering(
         testbed, context.clients, settings.image, balancers_of(context.asked(EndpointChange)),
         settings.moves, settings.seed, findings.features["packets"].present,
-        word_of(findings, testbed),
-        promise_of(testbed.balancer.profiles, sure=testbed.balancer.told, bound=settings.bound),
+        reported_by(findings, testbed),
+        promise_of(testbed.balancer.profiles, sure=testbed.balancer.named, bound=settings.bound),
         frozenset(map(str, held(context.topology))), is_told(findings.facts),
     )  # fmt: skip
     names = ", ".join(each.value for each in gathering.balancers)
     with run.phase("moves", f"{settings.moves} up and {settings.moves} down: {names}; seed {settings.seed}"):
         gathering.run(run)
-        keep(run, gathering)
-        own = gathering.judges.get(Balancer.DEFAULT)
+        own, others = gathering.results.get(Balancer.DEFAULT), gathering.bystanders
         if own is not None:
-            observed_checks(run, testbed.balancer, own.result.observed.checking)
-        others = gathering.bystanders.lines() if gathering.bystanders else []
-        if reported := [*gathering.word.lines(gathering.judges), *others]:
-            run.note(REPORTED, "; ".join(line.strip() for line in reported).replace(":; ", ": "))
-    return Moved({balancer: judge.result for balancer, judge in gathering.judges.items()})
+            observed_checks(run, testbed.balancer, own.observed.checking)
+        if others is not None and others.finding:
+            run.note("health checks", others.finding)
+        lines = [*gathering.reported.lines(gathering.results), *(others.lines() if others else [])]
+        if lines:
+            run.note(REPORTED, "; ".join(line.strip() for line in lines).replace(":; ", ": "))
+    return gathering.evidence
 
 
-def word_of(findings: Findings, testbed: Testbed) -> Word:
+def reported_by(findings: Findings, testbed: Testbed) -> Reported:
     """The source of reported state: the reference load balancer, or a cloud's load balancer, which must be polled."""
     nodes = testbed.nodes.values()
     if findings.reference:
-        return ReferenceWord(findings.reference, testbed.namespace, nodes)
-    return polled_word(
-        asked_of(nodes, findings.balancer.word), testbed.cluster, testbed.namespace, testbed.services, nodes
+        return ReferenceState(findings.reference, testbed.namespace, nodes)
+    return polled_state(
+        asked_of(nodes, findings.balancer.named_profile), testbed.cluster, testbed.namespace, testbed.services, nodes
     )
-
-
-def keep(run: Run, gathering: Gathering) -> None:
-    """Write everything down; times are seconds of this process's monotonic clock."""
-    run.evidence(
-        SUITE,
-        "settings",
-        seed=gathering.seed,
-        moves=gathering.moves,
-        balancers=[each.value for each in gathering.balancers],
-        spacing=PACE.every,
-        timeout=PACE.timeout,
-        clock_uncertainty=gathering.uncertainty,
-        packets=gathering.heard or "captured on every node",
-    )
-    if gathering.bystanders is not None and gathering.bystanders.asked:
-        run.evidence(SUITE, "bystanders", **gathering.bystanders.as_json())
-        if gathering.bystanders.finding:
-            run.note("health checks", gathering.bystanders.finding)
-    for judge in gathering.judges.values():
-        record.keep(run, judge)
-    for balancer, judge in gathering.judges.items():
-        polls = gathering.word.polls(balancer)
-        for poll in polls:
-            run.evidence(SUITE, "poll", balancer=balancer.value, **poll.as_json())
-        for each in shown(polls, judge.result.changes, judge.result.ends):
-            run.evidence(SUITE, "shown", balancer=balancer.value, **each.as_json())

@@ -1,7 +1,6 @@
 """Registration of the scenario of endpoint changes."""
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Mapping
 
 from esipp.checks.endpoint_change import EndpointChange, EndpointChangeCheck
 from esipp.checks.model import Balancer
@@ -9,19 +8,14 @@ from esipp.checks.rights import GATES, SLICES
 from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
+from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.endpoint_change.figures import section
-from esipp.scenarios.endpoint_change.judge import Judge, Moved
+from esipp.scenarios.endpoint_change.judge import Judge, judges_of
 from esipp.scenarios.endpoint_change.sections import summary
 
-Judges = Callable[[Balancer], Judge]
 
-
-def _judges(moved: Moved) -> Judges:
-    return cache(lambda balancer: Judge(moved.results[balancer]))
-
-
-def _decide(check: EndpointChangeCheck, judges: Judges) -> Decision:
-    return judges(check.subject.balancer).decide(check)
+def _decide(check: EndpointChangeCheck, judges: Mapping[Balancer, Judge]) -> Decision:
+    return judges[check.subject.balancer].decide(check)
 
 
 def _lacks(check: EndpointChangeCheck, moved: Moved, then: RunThen) -> str:
@@ -37,7 +31,7 @@ SCENARIO = Scenario(
     record="convergence",
     subjects=(EndpointChange,),
     evidence=Moved,
-    analyse=_judges,
+    analyse=judges_of,
     decide=_decide,
     lacks=_lacks,
     section=section,

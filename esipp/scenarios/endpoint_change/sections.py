@@ -1,68 +1,48 @@
 """What a run's summary shows of how load balancers follow endpoint changes. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from esipp.base.document import Block, Cell, Pairs, Section, Table, Text
-from esipp.checks.model import Family
+from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import Held
 from esipp.judging.statistics import Distribution, family_wise_words
 from esipp.judging.timeline.losses import count_losses
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.endpoint_change.judge import LEAST_P, Judge, Moved, distributions, split_words
-from esipp.scenarios.endpoint_change.timeline import PHASES, Timeline
+from esipp.scenarios.endpoint_change.evidence import LEAST_P, Moved
+from esipp.scenarios.endpoint_change.figures import OF_NO_FAMILY, Event, events
+from esipp.scenarios.endpoint_change.judge import Judge, distributions, judges_of, split_words
+from esipp.scenarios.endpoint_change.timeline import PHASES
 
 TITLE = "convergence: load balancers following endpoint changes"
 REPORTED = "reported health"
 """The subject of notes on what load balancers and other nodes reported."""
 
-OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
-"""Phases without a family: pods have none, and nodePorts are probed in the first family only."""
-
 
 def summary(run: RecordedRun) -> Section:
     """The section; empty if the scenario did not run."""
-    moved = run.evidence_of(Moved)
-    if moved is None or not moved.results:
+    moved, judges = run.evidence_of(Moved), run.analysed(Moved, judges_of)
+    if moved is None or not judges:
         return Section(TITLE)
-    settings = (run.of("convergence", "settings") or [{}])[-1]
-    judges = [Judge(result) for result in moved.results.values()]
     reported = (Text(note) for about, note in run.notes if about == REPORTED)
-    return Section(TITLE, (*_blocks(judges, settings), *reported))
+    return Section(TITLE, (*_blocks(run, moved, judges), *reported))
 
 
-def _blocks(judges: Sequence[Judge], settings: Mapping[str, Any]) -> Iterator[Block]:
-    moves, uncertainty = settings.get("moves"), float(settings.get("clock_uncertainty") or 0.0)
+def _blocks(run: RecordedRun, moved: Moved, judges: Mapping[Balancer, Judge]) -> Iterator[Block]:
+    moves = run.header.get("moves")
     yield Text(
-        f"{moves} pods added and {moves} removed for each; --seed {settings.get('seed')}; seconds on one clock, "
-        f"precise to {1000 * uncertainty:.1f} ms"
+        f"{moves} pods added and {moves} removed for each; --seed {run.header.get('seed')}; seconds on one clock, "
+        f"precise to {1000 * moved.uncertainty:.1f} ms"
     )
-    for judge in judges:
-        if judge.result.cut_short:
-            yield Text(f"{judge.result.balancer.value}: {judge.result.cut_short}")
-    if tests := sum(len(judge.result.counted) for judge in judges):
+    for balancer, result in moved.results.items():
+        if result.cut_short:
+            yield Text(f"{balancer}: {result.cut_short}")
+    if tests := sum(len(result.counted) for result in moved.results.values()):
         yield Text(family_wise_words(tests, LEAST_P))
-    for judge in judges:
-        yield Section(judge.result.balancer.value, tuple(_balancer(judge)))
-    worst = max((each for judge in judges for each in _holes(judge)), key=_weight, default=None)
-    if worst is not None:
-        _, judge, line, family = worst
-        yield Section(f"the worst event ({judge.result.balancer.value}, {family.value})", tuple(story(line, family)))
-
-
-def _holes(judge: Judge) -> list[tuple[float, Judge, Timeline, Family]]:
-    return [
-        (seen.losses.outage, judge, line, family)
-        for line in judge.lines
-        for family, seen in line.traffic.items()
-        if seen.losses.count
-    ]
-
-
-def _weight(event: tuple[float, Judge, Timeline, Family]) -> tuple[float, bool]:
-    """The severity of an event; of the two halves of a moved pod, the removal owns the losses."""
-    outage, _, line, family = event
-    return outage, not line.change.up and line.traffic[family].used
+    for balancer, judge in judges.items():
+        yield Section(balancer.value, tuple(_balancer(judge)))
+    lost = [event for event in events(judges) if event.traffic.losses.count]
+    if lost:
+        yield Section(f"the worst event ({lost[-1].balancer}, {lost[-1].family})", tuple(story(lost[-1])))
 
 
 def _balancer(judge: Judge) -> Iterator[Block]:
@@ -147,27 +127,17 @@ def _checks(judge: Judge) -> str:
     return "health checks " + ("; ".join(parts) or "from the load balancer: none observed")
 
 
-def story(line: Timeline, family: Family) -> Iterator[Block]:
+def story(event: Event) -> Iterator[Block]:
     """The timeline of one endpoint change, from its cause."""
-    change, seen = line.change, line.traffic[family]
-    came = "ready" if change.up else "gone or unready"
-    end = "first" if change.up else "last"
-    cause = f"cause: pod {change.pod} on node {change.node} {change.kind.value}"
-    moments = [
-        (change.cause, f"{cause} (endpoint change {change.number})"),
-        (line.trigger, f"trigger: the watch shows the pod {came}"),
-        (line.slice, "the EndpointSlices show it"),
-        (line.health.get(family), f"the node's health check answers {200 if change.up else 503}"),
-        (line.path, f"the node's nodePort {'answers' if change.up else 'stops answering'}"),
-        (seen.decision, f"the load balancer considers the node {'' if change.up else 'un'}healthy"),
-        (seen.losses.first, "first request lost at the VIP"),
-        (seen.losses.last, f"last request lost at the VIP ({seen.losses.count} in all, {seen.losses.stray} stray)"),
-        (seen.at, f"{end} request through the node"),
+    change, losses = event.line.change, event.traffic.losses
+    cause = f"call: pod {change.pod} on node {change.node} {change.kind.value} (endpoint change {change.number})"
+    lost = [
+        (losses.first, "first request lost at the VIP"),
+        (losses.last, f"last request lost at the VIP ({losses.count} in all, {losses.stray} stray)"),
     ]
-    known = sorted((at, text) for at, text in moments if at is not None)
-    rows: list[tuple[Cell, ...]] = [(f"{at - change.cause:+.3f} s", text) for at, text in known]
-    never = [text for at, text in moments[1:5] if at is None and not (change.graceful and "nodePort" in text)]
-    rows += [("never", text) for text in never]
-    rows.append((f"{line.until - change.cause:+.3f} s", "the next endpoint change"))
-    yield Pairs(tuple((str(at), str(text)) for at, text in rows))
-    yield Text(f"longest outage {seen.losses.outage:.2f} s")
+    known = sorted([*event.observed[1:], *((at, text) for at, text in lost if at is not None)])
+    rows = [(0.0, cause), *((at - change.cause, text) for at, text in known)]
+    told = [(f"{at:+.3f} s", text) for at, text in rows]
+    told += [("never", text) for at, text in event.moments[1:-2] if at is None]
+    yield Pairs((*told, (f"{event.line.until - change.cause:+.3f} s", "the next endpoint change")))
+    yield Text(f"longest outage {event.outage:.2f} s")

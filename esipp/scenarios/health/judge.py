@@ -24,7 +24,7 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.scenarios.health.evidence import WATCHER, Followed, Leaving, Node, Seen
+from esipp.scenarios.health.evidence import WATCHER, Followed, HealthEvidence, Leaving, Node
 from esipp.scenarios.health.port_claims import CLAIMS
 from esipp.scenarios.paths.judge import say_bound, say_observed
 
@@ -33,7 +33,7 @@ SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
 REACHES_NOTHING = "{} does not reach that node at all: its control listener is silent as well"
 
 
-def decide(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen) -> Decision:
+def decide(check: HealthAnswerCheck | HealthScenarioCheck, seen: HealthEvidence) -> Decision:
     """The decision on a check of this suite."""
     return decide_question(check, seen) if is_about(check, HealthAnswer) else decide_trial(check, seen)
 
@@ -78,7 +78,7 @@ def our_own(check: Check, answers: Iterable[Answer]) -> Decision | None:
 
 
 # ------------------------------------------------------------------------------------------------------- questions
-def decide_question(check: HealthAnswerCheck, seen: Seen) -> Decision:
+def decide_question(check: HealthAnswerCheck, seen: HealthEvidence) -> Decision:
     """A check about the answers to one question."""
     question = check.subject.question
     if question.key in seen.obstacles:
@@ -133,7 +133,7 @@ def say_count(answer: Answer) -> str:
     return f"localEndpoints {json.dumps(document(answer).get('localEndpoints'))}"
 
 
-def _contract(check: HealthAnswerCheck, seen: Seen, answers: list[Answer]) -> Decision:
+def _contract(check: HealthAnswerCheck, seen: HealthEvidence, answers: list[Answer]) -> Decision:
     """The decision on an answer's headers and body."""
     pods = check.subject.question.local_pods
 
@@ -167,7 +167,7 @@ def _contract(check: HealthAnswerCheck, seen: Seen, answers: list[Answer]) -> De
     return doubled(decided, counted, seen_as) if counted and pods else decided
 
 
-def _truth(check: HealthAnswerCheck, seen: Seen, answers: Counter[str]) -> Decision:
+def _truth(check: HealthAnswerCheck, seen: HealthEvidence, answers: Counter[str]) -> Decision:
     """Whether the health check and the data path of the same node agree."""
     question = check.subject.question
     dialled = seen.served.get(question.key, ())
@@ -221,7 +221,7 @@ def _say_dialled(each: Observation, node: str | None) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------- trials
-def decide_trial(check: HealthScenarioCheck, seen: Seen) -> Decision:
+def decide_trial(check: HealthScenarioCheck, seen: HealthEvidence) -> Decision:
     """The decision on a check of a scenario."""
     cut_short = seen.cut_short(check)
     if cut_short:
@@ -255,7 +255,7 @@ def decide_trial(check: HealthScenarioCheck, seen: Seen) -> Decision:
     return _leaving(check, seen.leaving.get(check.subject.family), check.subject.family)
 
 
-def _stable(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
+def _stable(check: HealthScenarioCheck, seen: HealthEvidence, node: Node) -> Decision:
     answers = seen.stable.get(node, ())
     found = tally(answers, _words)
     if not found:
@@ -298,7 +298,7 @@ def _soon(check: HealthScenarioCheck, lags: Sequence[Lag], vantages: Sequence[Va
     return Decision(Status.PASS, check.expected, observed, sees=sees)
 
 
-def _ports_prompt(check: HealthScenarioCheck, seen: Seen) -> Decision:
+def _ports_prompt(check: HealthScenarioCheck, seen: HealthEvidence) -> Decision:
     """How soon every node opened or closed the ports in the completed steps."""
     made = [(fact.words, fact.began, fact.seconds, fact.gap) for fact in seen.life.values() if fact.seconds is not None]
     if not made:
@@ -306,7 +306,7 @@ def _ports_prompt(check: HealthScenarioCheck, seen: Seen) -> Decision:
     return _soon(check, made, [seen.vantage(family) for family in Family])
 
 
-def _placement_prompt(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
+def _placement_prompt(check: HealthScenarioCheck, seen: HealthEvidence, node: Node) -> Decision:
     """How soon a node's status followed each round."""
     made = [
         (f"round {each.number} ({each.done})", each.began, told.seconds, told.gap)
@@ -318,7 +318,7 @@ def _placement_prompt(check: HealthScenarioCheck, seen: Seen, node: Node) -> Dec
     return _soon(check, made, [seen.vantage(node[1])])
 
 
-def _placement(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
+def _placement(check: HealthScenarioCheck, seen: HealthEvidence, node: Node) -> Decision:
     rounds = [
         (each, (each.status if check.subject.claim == "status" else each.count).get(node)) for each in seen.rounds
     ]

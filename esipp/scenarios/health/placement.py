@@ -16,7 +16,7 @@ from esipp.checks.model import OUTSIDE
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.cluster.client import ApiError
 from esipp.cluster.pods import is_ready
-from esipp.scenarios.health.evidence import Followed, Node, Round, Seen
+from esipp.scenarios.health.evidence import Followed, HealthEvidence, Node, Round
 from esipp.scenarios.health.judge import say_count
 from esipp.scenarios.health.objects import HEALTH_LABEL, SLOTS, placed, service_name, slot
 from esipp.scenarios.health.probes import Asker, read_all
@@ -115,7 +115,7 @@ class Placement:
     _miscounted: Counter[Node] = field(default_factory=Counter)
     """The number of rounds in which a node's count stayed wrong."""
 
-    def perform(self, seen: Seen, rounds: int = ROUNDS) -> None:
+    def perform(self, seen: HealthEvidence, rounds: int = ROUNDS) -> None:
         """Play the rounds.
 
         Raises:
@@ -247,7 +247,7 @@ class Placement:
             return False
         return self._miscounted[node] < MOST_LATE or at - mark.changed < LASTS
 
-    def _stable(self, seen: Seen) -> None:
+    def _stable(self, seen: HealthEvidence) -> None:
         """Run the stability window; a failure only affects its own checks."""
         try:
             self._ask_another(seen)
@@ -258,7 +258,7 @@ class Placement:
         except Exception as broken:
             seen.broken["stable"] = f"{type(broken).__name__}: {broken}"
 
-    def _ask_another(self, seen: Seen) -> None:
+    def _ask_another(self, seen: HealthEvidence) -> None:
         """Probe one Service's health check for ten seconds, while another Service's pods change."""
         service = self.asker.testbed.services.get(service_name(Situation.ONE_POD))
         if service is None:

@@ -15,7 +15,7 @@ from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
 from esipp.probing.jobs import Job
-from esipp.scenarios.health.evidence import Node, Seen
+from esipp.scenarios.health.evidence import HealthEvidence, Node
 from esipp.scenarios.health.objects import places_of, service_name
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
 from esipp.testbed.clients import Clients
@@ -180,7 +180,7 @@ class Asker:
 
         return converge(look, SETTLED, self.testbed.there)
 
-    def window(self, checks: Iterable[HealthAnswerCheck], seen: Seen) -> None:
+    def window(self, checks: Iterable[HealthAnswerCheck], seen: HealthEvidence) -> None:
         """Ask every question of the checks, and dial the same nodes' nodePorts from the same client meanwhile."""
         checks = list(checks)
         questions = {check.subject.question: "" for check in checks}

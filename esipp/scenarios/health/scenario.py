@@ -8,12 +8,12 @@ from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.health.diagnosis import diagnose
-from esipp.scenarios.health.evidence import Seen
+from esipp.scenarios.health.evidence import HealthEvidence
 from esipp.scenarios.health.judge import decide
 from esipp.scenarios.health.sections import section, summary
 
 
-def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: Seen, then: RunThen) -> str:
+def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: HealthEvidence, then: RunThen) -> str:
     if then.asked(check):
         return ""
     if is_about(check, HealthAnswer):
@@ -35,7 +35,7 @@ SCENARIO = Scenario(
     suite="health_checks",
     record="health_checks",
     subjects=(HealthAnswer, HealthScenario),
-    evidence=Seen,
+    evidence=HealthEvidence,
     decide=decide,
     diagnose=diagnose,
     lacks=_lacks,

@@ -12,7 +12,7 @@ from esipp.checks.model import OUTSIDE, Family
 from esipp.checks.observation import Outcome
 from esipp.judging.showing import attempted, headed, quantile, shorten, summed, tallied
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.health.evidence import Fact, Followed, Node, Round, Seen, follow_times
+from esipp.scenarios.health.evidence import Fact, Followed, HealthEvidence, Node, Round, follow_times
 
 ID = "health"
 TITLE = "Health checks by node"
@@ -23,7 +23,7 @@ NODES = ("endpoint-node", "bare-node", "other-node", "control-plane")
 
 def section(run: RecordedRun) -> Section:
     """The section; empty if the suite did not run."""
-    seen = run.evidence_of(Seen) or Seen()
+    seen = run.evidence_of(HealthEvidence) or HealthEvidence()
     parts = {
         "The answers": lambda: _answers(run, seen.answers),
         "The steady windows": lambda: _long(run, seen),
@@ -151,7 +151,7 @@ def _counted(tally: Counter[str]) -> list[str | int]:
 
 
 # --------------------------------------------------------------------------------------------------------- long windows
-def _long(run: RecordedRun, seen: Seen) -> list[Block]:
+def _long(run: RecordedRun, seen: HealthEvidence) -> list[Block]:
     rows = []
     for windows, check, words in (
         (seen.stable, "stable.never-wrong", "steady"),
@@ -278,7 +278,7 @@ PLACES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_
 
 def summary(run: RecordedRun) -> Section:
     """What a run's summary shows: each node's answer by situation, and how nodes followed the rounds."""
-    seen = run.evidence_of(Seen) or Seen()
+    seen = run.evidence_of(HealthEvidence) or HealthEvidence()
     rows: dict[tuple[str, ...], list[str]] = {}
     for situation in Situation:
         for family in Family:
@@ -291,7 +291,7 @@ def summary(run: RecordedRun) -> Section:
     return Section("health checks", (*([table] if rows else []), *played))
 
 
-def _outside(seen: Seen, situation: Situation, place: Place, family: Family) -> str:
+def _outside(seen: HealthEvidence, situation: Situation, place: Place, family: Family) -> str:
     """Status and localEndpoints, as a client outside sees them."""
     tally: Counter[str] = Counter()
     for answer in seen.answers.get(Question(situation, place, OUTSIDE, family).key, ()):

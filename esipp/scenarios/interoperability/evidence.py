@@ -9,7 +9,7 @@ from esipp.checks.health import Answer
 from esipp.checks.interoperability import Kind
 from esipp.checks.model import Family, Role
 from esipp.judging.controls import Counts
-from esipp.judging.course import Course
+from esipp.judging.interruptions import Interruptions
 from esipp.judging.reading import Reading
 from esipp.scenarios.health.evidence import Node
 
@@ -114,7 +114,7 @@ class Names:
 
 
 @dataclass
-class Seen(Course):
+class InteroperabilityEvidence(Interruptions):
     """The whole evidence of the suite."""
 
     neighbours: Neighbours | None = None

@@ -21,7 +21,7 @@ from esipp.scenarios.interoperability.counting import (
     harness,
     held_against,
 )
-from esipp.scenarios.interoperability.evidence import WATCHER, Many, Names, Neighbours, Seen
+from esipp.scenarios.interoperability.evidence import WATCHER, InteroperabilityEvidence, Many, Names, Neighbours
 from esipp.scenarios.paths.judge import say_observed
 
 UNREACHED = f"{WATCHER} does not reach that node at all: its control listener is silent as well"
@@ -33,7 +33,7 @@ CHANGES = 5
 """The fewest changes of the other Service that must have reached the nodes."""
 
 
-def decide(check: InteroperabilityCheck, seen: Seen) -> Decision:
+def decide(check: InteroperabilityCheck, seen: InteroperabilityEvidence) -> Decision:
     """The decision on a check."""
     cut = seen.cut_short(check)
     if cut is not None:

@@ -10,17 +10,17 @@ from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability import dns as names
 from esipp.scenarios.interoperability import isolation as neighbours
 from esipp.scenarios.interoperability import scale as many
-from esipp.scenarios.interoperability.evidence import Seen
+from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence
 from esipp.scenarios.interoperability.scenario import CREATION
 
 
-def observe(context: Context) -> Seen:
+def observe(context: Context) -> InteroperabilityEvidence:
     """The evidence of the scenarios: isolation and DNS in parallel with the creation of many Services; scale last."""
     run, testbed, topology = context.run, context.testbed, context.topology
     checks = context.asked(Interoperability)
     trials = {check.subject.scenario for check in checks}
-    asker, seen = Asker(replace(testbed, nodes=_nodes(context)), context.clients), Seen()
-    crowd = many.Trial(asker, topology)
+    asker, seen = Asker(replace(testbed, nodes=_nodes(context)), context.clients), InteroperabilityEvidence()
+    many_services = many.Trial(asker, topology)
 
     def beside() -> None:
         with kept("neighbours", run, seen):
@@ -33,11 +33,11 @@ def observe(context: Context) -> Seen:
 
     def prepared() -> None:
         with kept("many", run, seen):
-            crowd.prepare()
+            many_services.prepare()
 
     def looked_at() -> None:
         with kept("many", run, seen):
-            seen.many = crowd.perform()
+            seen.many = many_services.perform()
 
     first = {"neighbours": beside, "names": named, "many": prepared}
     acts = {CREATION if trial == "many" else trial: act for trial, act in first.items() if trial in trials}

@@ -21,7 +21,7 @@ from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker, read_all
 from esipp.scenarios.interoperability.controls import listen
 from esipp.scenarios.interoperability.evidence import Many
-from esipp.scenarios.interoperability.scale_services import Crowd
+from esipp.scenarios.interoperability.scale_services import ManyServices
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
 
 K = TypeVar("K")
@@ -51,12 +51,12 @@ class Trial:
     topology: Topology
     number: int = MANY_SERVICES
     seen: Many = field(default_factory=Many)
-    crowd: Crowd = field(init=False)
+    many_services: ManyServices = field(init=False)
 
     def __post_init__(self) -> None:
         testbed = self.asker.testbed
         self.seen.namespace = testbed.namespace
-        self.crowd = Crowd(testbed, self.asker.stop, self.asker.families, self.number)
+        self.many_services = ManyServices(testbed, self.asker.stop, self.asker.families, self.number)
 
     def prepare(self) -> None:
         """Make the services, and wait until all of them are known on every node; what never is is judged as it is.
@@ -66,11 +66,11 @@ class Trial:
             UnreachableError: it did not answer.
             StoppedError: the session ends.
         """
-        self.crowd.create()
+        self.many_services.create()
         self._done("created")
-        for name, kind in self.crowd.kinds.items():
+        for name, kind in self.many_services.kinds.items():
             self.seen.names.setdefault(kind, []).append(name)
-        self.seen.ports = {name: all_ports(item) for name, item in self.crowd.made.items()}
+        self.seen.ports = {name: all_ports(item) for name, item in self.many_services.made.items()}
         held = self.asker.stop.converge(self._look(), PROGRAMMED)
         self._done("programmed")
         self.seen.late = "" if held.held else held.state
@@ -79,21 +79,21 @@ class Trial:
         """Probe all Services in one window, and delete them; only those with a health check are waited for."""
         self._window()
         self._done("asked")
-        balancers = [name for name, item in self.crowd.made.items() if health_port(item)]
-        deleted = self.crowd.delete(balancers)
+        balancers = [name for name, item in self.many_services.made.items() if health_port(item)]
+        deleted = self.many_services.delete(balancers)
         self._done("deleted")
-        self._closed({name: port for name in deleted if (port := health_port(self.crowd.made[name]))})
+        self._closed({name: port for name in deleted if (port := health_port(self.many_services.made[name]))})
         self._done("closed")
         return self.seen
 
     def _done(self, what: str) -> None:
-        self.seen.seconds[what] = round(time.monotonic() - self.crowd.began, 3)
+        self.seen.seconds[what] = round(time.monotonic() - self.many_services.began, 3)
 
     # -------------------------------------------------------------------------------------------------- the window
     def _look(self) -> Callable[[], Reading]:
         """Whether all nodes serve all Services; each entry and each health check is probed until it is right once."""
         dials = self._dials(answering=True)
-        asks = {(name, node) for name in self.crowd.made for node in self._health_nodes(name)}
+        asks = {(name, node) for name in self.many_services.made for node in self._health_nodes(name)}
 
         def look() -> Reading:
             flying = {key: self._dialling(*key, 1, SETTLING_TIMEOUT) for key in dials}
@@ -120,14 +120,14 @@ class Trial:
         asked = self._in_turn(
             {
                 (name, node): self._asking(name, node, COUNT, ANSWER_TIMEOUT)
-                for name in self.crowd.made
+                for name in self.many_services.made
                 for node in self._health_nodes(name)
             }
         )
         seen.ways = listen(self.asker, self.topology)
         dialled |= {key: self.asker.stop.result(each, BOUND) for key, each in silent.items()}
         for (name, role), observed in dialled.items():
-            path, kind = self._path(name, role), self.crowd.kinds[name]
+            path, kind = self._path(name, role), self.many_services.kinds[name]
             readings = [read(path, each, self.topology) for each in observed]
             seen.dialled.setdefault((kind, role), {})[name] = readings
         for (name, node), told in asked.items():
@@ -167,20 +167,20 @@ class Trial:
         """Services and the nodes whose nodePorts are dialled; or only those that must answer."""
         return [
             (name, role)
-            for name in self.crowd.made
+            for name in self.many_services.made
             for role in DIALLED
-            if not (answering and role is Role.BARE_NODE and self.crowd.kinds[name].is_local)
+            if not (answering and role is Role.BARE_NODE and self.many_services.kinds[name].is_local)
         ]
 
     def _dialling(self, name: str, role: Role, count: int, timeout: float) -> "Callable[[], Future[list[Observation]]]":
-        item, path = self.crowd.made[name], self._path(name, role)
+        item, path = self.many_services.made[name], self._path(name, role)
         host = self.asker.testbed.nodes[self.asker.testbed.roles[role]].internal[path.family]
         job = Job(name, "tcp", host, int(item["spec"]["ports"][0]["nodePort"]), count, timeout)
         return lambda: self.asker.clients.probers[OUTSIDE.name].submit(job)
 
     def _health_nodes(self, name: str) -> list[Node]:
         """The nodes on which a Service's health check is probed, if it has one, in its family."""
-        item = self.crowd.made[name]
+        item = self.many_services.made[name]
         family = _family(item)
         places = self.asker.places if health_port(item) else ()
         return [
@@ -190,15 +190,17 @@ class Trial:
     def _asking(
         self, name: str, node: Node, count: int = 1, timeout: float = JUDGED_TIMEOUT
     ) -> "Callable[[], Future[list[Json]]]":
-        host, port = self.asker.address(*node), health_port(self.crowd.made[name])
+        host, port = self.asker.address(*node), health_port(self.many_services.made[name])
         assert host
         assert port
         return lambda: self.asker.get(OUTSIDE, host, port, count=count, timeout=timeout)
 
     def _path(self, name: str, role: Role) -> Path:
         """The path that is dialled, for whoever reads what came of it."""
-        family = _family(self.crowd.made[name])
-        return Path(OUTSIDE, Entry(EntryKind.NODE_PORT, role), Protocol.TCP, family, self.crowd.kinds[name].shape)
+        family = _family(self.many_services.made[name])
+        return Path(
+            OUTSIDE, Entry(EntryKind.NODE_PORT, role), Protocol.TCP, family, self.many_services.kinds[name].shape
+        )
 
 
 def _family(item: Json) -> Family:

@@ -28,7 +28,7 @@ BOUND = 180.0
 
 
 @dataclass
-class Crowd:
+class ManyServices:
     """The Services in the order of creation: the kinds in turn, each in every family.
 
     ``made`` are the objects by name, ``began`` is when the first was asked for.

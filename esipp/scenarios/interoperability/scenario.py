@@ -4,12 +4,12 @@ from esipp.checks.interoperability import Interoperability, InteroperabilityChec
 from esipp.checks.rights import DISCOVERY, GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
-from esipp.scenarios.interoperability.evidence import Seen
+from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence
 from esipp.scenarios.interoperability.judge import decide
 from esipp.scenarios.interoperability.sections import section
 
 
-def _lacks(check: InteroperabilityCheck, seen: Seen, then: RunThen) -> str:
+def _lacks(check: InteroperabilityCheck, seen: InteroperabilityEvidence, then: RunThen) -> str:
     name = check.subject.scenario
     tried = name in seen.trouble or name in seen.broken or getattr(seen, name, None)
     return "" if tried or then.asked(check) else f"the scenario {name} did not run"
@@ -22,7 +22,7 @@ SCENARIO = Scenario(
     suite="interoperability",
     record="interoperability",
     subjects=(Interoperability,),
-    evidence=Seen,
+    evidence=InteroperabilityEvidence,
     decide=decide,
     lacks=_lacks,
     section=section,

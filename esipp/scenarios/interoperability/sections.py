@@ -12,7 +12,7 @@ from esipp.judging.reading import Reading
 from esipp.judging.showing import attempted, headed, shorten, summed, tallied
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.health.evidence import Node
-from esipp.scenarios.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
+from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence, Many, Names, Neighbours, Ways
 
 ID = "interoperability"
 TITLE = "Interoperability"
@@ -20,7 +20,7 @@ TITLE = "Interoperability"
 
 def section(run: RecordedRun) -> Section:
     """The section; empty if no scenario ran."""
-    seen = run.evidence_of(Seen) or Seen()
+    seen = run.evidence_of(InteroperabilityEvidence) or InteroperabilityEvidence()
     parts = {
         "Isolation": lambda: _isolation(seen.neighbours),
         "Scale": lambda: _scale(seen.many),

@@ -22,7 +22,8 @@ SENT_AGAIN = 1.0
 """Seconds until a kernel sends a first packet again."""
 
 PORTS_GIVEN = 28232
-"""Source ports that Linux gives out by default (``net.ipv4.ip_local_port_range`` 32768 to 60999)."""
+"""The fewest source ports that a client has: those that Linux gives out by default (``net.ipv4.ip_local_port_range``
+32768 to 60999). Probes of paths have all from 1,024 up, so the share is an upper bound."""
 
 MOST_BY_CHANCE = 0.1
 """The share of ports that may have been taken in that time by others, at most: above it, that a lost connection's was

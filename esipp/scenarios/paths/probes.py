@@ -6,6 +6,7 @@ possible. The rest follows, and equal results are grouped.
 
 import itertools
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -46,20 +47,35 @@ PARALLEL = {Protocol.TCP: 8, Protocol.UDP: 2, Protocol.SCTP: 2}
 """Probes of one job in flight, on paths that answer: more would overrun the receive buffer of our own echo server,
 and be counted as the product's loss."""
 
+LINGER = 0.1
+"""Seconds for which a probe over UDP or SCTP listens for a second answer: a packet that is doubled on the way comes
+twice within milliseconds. Each job ends so much later."""
+
 BOUND = 600.0
 """Seconds after which a prober that has not finished is given up."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to dial: address and port by path, and the paths that cannot be dialled with the reason."""
+    """What to dial: address and port by path, and the paths that cannot be dialled with the reason.
+
+    ``seed`` chooses source ports of the whole range from 1,024 up; None leaves them to the kernel.
+    """
 
     targets: Mapping[Path, tuple[str, int]]
     obstacles: Mapping[str, str] = field(default_factory=dict)
+    seed: int | None = None
+
+    def first_port(self, client: Client) -> int | None:
+        """The number with which the source ports of a client begin: another one for each."""
+        return None if self.seed is None else zlib.crc32(f"{self.seed} {client.name}".encode())
 
 
 def plan(
-    path_checks: Iterable[PathCheck], address: Callable[[Path], tuple[str, int] | str], also: Iterable[Path] = ()
+    path_checks: Iterable[PathCheck],
+    address: Callable[[Path], tuple[str, int] | str],
+    also: Iterable[Path] = (),
+    seed: int | None = None,
 ) -> Plan:
     """Resolve every path of the checks, with their controls and other paths, once."""
     targets: dict[Path, tuple[str, int]] = {}
@@ -72,7 +88,7 @@ def plan(
             obstacles[path.key] = target
         else:
             targets[path] = target
-    return Plan(targets, obstacles)
+    return Plan(targets, obstacles, seed)
 
 
 def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> set[Path]:
@@ -200,7 +216,9 @@ def fly(
         answers = answering is not None and path in answering
         made = job_on(path, host, port, count, max(timeout, ANSWER_TIMEOUT) if answers else timeout)
         bounded = PARALLEL[path.protocol] if answers else 0
-        jobs[path] = replace(made, brief=brief, parallel=bounded)
+        jobs[path] = replace(
+            made, brief=brief, parallel=bounded, wide=todo.first_port(path.client), linger=LINGER if answers else 0.0
+        )
     flying: dict[Path, Future[list[Observation]]] = {}
     for path, job in jobs.items():
         if not job.parallel:

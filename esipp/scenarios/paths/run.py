@@ -82,9 +82,9 @@ class Taken:
 def _observe(context: Context, topology: Topology, path_checks: Sequence[PathCheck], taken: Taken) -> None:
     """Perform a window: settle, observe, and determine which paths cannot be judged because of the environment."""
     run, testbed, clients, findings = context.run, context.testbed, context.clients, context.findings
+    patience, seed = testbed.patience, run.settings.seed
     policies = network_policies.beyond_us(testbed.cluster, testbed.namespace)
-    todo = plan(path_checks, testbed.address, _direct(path_checks, clients) if policies else ())
-    patience = testbed.patience
+    todo = plan(path_checks, testbed.address, _direct(path_checks, clients) if policies else (), seed)
     budget = replace(DATA_PLANE, name=patience.named(DATA_PLANE.name), seconds=patience.answering)
     follows = None if patience.steering is None else DATA_PLANE.seconds + patience.steering
     settling = Settling(clients.probers, todo, budget=budget, follows=follows)
@@ -101,7 +101,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
     timed = asks_for_moments(path_checks, findings.facts)
     clocks = {name: prober.clock().offset for name, prober in clients.probers.items()}
     with looking, testbed.suspected(), steering(run, findings) as steers:
-        tell, answering = run.progress.landed, settling.answering
+        tell, answering = run.progress.completed, settling.answering
         with watched(run, findings, testbed, clients) as watch:
             seen |= fly(clients.probers, todo, targets, sampled, answering=answering, tell=tell, lost=lost)
         if samples > sampled:

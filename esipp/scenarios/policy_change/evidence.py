@@ -8,7 +8,7 @@ from esipp.base.clock import Clock
 from esipp.checks.model import Family, Path, Role
 from esipp.checks.policy_change import At, Flipping
 from esipp.judging.controls import Vantage
-from esipp.judging.course import Course as Trials
+from esipp.judging.interruptions import Interruptions
 from esipp.judging.timeline.streams import Stream
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.policy_change.timeline import GONE, Course, Flip, Ground, Shown
@@ -95,7 +95,7 @@ class Window:
 
 
 @dataclass
-class Seen(Trials):
+class Seen(Interruptions):
     """The whole evidence: the window of unchanged Services, and the course of each Service that changed its policy.
 
     ``controls`` are the control listeners of both nodes, probed all the time by the same client.

@@ -5,8 +5,8 @@ from typing import Any, cast
 import pytest
 
 from esipp.packets.capture import IN, REQUEST, Capture, Sighting
-from esipp.scenarios.endpoint_change import probe_capture as module
-from esipp.scenarios.endpoint_change.probe_capture import Hearing
+from esipp.scenarios.endpoint_change import health_probes as module
+from esipp.scenarios.endpoint_change.health_probes import Hearing
 
 
 class Tap:

@@ -1,5 +1,6 @@
 """A load balancer that has to be asked is polled while pods move, and held against the moves."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,17 +13,25 @@ from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.health_view import Asked, Member, State, Unavailable, View, Why
+from esipp.ledger.codec import decode, encode
 from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.loadbalancers.views.gcloud import TOOL, GoogleView
 from esipp.scenarios.endpoint_change import objects as scene
-from esipp.scenarios.endpoint_change.judge import Judge
+from esipp.scenarios.endpoint_change.evidence import Moved, Poll, Result
 from esipp.scenarios.endpoint_change.plan import Kind
-from esipp.scenarios.endpoint_change.polled_state import MOST_SLOWER, PolledWord, any_of_cluster, polled_word
-from esipp.scenarios.endpoint_change.polls import Poll, shown
-from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
-from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
-from esipp.scenarios.endpoint_change.run import Gathering, keep, word_of
-from esipp.scenarios.endpoint_change.timeline import Change
+from esipp.scenarios.endpoint_change.reported_state import (
+    EXCLUDED,
+    MOST_SLOWER,
+    NOTHING,
+    PolledState,
+    ReferenceState,
+    Reported,
+    any_of_cluster,
+    polled_state,
+    shown,
+)
+from esipp.scenarios.endpoint_change.run import Gathering, reported_by
+from esipp.scenarios.endpoint_change.timeline import Change, Seen
 from tests.unit.endpoint_change_world import World
 from tests.unit.views_world import GCE, KIND, Fake, names, places, recorded, refused
 
@@ -58,8 +67,8 @@ class Scripted:
         return View(self.provider, "lb", at, at + 0.5, members)
 
 
-def word(view: Any, of_cluster: str = "", nodes: Any = KIND) -> PolledWord:
-    return PolledWord(view, service, of_cluster, nodes)
+def word(view: Any, of_cluster: str = "", nodes: Any = KIND) -> PolledState:
+    return PolledState(view, service, of_cluster, nodes)
 
 
 def driver(open_nodes: set[str], counted: bool = True) -> Any:
@@ -81,7 +90,7 @@ def test_each_poll_of_a_clouds_tool_has_its_time_and_its_words(tmp_path: Path) -
         )
     assert turned.held
     polls = asks.polls(Balancer.DEFAULT)
-    assert [str(poll.share(3)) for poll in polls[:2]] == ["3 of 3 (100 %)", "1 of 3 (33 %)"]
+    assert [len(poll.healthy) for poll in polls[:2]] == [3, 1]
     assert all(poll.asked <= poll.answered for poll in polls)
     assert [poll.asked for poll in polls] == sorted(poll.asked for poll in polls)
     assert polls[1].words["gke-shop-pool-2"] == "UNHEALTHY"
@@ -128,7 +137,7 @@ def test_an_api_server_that_does_not_tell_the_service_is_no_failure(broken: Exce
     def refuse(_name: str) -> Any:
         raise broken
 
-    asks = PolledWord(Scripted({"worker"}), refuse)
+    asks = PolledState(Scripted({"worker"}), refuse)
     assert asks.poll(LOCAL) is None
     assert "could not be read" in asks.polls(Balancer.DEFAULT)[0].trouble
 
@@ -145,7 +154,7 @@ def test_the_view_after_the_moves_is_asked_for_until_it_is_right() -> None:
     assert views[What.VIEW_CLUSTER].healthy == views[What.VIEW_CLUSTER].should == {"worker", "worker2", "worker3"}
     assert view.asked == [f"ns/{LOCAL}"] * 4 + [f"ns/{CLUSTER}"] * 2
     assert asks.views(Balancer.ECMP) == {}
-    assert asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).judge()})[-2:] == [
+    assert asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).result()})[-2:] == [
         "  after the endpoint changes, Cluster: 3 of 3 (100 %) of the nodes healthy, as expected",
         "  after the endpoint changes, Local: 1 of 3 (33 %) of the nodes healthy, as expected",
     ]
@@ -156,7 +165,7 @@ def test_a_view_that_stays_wrong_is_given_as_it_is() -> None:
     asks.look({Balancer.DEFAULT: driver({"worker"})})
     view = asks.views(Balancer.DEFAULT)[What.VIEW_LOCAL]
     assert (view.healthy, view.should) == ({"worker", "worker2"}, {"worker"})
-    told = asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).judge()})[-1]
+    told = asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).result()})[-1]
     assert told.endswith("Local: 2 of 3 (67 %) of the nodes healthy, expected 1 of 3 (33 %)")
     assert What.VIEW_CLUSTER not in asks.views(Balancer.DEFAULT)
 
@@ -184,7 +193,6 @@ def test_a_change_is_shown_between_the_last_poll_without_it_and_the_first_with_i
     up, down = shown(polls, changes, {0: 30.0, 1: 60.0})
     assert (up.change.number, up.after, up.by) == (0, 2.0, 13.0)
     assert (down.change.number, down.after, down.by) == (1, 0.0, 13.0)
-    assert down.as_json() == {"number": 1, "node": "a", "up": False, "after": 0.0, "by": 13.0}
 
 
 @pytest.mark.parametrize(
@@ -203,15 +211,14 @@ def test_what_does_not_show_a_change_is_none(polls: list[Poll]) -> None:
 
 
 def test_the_summary_tells_how_many_changes_were_shown() -> None:
-    judge = World(Balancer.DEFAULT).judge()
-    result = judge.result
+    result = World(Balancer.DEFAULT).result()
     first = result.changes[0]
     asks = word(Scripted({"worker"}))
     before = {"a": State.HEALTHY, "b": State.UNHEALTHY}
     for at, states in ((first.cause - 3, before), (first.cause + 2, before | {"b": State.HEALTHY})):
         asks._take(Poll(at, at + 1, LOCAL, states))
     asks._take(Poll(first.cause + 4, first.cause + 5, LOCAL, trouble="Too much."))
-    said = asks.lines({Balancer.DEFAULT: judge})
+    said = asks.lines({Balancer.DEFAULT: result})
     assert "polled 3 times" in said[0]
     assert "1 of them without an answer" in said[0]
     assert said[1] == f"  polls showed 1 of {len(result.changes)} endpoint changes, each within 3 s"
@@ -219,28 +226,20 @@ def test_the_summary_tells_how_many_changes_were_shown() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- what is kept
-def kept(of: Word) -> list[tuple[str, dict[str, Any]]]:
-    found: list[tuple[str, dict[str, Any]]] = []
-    run: Any = SimpleNamespace(evidence=lambda _suite, kind, **data: found.append((kind, data)))
+def kept(of: Reported) -> Moved:
     nothing: Any = None
     gathering = Gathering(nothing, nothing, "image", [Balancer.DEFAULT], 1, 7, False, of)
-    gathering.judges[Balancer.DEFAULT] = Judge(World(Balancer.DEFAULT).result())
-    keep(run, gathering)
-    return found
+    gathering.results[Balancer.DEFAULT] = Result(Balancer.DEFAULT, Seen({}, {}, {}))
+    return decode(json.loads(json.dumps(encode(gathering.evidence))), Moved)
 
 
 def test_polls_are_kept_with_their_times_and_nothing_is_where_nobody_is_asked() -> None:
     asks = word(Scripted({"worker"}))
     asks.poll(LOCAL)
-    told = [data for kind, data in kept(asks) if kind == "poll"]
-    assert told == [
-        {
-            "balancer": "default", "asked": 1.0, "answered": 1.5, "service": LOCAL,
-            "states": {"worker": "healthy", "worker2": "unhealthy", "worker3": "unhealthy"},
-            "words": dict.fromkeys(names(KIND), "word"),
-        }
-    ]  # fmt: skip
-    assert not {"poll", "shown"} & {kind for kind, _ in kept(NOTHING)}
+    states = {"worker": State.HEALTHY, "worker2": State.UNHEALTHY, "worker3": State.UNHEALTHY}
+    poll = Poll(1.0, 1.5, LOCAL, states, dict.fromkeys(names(KIND), "word"))
+    assert kept(asks).polls == {Balancer.DEFAULT: [poll]}
+    assert kept(NOTHING).polls == {}
     assert NOTHING.lines({}) == []
 
 
@@ -251,22 +250,22 @@ def test_a_node_that_is_two_targets_is_kept_with_the_worse_ones_word_and_time() 
     view: Any = SimpleNamespace(ask=lambda _service: View("made up", "lb", 1.0, 2.0, members))
     asks = word(view)
     asks.poll(LOCAL)
-    told = asks.polls(Balancer.DEFAULT)[0].as_json()
-    assert told["words"] == {"worker": "OutOfService"}
-    assert told["times"] == {"worker": 12.5}
+    told = asks.polls(Balancer.DEFAULT)[0]
+    assert told.words == {"worker": "OutOfService"}
+    assert told.times == {"worker": 12.5}
 
 
 def test_on_kind_nobody_is_asked_and_the_references_word_comes_first() -> None:
     testbed: Any = SimpleNamespace(nodes={each.name: each for each in KIND}, cluster=None, namespace="ns", services={})
     on_kind = [replace(each, provider_id=f"kind://docker/kind/{each.name}") for each in KIND]
     findings: Any = SimpleNamespace(reference=None, balancer=NOTHING_FOUND)
-    assert word_of(findings, testbed) is NOTHING
+    assert reported_by(findings, testbed) is NOTHING
     testbed.nodes = {each.name: each for each in on_kind}
-    assert word_of(findings, testbed) is NOTHING
+    assert reported_by(findings, testbed) is NOTHING
     testbed.nodes = {each.name: each for each in GCE}
-    assert isinstance(word_of(findings, testbed), PolledWord)
+    assert isinstance(reported_by(findings, testbed), PolledState)
     findings.reference = object()
-    assert isinstance(word_of(findings, testbed), ReferenceWord)
+    assert isinstance(reported_by(findings, testbed), ReferenceState)
 
 
 def test_a_service_under_cluster_is_any_that_stands_there_anyway() -> None:
@@ -300,11 +299,11 @@ def test_services_and_pods_are_read_in_our_namespace() -> None:
         ]
 
     cluster: Any = SimpleNamespace(request=request, list=pods)
-    made = polled_word("gce", cluster, "ns", {CLUSTER: service(CLUSTER)}, GCE)
-    assert isinstance(made, PolledWord)
+    made = polled_state("gce", cluster, "ns", {CLUSTER: service(CLUSTER)}, GCE)
+    assert isinstance(made, PolledState)
     assert made.of_cluster == CLUSTER
     assert made.services(LOCAL)["metadata"]["name"] == LOCAL
     assert isinstance(made.view, GoogleView)
     assert made.view.places.find("10.8.0.6") == "gke-shop-pool-2"
     assert read == [f"GET /api/v1/namespaces/ns/services/{LOCAL}", "LIST /api/v1/namespaces/ns/pods"]
-    assert polled_word("", cluster, "ns", {}, KIND) is NOTHING
+    assert polled_state("", cluster, "ns", {}, KIND) is NOTHING

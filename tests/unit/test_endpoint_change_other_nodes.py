@@ -9,9 +9,9 @@ from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Line
-from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_of
-from esipp.scenarios.health import every_node as everywhere
-from esipp.scenarios.health.every_node import Everywhere, Stretch, joined, slices
+from esipp.scenarios.endpoint_change import other_nodes as everywhere
+from esipp.scenarios.endpoint_change.evidence import Answers
+from esipp.scenarios.endpoint_change.other_nodes import Everywhere, joined, slices
 
 NODES = {f"n{number}": f"192.0.2.{number + 1}" for number in range(7)}
 
@@ -29,11 +29,11 @@ def test_the_only_agent_asks_its_own_node_too() -> None:
 
 
 def test_what_goes_on_as_it_was_is_one_stretch() -> None:
-    first = joined([], [Stretch("200", 5.0, 6.0, 2), Stretch("503", 1.0, 4.0, 3)])
+    first = joined([], [Answers("200", 5.0, 6.0, 2), Answers("503", 1.0, 4.0, 3)])
     assert [each.said for each in first] == ["503", "200"], "in order of time, whatever comes first"
-    more = joined(first, [Stretch("200", 7.0, 9.0, 5)])
-    assert more == [Stretch("503", 1.0, 4.0, 3), Stretch("200", 5.0, 9.0, 7)]
-    assert len(joined(more, [Stretch("503", 10.0, 10.0, 1)])) == 3
+    more = joined(first, [Answers("200", 7.0, 9.0, 5)])
+    assert more == [Answers("503", 1.0, 4.0, 3), Answers("200", 5.0, 9.0, 7)]
+    assert len(joined(more, [Answers("503", 10.0, 10.0, 1)])) == 3
 
 
 class Agent:
@@ -78,7 +78,7 @@ def test_a_round_is_a_brief_job_a_node_and_times_are_ours() -> None:
     assert {(job.protocol, job.port, job.url, job.brief, job.count) for job in jobs} == {
         ("get", 31000, "/healthz", True, everywhere.PROBES)
     }
-    assert polls.told == {node: [Stretch("503", 0.0, 0.5, 5)] for node in NODES}
+    assert polls.told == {node: [Answers("503", 0.0, 0.5, 5)] for node in NODES}
 
 
 def test_an_agent_is_never_asked_for_more_than_it_can_do() -> None:
@@ -95,7 +95,7 @@ def test_an_agent_that_is_gone_ends_it_and_is_told() -> None:
     polls.start()
     polls.stop()
     assert "is gone" in polls.trouble
-    assert "is gone" in Bystanders.of("s", polls).lines()[-1]
+    assert "is gone" in polls.answers("s").lines()[-1]
 
 
 @pytest.mark.parametrize(("agents", "nodes"), [({}, NODES), ({"a": Agent(lambda _: [])}, {})])
@@ -108,38 +108,32 @@ def test_nothing_is_asked_without_an_agent_or_a_node(agents: dict[str, Agent], n
 
 
 # --------------------------------------------------------------------------------------------------------- bystanders
-def test_those_that_nobody_asks_all_the_time() -> None:
-    assert bystanders_of(NODES, ["n0", "n1", "elsewhere"]) == ["n2", "n3", "n4", "n5", "n6"]
-
-
 def test_where_all_say_503_a_line_says_so() -> None:
-    found = Bystanders.of("moves-default", once({"a": Agent(lambda _: [(503, 5)])}))
+    found = once({"a": Agent(lambda _: [(503, 5)])}).answers("moves-default")
     assert (found.wrong, found.finding) == ({}, "")
     assert found.lines() == [
         "7 nodes without endpoint changes, probed by 1 agent every 1.0 s: 35 answers from 7 nodes, all 503"
     ]
-    assert found.as_json()["right"] == dict.fromkeys(NODES, 5)
 
 
 def test_a_node_that_says_200_once_is_named() -> None:
     liar = NODES["n3"]
-    found = Bystanders.of("s", once({"a": Agent(lambda host: [(503, 4), (200, 1)] if host == liar else [(503, 5)])}))
+    found = once({"a": Agent(lambda host: [(503, 4), (200, 1)] if host == liar else [(503, 5)])}).answers("s")
     assert list(found.wrong) == ["n3"]
     assert "1 answered its health check with something other than 503: n3 (200 x1)" in found.finding
     assert found.finding in found.lines()[1]
-    assert found.as_json()["others"] == {"n3": [["503", 0.0, 0.5, 4], ["200", 1.0, 1.5, 1]]}
-    assert "n3" not in found.as_json()["right"]
+    assert found.wrong["n3"] == [Answers("200", 1.0, 1.5, 1)]
 
 
 def test_of_many_liars_a_few_are_named_and_the_others_counted() -> None:
-    found = Bystanders.of("s", once({"a": Agent(lambda _: [(200, 5)])}))
+    found = once({"a": Agent(lambda _: [(200, 5)])}).answers("s")
     assert found.finding.endswith("and 2 more")
 
 
 def test_where_nobody_could_ask_that_is_said() -> None:
-    found = Bystanders.of("s", Everywhere({}, NODES, 31000))
+    found = Everywhere({}, NODES, 31000).answers("s")
     assert found.lines()[-1] == "  incomplete: there is no agent to probe them"
 
 
 def test_small_clusters_have_none_and_nothing_is_said() -> None:
-    assert Bystanders.of("s", Everywhere({}, {}, 0)).lines() == []
+    assert Everywhere({}, {}, 0).answers("s").lines() == []

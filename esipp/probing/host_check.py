@@ -25,10 +25,10 @@ def raw_sockets() -> bool:
     return True
 
 
-def land(read: Any) -> None:
+def main(read: Any) -> None:
     """Describe this place, read the prober from the next line, and run it."""
     fit = sys.version_info >= LEAST and sys.platform.startswith("linux")
-    told = {"event": "landed", "python": platform.python_version(), "platform": sys.platform, "fit": fit}
+    told = {"event": "host", "python": platform.python_version(), "platform": sys.platform, "fit": fit}
     told["raw"] = fit and raw_sockets()
     sys.stdout.write(json.dumps(told) + "\n")
     sys.stdout.flush()
