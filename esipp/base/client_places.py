@@ -108,7 +108,7 @@ def _read(whole: str, text: str) -> Place:
         return replace(_read(name, text), seen=_addresses(addresses, text))
     if whole == Kind.MACHINE:
         return Place(Kind.MACHINE)
-    if kind == Kind.DOCKER and _DOCKER.fullmatch(rest):
+    if kind == Kind.DOCKER and not given and _DOCKER.fullmatch(rest):
         return Place(Kind.DOCKER, rest)
     found = _SSH.fullmatch(rest) if kind == Kind.SSH and colon else None
     if found and int(found["port"] or 1) in range(1, 65536):
