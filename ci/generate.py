@@ -31,8 +31,10 @@ from ci.peer_tests import page as peer
 from ci.peer_tests.data import Comparison
 from ci.places import ROOT
 from esipp.checks.catalog import all_checks
+from esipp.ledger import records as ledger_records
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.profiles.page import render as load_balancers
+from esipp.report import conformance, document
 from esipp.report.pages import checks_page
 from tests.broken import bugs, score
 from tests.broken.breaks import BREAKS, UNNOTICED
@@ -75,6 +77,9 @@ PAGES = (
     Page("docs/peer.md", lambda: peer.render(Comparison.load())),
     Page("docs/surroundings.md", lambda: hostile.render(records.read(TRIED))),
     Page("README.md", _readme),
+    Page("esipp/ledger/ledger.schema.json", ledger_records.schema),
+    Page("esipp/report/report.schema.json", document.schema),
+    Page("esipp/report/conformance.schema.json", conformance.schema),
     Page("images/esipp/requirements.txt", suite_requirements.render),
     *(Page(f"docs/samples/{name}", render) for name, render in samples.PAGES.items()),
     *(Page(str(path.relative_to(ROOT)), partial(_with_tables, path)) for path in tables.pages()),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from esipp.checks.check import Check, Level
+from esipp.checks.check import REPORTS, Check, Level
 from esipp.checks.known_differences import Connections, KnownDifference
 from esipp.checks.model import (
     NO_ANSWER,
@@ -60,6 +60,8 @@ CLIENT_IP = frozenset({AddressClass.CLIENT})
 NODE_IP = frozenset({AddressClass.NODE})
 HAIRPIN = frozenset({AddressClass.HAIRPIN})
 BALANCER_IP = frozenset({AddressClass.LOAD_BALANCER})
+ANSWERED = frozenset({AddressClass.CLIENT, AddressClass.LOAD_BALANCER, AddressClass.OTHER})
+"""The sources that a backend may see where a header reports the client."""
 CLIENT_OR_NODE_IP = frozenset({AddressClass.CLIENT, AddressClass.NODE})
 ANYTHING = frozenset(AddressClass)
 
@@ -126,6 +128,8 @@ def features(path: Path) -> frozenset[str]:
         "nodes.control-plane": Role.CONTROL_PLANE in (path.client.role, path.entry.role)
         or (service is not None and service.backends is Backends.CONTROL_PLANE),
     }
+    if service is not None and service.reports is not Claim.NOTHING:
+        others[f"{REPORTS}{service.reports.value}"] = True
     balanced = service is not None and service.type is ServiceType.LOAD_BALANCER
     balancer = service.balancer if service is not None and balanced else None
     asked = (name for name, needed in others.items() if needed)

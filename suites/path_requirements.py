@@ -119,6 +119,8 @@ def _service(service: Service) -> str:
         traits.append(BACKENDS[service.backends])
     if service.families:
         traits.append(f"{service.families.value} only")
+    if service.reports is not Claim.NOTHING:
+        traits.append(f"a load balancer that sends {HEADERS[service.reports]}")
     if service.old_form:
         traits.append(f"pre-1.7 annotations with the value {service.old_form.value}")
     if service.publish_not_ready:
@@ -139,6 +141,8 @@ def _outcome(path: Path, accept: frozenset[AddressClass]) -> str:
         return "the client gets no answer"
     if accept == {AddressClass.CLIENT, AddressClass.NODE}:
         return "the client gets an answer"
+    if {AddressClass.CLIENT, AddressClass.OTHER} <= accept:
+        return "the backend answers"
     host = path.client.vantage is Vantage.NODE
     return {
         AddressClass.CLIENT: "the backend sees " + ("an address of the client's node" if host else CLIENT_ADDRESS),

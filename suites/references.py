@@ -221,6 +221,9 @@ CILIUM_POLICIES_DIFFER = issue(
 PROXY_PROTOCOL = Reference(
     "The PROXY protocol, versions 1 and 2", "https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt"
 )
+FORWARDED_FOR = Reference(
+    "MDN, X-Forwarded-For header", "https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/X-Forwarded-For"
+)
 RFC_2992 = Reference(
     "RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm", "https://www.rfc-editor.org/rfc/rfc2992"
 )

@@ -91,6 +91,10 @@ CARRIES = "load-balancer.carries."
 """Prefix of features for traffic that the cluster's own load balancer may not carry (loadbalancers). Words of
 ``Subject.balanced`` follow: ``load-balancer.carries.sctp``."""
 
+REPORTS = "load-balancer.reports."
+"""Prefix of features for the header in which the cluster's own load balancer reports clients (loadbalancers):
+``load-balancer.reports.proxy-v2``."""
+
 AT_VIPS = f"{OUTSIDE}.vips."
 """Prefix of facts, by family (``vantage.outside.vips.ipv4``), that say why the address of a client outside is uncertain
 at VIPs of the cluster's own load balancer. Absent if nothing makes it uncertain."""

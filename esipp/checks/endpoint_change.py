@@ -10,6 +10,60 @@ from esipp.checks.profile import Limit
 from esipp.checks.timing import PROMPT
 
 
+class Kind(StrEnum):
+    """The names of endpoint changes, in ledgers and reports."""
+
+    OPENED = "opened"
+    CLOSED = "closed"
+    DELETED = "deleted"
+    KILLED = "killed"
+    ELSEWHERE = "elsewhere"
+
+    @property
+    def event(self) -> "Event":
+        """Return what it is."""
+        return EVENTS[self]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """A kind of endpoint change, as data; scenarios/endpoint_change/changes.py makes it, each one after the other.
+
+    Args:
+        words: what requirements call the endpoint.
+        adds: a node without a ready pod gets one; ``removes``: a node loses its only one. With both, a pod goes to
+            another node: two changes at once.
+        deletes: the pod is deleted, and made again; otherwise its readiness changes.
+        serves: the pod keeps serving for a while.
+        weight: how often it is drawn, in relation to the others.
+        least: how often it comes at least, if there are enough changes: checks need it, and chance would omit it.
+        rests: the number of changes for which the node is left alone afterwards, if there is another one: its pod must
+            end and start again.
+    """
+
+    words: str
+    adds: bool = False
+    removes: bool = False
+    deletes: bool = False
+    serves: bool = False
+    weight: int = 1
+    least: int = 0
+    rests: int = 0
+
+
+EVENTS: Mapping[Kind, Event] = {
+    Kind.OPENED: Event(words="ready", adds=True, weight=3),  # as likely as all removals together
+    Kind.CLOSED: Event(words="unready", removes=True, least=1),
+    # twice, as a load balancer may not use the node at that time
+    Kind.DELETED: Event(words="deleted", removes=True, deletes=True, serves=True, least=2, rests=3),
+    Kind.KILLED: Event(words="killed", removes=True, deletes=True, least=1, rests=2),
+    # takes no longer than either of its halves
+    Kind.ELSEWHERE: Event(words="on other nodes", adds=True, removes=True, weight=2),
+}
+"""Every claim about a load balancer is judged over all of them, but for these: ``no-loss-on-graceful-deletion`` over
+removals whose pod keeps serving, ``black-hole`` and ``path-follows`` over those whose pod does not."""
+
+
 class What(StrEnum):
     """A claim about the Service of one load balancer while its endpoints change."""
 

@@ -171,7 +171,7 @@ class Port(Enum):
 
 
 class Claim(StrEnum):
-    """The header in which a client forges its address."""
+    """A header with a client's address: a proxy reports it there, or a client forges it."""
 
     NOTHING = "nothing"
     FORWARDED_FOR = "x-forwarded-for"
@@ -196,6 +196,7 @@ class Service:
         external_ips: whether ``spec.externalIPs`` are the InternalIPs of the endpoint node and of the bare node.
         ranges: the clients in ``spec.loadBalancerSourceRanges``, by their addresses.
         old_form: the value of the pre-1.7 annotations for the policy.
+        reports: the header in which the cluster's own load balancer is asked to report clients.
     """
 
     type: ServiceType
@@ -210,6 +211,7 @@ class Service:
     external_ips: bool = False
     ranges: tuple[str, ...] = ()
     old_form: OldForm | None = None
+    reports: Claim = Claim.NOTHING
 
     @property
     def is_external(self) -> bool:
@@ -232,6 +234,8 @@ class Service:
             parts.append(f"only-{self.families.value.lower()}")
         if self.old_form:
             parts.append(f"annotated-{self.old_form.value.lower()}")
+        if self.reports is not Claim.NOTHING:
+            parts.append(f"reports-{self.reports.value}")
         traits = {
             "several-ports": self.several_ports,
             "publish-not-ready": self.publish_not_ready,

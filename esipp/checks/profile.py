@@ -335,7 +335,7 @@ class Trap:
 
 @dataclass(frozen=True)
 class Annotation:
-    """An annotation that a Service needs for a purpose (``internal``, ``proxy-protocol`` …)."""
+    """An annotation that a Service needs for a purpose (``internal``, ``tags``, ``proxy-v2`` …)."""
 
     purpose: str
     key: str

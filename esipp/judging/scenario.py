@@ -4,7 +4,7 @@
 """
 
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -80,6 +80,36 @@ class Typical:
     events: tuple[PlannedEvent, ...] = ()
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """A scenario's part of report.json.
+
+    Args:
+        name: its key there.
+        of: its type; report.schema.json is generated from it.
+        make: makes it from a recorded run (``ledger.reading.RecordedRun``).
+    """
+
+    name: str
+    of: Any
+    make: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Durations that ``esipp diff`` compares between two runs.
+
+    Args:
+        name: what they measure.
+        sample: what one of them is.
+        make: from a recorded run, what was measured and some durations of it, in seconds.
+    """
+
+    name: str
+    sample: str
+    make: Callable[[Any], Iterable[tuple[str, Sequence[float]]]]
+
+
 def _same(evidence: Any) -> Any:
     return evidence
 
@@ -120,6 +150,8 @@ class Scenario:
         unpack: the evidence again, from what was packed and the run's other records.
         section: what report.html shows of a recorded run (``ledger.reading.RecordedRun``).
         summary: what the summary of a run shows of it.
+        brief: what report.md shows of it.
+        numbers: its part of report.json. ``durations``: what ``esipp diff`` compares.
         phases: the parts of its run and how long each usually takes, in order.
         rights: what its run does with the API server besides what every run does.
     """
@@ -139,6 +171,9 @@ class Scenario:
     unpack: Callable[[Any, RunThen], Any] | None = None
     section: Callable[[Any], Section | None] = _nothing
     summary: Callable[[Any], Section | None] = _nothing
+    brief: Callable[[Any], Section | None] = _nothing
+    numbers: Numbers | None = None
+    durations: Durations | None = None
     phases: tuple[Typical, ...] = ()
     rights: tuple[Right, ...] = ()
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from esipp.base.errors import ExitCode
 from esipp.base.plural import counted, form
@@ -27,9 +28,11 @@ KNOWN_DEFECTS = "known defects"
 NONCONFORMANT = "nonconformant"
 PARTIAL = "partial"
 INCONCLUSIVE, ERROR, EMPTY, INCOMPLETE = "inconclusive", "error", "empty", "incomplete"
-RESULTS = (
-    CONFORMANT, WITH_DIFFERENCES, PARTIAL, KNOWN_DEFECTS, NONCONFORMANT, INCONCLUSIVE, ERROR, EMPTY, INCOMPLETE,
-)  # fmt: skip
+Result = Literal[
+    "conformant", "conformant with known differences", "partial", "known defects", "nonconformant", "inconclusive",
+    "error", "empty", "incomplete",
+]  # fmt: skip
+"""What a run comes to."""
 
 MOST_UNDECIDED = 0.05
 """The share of the extended checks that may stay undecided: with more, the run has not qualified the data plane, even
@@ -112,7 +115,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """``result`` (one of ``RESULTS``), the exit code, and the reason.
+    """``result`` (one of ``Result``), the exit code, and the reason.
 
     ``lines`` are the counts behind it, one short line each. ``counts`` are the verdicts of the cluster's checks by
     status, ``levels`` the same by level and nature. ``instrument`` counts the checks of the reference load balancer,

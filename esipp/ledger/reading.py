@@ -28,7 +28,7 @@ from esipp.ledger.evidence import read_judged
 from esipp.ledger.file import READABLE
 from esipp.ledger.older import Older
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
-from esipp.ledger.schema import record_checks
+from esipp.ledger.records import KINDS, fault_of
 
 LEDGER = "ledger.jsonl"
 
@@ -113,7 +113,8 @@ class RecordedRun:
         facts, features: the facts and features by name; the last record counts.
         obstacles: why a path could not be dialled.
         probes, witnesses: the observations by path.
-        judged: what the judge of each scenario was given, by the scenario's name; ``unread``: why some cannot be read.
+        judged: what the judge of each scenario was given, by the scenario's name; ``unread``: why some cannot be read;
+            ``broken_off``: those that broke off, as by an interrupt: their evidence is for reports only.
         end: the closing record; None without one.
         trouble: the faults of the ledger itself; empty if it is whole.
         sha256: the hex digest of all bytes of the ledger, its closing record among them.
@@ -135,6 +136,7 @@ class RecordedRun:
     witnesses: dict[str, list[Witness]] = field(default_factory=dict)
     judged: dict[str, Any] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
+    broken_off: set[str] = field(default_factory=set)
     notes: list[tuple[str, str]] = field(default_factory=list)
     judged_at: dict[str, float] = field(default_factory=dict)
     end: dict[str, Any] | None = None
@@ -269,7 +271,7 @@ class _Reader:
     def read(self) -> RecordedRun:
         run = self._begin()
         take: dict[str, Callable[[RecordedRun, dict[str, Any]], None]] = {
-            name: getattr(self, f"_take_{name}") for name in record_checks() if name != "header"
+            name: getattr(self, f"_take_{name}") for name in KINDS if name != "header"
         }
         for line in self._lines:
             self._number += 1
@@ -305,8 +307,7 @@ class _Reader:
                 f"{told}; this one reads schema {' and '.join(map(str, READABLE))}.", "use the esipp that wrote it."
             )
         try:
-            fault = record_checks()["header"](header)
-            if fault:
+            if fault := fault_of(header):
                 raise ValueError(fault)
             return RecordedRun(self.path.parent, header, [read_check(check) for check in header["rows"]])
         except DAMAGED as broken:
@@ -319,14 +320,13 @@ class _Reader:
         try:
             record = _parsed(line)
             kind = record["record"]
-            holds = record_checks()[kind]
+            fault = fault_of(record)
         except DAMAGED:
             self._fault(run, f"line {self._number} is not a record")
             return None
         if kind == "header":
             self._fault(run, f"line {self._number} is the header of another run ({record.get('run', '?')})")
             return None
-        fault = holds(record)
         if fault:
             self._fault(run, f"line {self._number}, a record '{kind}', is damaged: {fault}")
             return None
@@ -406,6 +406,8 @@ class _Reader:
 
     def _take_judged(self, run: RecordedRun, told: dict[str, Any]) -> None:
         suite = told["suite"]
+        if told.get("broken_off"):
+            run.broken_off.add(suite)
         try:
             run.judged[suite] = read_judged(suite, told["seen"])
         except (EvidenceError, KeyError) as broken:

@@ -48,6 +48,8 @@ class Bench:
         name = scenario.record
         if name in self.past.run.unread:
             return self.past.run.unread[name]
+        if name in self.past.run.broken_off:
+            return f"the run broke off while it gathered the evidence of {name}"
         if name not in self.past.run.judged:
             return f"the run has no evidence for the judge of {name}"
         return scenario.lacks(check, self._evidence_of(scenario), self._then)

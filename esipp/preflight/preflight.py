@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp.base.client_places import Place
+from esipp.base.customisation import Pairs
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.base.kubernetes_version import read_version
 from esipp.checks.catalog import all_checks
@@ -21,7 +22,7 @@ from esipp.checks.check import (
     Feature,
 )
 from esipp.checks.exclusions import features_of
-from esipp.checks.model import Balancer, Family, Role
+from esipp.checks.model import Balancer, Claim, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.required_features import check_required
 from esipp.checks.versions import version_features
@@ -34,6 +35,7 @@ from esipp.loadbalancers import capabilities as carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
 from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
+from esipp.loadbalancers.provider_annotations import header_features, headers_asked, speaker
 from esipp.loadbalancers.reference import DEFAULT, Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.loadbalancers.settings import as_it_runs
@@ -61,9 +63,9 @@ class Findings:
 
     ``outside_network`` is the docker network for outside clients, ``places`` are where outside clients run, and
     ``described`` has the places that are not containers. ``tools`` is the image that puts containers behind a router
-    and NAT. ``sample`` are the nodes that run an agent. ``balancer`` is the cluster's own load balancer. ``steering``
-    is how many seconds any load balancer here may take to stop using a node, if known. ``ways`` are the commands to
-    enter nodes that are proven to be containers on this machine.
+    and NAT. ``sample`` are the nodes that run an agent. ``balancer`` is the cluster's own load balancer, ``headers`` are
+    those in which it reports clients. ``steering`` is how many seconds any load balancer here may take to stop using a
+    node, if known. ``ways`` are the commands to enter nodes that are proven to be containers on this machine.
     """
 
     nodes: Mapping[str, Node]
@@ -79,6 +81,7 @@ class Findings:
     described: Mapping[Place, HostDescription] = field(default_factory=dict)
     tools: str = ""
     balancer: Detected = NOTHING_FOUND
+    headers: Mapping[Claim, Pairs] = field(default_factory=dict)
     sample: Sample = NO_SAMPLE
     steering: float | None = None
     ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -167,6 +170,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
         facts[name], decided[name] = fact.value, fact.decided
     features[HEALTH_VIEW] = health_view_feature(nodes.values(), reference_settings, balancer.named_profile)
     features |= carrying.features_of(balancer.named_profile)
+    headers = headers_asked(balancer, all_profiles(), settings.customisation)
+    features |= header_features(speaker(balancer), headers)
     features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
@@ -192,17 +197,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
     steering = steering_of(balancer.profiles, reference_settings, settings.bound)
-    tools = earlier.outside.tools
-    return replace(
-        found,
-        places=places,
-        described=described,
-        tools=tools,
-        balancer=balancer,
-        sample=chosen,
-        steering=steering,
-        ways=ways,
-    )
+    found = replace(found, places=places, described=described, tools=earlier.outside.tools, sample=chosen, ways=ways)
+    return replace(found, balancer=balancer, headers=headers, steering=steering)
 
 
 MOST_NAMED = 5

@@ -1,20 +1,24 @@
 """conformance.yaml: the result of each profile, in the style of Gateway API's ConformanceReport.
 
 Each profile has ``core`` and ``extended`` with a result, statistics, and the failed and skipped tests
-(https://gateway-api.sigs.k8s.io/concepts/conformance/). conformance.schema.json describes the fields. Everything is
-sorted and measurements are left out: two runs with the same outcome differ only in date and run.
+(https://gateway-api.sigs.k8s.io/concepts/conformance/). Everything is sorted and measurements are left out: two runs
+with the same outcome differ only in date and run. The types come first: conformance.schema.json is generated from them.
 """
 
 from pathlib import Path
+from typing import Annotated, Literal, NotRequired
 
 import yaml
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
 
 from esipp.base.json import Json
 from esipp.base.plural import counted
-from esipp.checks.check import Level, Profile, Status
+from esipp.base.schema import EXACTLY, CheckId, Count, note, schema_of
+from esipp.checks.check import Binding, Level, Profile, Status
 from esipp.checks.known_differences import Nature
 from esipp.checks.reference import titles
-from esipp.ledger.conclusion import Tally, tally
+from esipp.ledger.conclusion import Result, Tally, tally
 from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import reasons
 from esipp.report.profiles import Part, absent, ended, faults, moment, parts, present
@@ -29,6 +33,178 @@ MEASURED = ("load-balancer.steered", "pod-to-node.ipv4", "pod-to-node.ipv6")
 FAILED = (Status.FAIL, Status.FLAKY)
 
 
+# -------------------------------------------------------------------------------------------------------------- types
+class Suite(TypedDict):
+    """What tested."""
+
+    version: str
+    lane: str
+    failOn: Binding
+    acceptKnownDefects: Annotated[bool, note("a run with known defects exits with code 0")]
+
+
+class Implementation(TypedDict):
+    """The user's description of the tested product; empty if missing."""
+
+    organization: str
+    project: str
+    url: str
+    version: str
+    contact: list[str]
+
+
+class Component(TypedDict):
+    """A part of what was tested."""
+
+    name: str
+    kind: str
+    image: str
+    digest: str
+    version: str
+
+
+class Cluster(TypedDict):
+    """What was tested."""
+
+    facts: dict[str, str]
+    components: list[Component]
+
+
+class CoreTests(TypedDict):
+    """How many core tests there are."""
+
+    asked: Count
+    inCatalogue: Annotated[int, Field(ge=0), note("all core tests of the suite, selected or not")]
+
+
+class Concluded(TypedDict):
+    """What the run comes to."""
+
+    result: Result
+    exitCode: Annotated[int, Field(ge=0, le=5)]
+    whole: bool
+    why: str
+    coreTests: CoreTests
+    faults: NotRequired[Annotated[list[str], Field(min_length=1)]]
+
+
+class Statistics(TypedDict):
+    """As in Gateway API, with capitals; passed means as required."""
+
+    Passed: Count
+    Failed: Count
+    Skipped: Count
+
+
+class Known(TypedDict):
+    """Known differences by nature; they are neither passed nor failed."""
+
+    allowed: Count
+    defects: Count
+    findings: Count
+
+
+Tests = Annotated[list[CheckId], Field(min_length=1, json_schema_extra={"uniqueItems": True})]
+Names = Annotated[list[str], Field(min_length=1, json_schema_extra={"uniqueItems": True})]
+
+
+class OfLevel(TypedDict):
+    """One level of a profile.
+
+    known-defects: no test failed, and some differ by a known defect or finding. partial: no test failed, but a test was
+    skipped or not selected, no test could run, or the run is incomplete.
+    """
+
+    result: Literal["success", "success-with-known-differences", "known-defects", "failure", "partial"]
+    statistics: Statistics
+    known: Known
+    failedTests: NotRequired[Annotated[Tests, note("failed, or flaky: different results in one window")]]
+    skippedTests: NotRequired[
+        Annotated[Tests, note("excluded by the user or without a client, inconclusive, or without a verdict")]
+    ]
+    unsupportedTests: NotRequired[
+        Annotated[Tests, note("need a feature that the cluster lacks; neither passed nor skipped")]
+    ]
+    supportedFeatures: NotRequired[Names]
+    unsupportedFeatures: NotRequired[Names]
+
+
+class OfProfile(TypedDict):
+    """A kind of Service."""
+
+    name: Profile
+    core: OfLevel
+    extended: OfLevel
+    summary: str
+
+
+class Feature(TypedDict):
+    """Whether the cluster has a feature."""
+
+    name: str
+    supported: bool
+    decided: Annotated[str, note("the source of the value")]
+    leftOut: NotRequired[Annotated[Literal[True], note("excluded by the user")]]
+
+
+class Cited(TypedDict):
+    """A document with its address."""
+
+    title: str
+    url: str
+
+
+class KnownDifference(TypedDict):
+    """A known difference, with the tests that show it."""
+
+    reason: str
+    reference: Annotated[str, note("the titles of the references")]
+    nature: Nature
+    references: NotRequired[list[Cited]]
+    tests: Tests
+
+
+@with_config(EXACTLY)
+class Report(TypedDict):
+    """The result of each profile, in the style of Gateway API's ConformanceReport."""
+
+    apiVersion: Literal["esipp.dev/v1alpha2"]
+    kind: Literal["SourceIPConformanceReport"]
+    date: Annotated[
+        str,
+        Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
+        note("the end of the run; the start of a killed run"),
+    ]
+    run: str
+    mode: Annotated[
+        Literal["default", "disruptive"],
+        note("disruptive: the run included checks that other users of the cluster can notice"),
+    ]
+    suite: Suite
+    implementation: Implementation
+    cluster: Cluster
+    conclusion: Concluded
+    leftOutCoreTests: Annotated[int, Field(ge=0), note("core tests that were not selected, of all profiles")]
+    profiles: Annotated[list[OfProfile], Field(min_length=3, max_length=3)]
+    features: list[Feature]
+    knownDifferences: list[KnownDifference]
+    recordedTests: Annotated[
+        list[str], note("informational tests, which only record their result; no profile's statistics include them")
+    ]
+    instrument: NotRequired[
+        Annotated[
+            OfLevel,
+            note("tests of the suite's reference load balancer, all levels; they say nothing about the cluster"),
+        ]
+    ]
+
+
+def schema() -> str:
+    """The text of conformance.schema.json."""
+    return schema_of(Report, "conformance-2", "conformance.yaml of an esipp run")
+
+
+# --------------------------------------------------------------------------------------------------------- the report
 class _Dumper(yaml.SafeDumper):
     """Indents lists below their key."""
 

@@ -1,41 +1,373 @@
-"""report.json: all results of a run for programs, described by report.schema.json."""
+"""report.json: all results of a run for programs. Its types come first: report.schema.json is generated from them."""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
 
 from esipp.base.json import Json
-from esipp.checks.check import Level, Profile, Status
-from esipp.checks.health import parts_of
+from esipp.base.schema import EXACTLY, CheckId, Count, Digest, note, schema_of
+from esipp.checks.check import Binding, Level, Profile, Status
 from esipp.checks.known_differences import Nature
+from esipp.checks.model import AddressClass, Family, Protocol
+from esipp.checks.path import Spread
 from esipp.checks.reference import Reference
-from esipp.judging.statistics import Distribution
+from esipp.judging.scenario import scenarios
+from esipp.ledger.conclusion import Result
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
-from esipp.scenarios.continuity.evidence import Seen as Continuity
-from esipp.scenarios.continuity.judge import Judge as ContinuityJudge
-from esipp.scenarios.continuity.windows import ways
-from esipp.scenarios.endpoint_change.evidence import Moved
-from esipp.scenarios.endpoint_change.judge import Judge as EndpointChangeJudge
-from esipp.scenarios.endpoint_change.judge import judges_of
-from esipp.scenarios.health.evidence import HealthEvidence as Health
-from esipp.scenarios.health.evidence import follow_times
-from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
 
-FORMAT = "esipp-report/3"
+FORMAT: Literal["esipp-report/3"] = "esipp-report/3"
 """Format version. An incompatible change raises it, and changes the ``$id`` of the schema."""
 
 SCHEMA = Path(__file__).with_name("report.schema.json")
 
-ASKED = (
-    "created_with", "context", "image", "samples", "outside", "without", "fail_on", "accept_known_defects",
-    "require", "moves", "seed", "allow_disruptive",
-    "redact_cloud_ids", "implementation", "provider", "bound",
-)  # fmt: skip
+Moment = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$")]
+"""RFC 3339 in UTC."""
+
+Positive = Annotated[int, Field(ge=1)]
+Verdicts = Annotated[
+    dict[Status | Literal["not judged"], Positive],
+    note("the number of checks by verdict; absent verdicts are left out"),
+]
+Levels = Annotated[dict[Level, Positive], note("the number of checks by level; absent levels are left out")]
+
+
+class Cited(TypedDict):
+    """A document with its address."""
+
+    title: Annotated[str, Field(min_length=1)]
+    url: Annotated[str, note("empty in older ledgers")]
+
+
+class Implementation(TypedDict):
+    """The user's description of the tested product."""
+
+    organization: NotRequired[str]
+    project: NotRequired[str]
+    url: NotRequired[str]
+    version: NotRequired[str]
+    contact: NotRequired[list[str]]
+
+
+class Settings(TypedDict):
+    """How the run was asked; older ledgers have fewer fields."""
+
+    context: str
+    created_with: NotRequired[list[str]]
+    image: str
+    samples: Count
+    outside: str
+    without: list[str]
+    fail_on: Binding
+    accept_known_defects: NotRequired[bool]
+    require: NotRequired[list[str]]
+    moves: Count
+    seed: int
+    allow_disruptive: bool
+    redact_cloud_ids: NotRequired[bool]
+    implementation: NotRequired[Implementation]
+    provider: NotRequired[str]
+    bound: NotRequired[float | None]
+
+
+class Run(TypedDict):
+    """The run."""
+
+    id: str
+    lane: Annotated[str, note("name of the lane: the tested set-up")]
+    suite_version: Annotated[str, note("version of esipp")]
+    began: Moment
+    ended: Annotated[Moment | None, note("null for a run that was killed")]
+    seconds: Annotated[float | None, note("from the first record to the last")]
+    command: Annotated[str, note("repeats the run; ids of checks can be appended")]
+    settings: Settings
+
+
+class Tally(TypedDict):
+    """How checks ended; known differences by nature."""
+
+    asked: Count
+    required: Annotated[int, Field(ge=0), note("as required")]
+    recorded: Annotated[int, Field(ge=0), note("observed; nothing is required")]
+    allowed: Annotated[int, Field(ge=0), note("known differences that the API allows")]
+    defects: Annotated[int, Field(ge=0), note("known defects of a product")]
+    findings: Annotated[int, Field(ge=0), note("known differences without an agreed cause")]
+    failed: Count
+    flaky: Count
+    undecided: Count
+    errors: Annotated[int, Field(ge=0), note("suite errors: no verdict on the cluster")]
+    not_asked: Count
+
+
+class ByLevel(TypedDict):
+    """The checks of the cluster by level."""
+
+    core: Tally
+    extended: Tally
+    record: Tally
+
+
+class Catalogue(TypedDict):
+    """The core checks."""
+
+    core: Annotated[int, Field(ge=0), note("all core checks of the suite, selected or not")]
+    asked: Annotated[int, Field(ge=0), note("core checks that were tested")]
+
+
+class Concluded(TypedDict):
+    """What the run comes to."""
+
+    result: Result
+    exit_code: Annotated[int, Field(ge=0, le=5)]
+    why: str
+    lines: Annotated[list[str], note("the counts in words")]
+    power: Annotated[str, note("what the run may have missed, in words")]
+    counts: Verdicts
+    levels: ByLevel
+    catalogue: Catalogue
+    rows: Count
+    left_out_core_rows: Annotated[int, Field(ge=0), note("core checks that were not selected")]
+
+
+class Ledger(TypedDict):
+    """The file from which this is rendered."""
+
+    file: str
+    schema: Positive
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$"), note("digest of the whole file")]
+    whole: Annotated[bool, note("false: truncated or damaged, and this document does not describe the whole run")]
+    faults: list[str]
+
+
+class Fact(TypedDict):
+    """Something found out about the cluster."""
+
+    name: str
+    value: str
+    decided: Annotated[str, note("the source of the value")]
+
+
+class Component(TypedDict):
+    """A part of what was tested."""
+
+    name: str
+    kind: str
+    image: str
+    digest: Digest
+    version: str
+    decided: str
+
+
+class Feature(TypedDict):
+    """Whether the cluster has a feature."""
+
+    name: str
+    present: bool
+    why: str
+    ours: Annotated[bool, note("excluded by the user, not missing in the cluster")]
+
+
+class Node(TypedDict):
+    """A node."""
+
+    internal: dict[str, str]
+    addresses: list[str]
+
+
+class Backend(TypedDict):
+    """A pod behind Services."""
+
+    node: str | None
+    addresses: list[str]
+
+
+class Client(Backend):
+    """A client."""
+
+    vantage: str
+    behind_nat: NotRequired[dict[str, str]]
+
+
+class Topology(TypedDict):
+    """The owners of addresses."""
+
+    nodes: dict[str, Node]
+    roles: dict[str, str]
+    clients: dict[str, Client]
+    backends: dict[str, Backend]
+    balancers: dict[str, list[str]]
+
+
+class Part(TypedDict):
+    """The checks of a profile and a level."""
+
+    rows: Count
+    verdicts: Verdicts
+
+
+class OfProfile(TypedDict):
+    """A kind of Service."""
+
+    name: Profile
+    core: Part
+    extended: Part
+    record: Part
+
+
+class Instrument(TypedDict):
+    """The checks of the reference load balancer; no profile and no count of the conclusion includes them."""
+
+    rows: Count
+    verdicts: Verdicts
+    not_fine: list[CheckId]
+
+
+class KnownDifference(TypedDict):
+    """A known difference, with the checks that show it."""
+
+    reason: str
+    references: list[Cited]
+    nature: Nature
+    levels: Levels
+    rows: list[CheckId]
+
+
+class Undecided(TypedDict):
+    """A reason why checks are inconclusive."""
+
+    reason: str
+    levels: Levels
+    rows: list[CheckId]
+
+
+class NotTested(TypedDict):
+    """A missing feature, with the checks that need it."""
+
+    feature: str
+    why: str
+    ours: bool
+    rows: list[CheckId]
+
+
+class OnPath(TypedDict):
+    """Client, entry and Service of a path check."""
+
+    id: str
+    accepts: list[AddressClass]
+    service: str | None
+    policy: str | None
+    internal_policy: str | None
+    protocol: Protocol
+    family: Family
+    client: str
+    entry: str
+    told: str | None
+    spread: Spread
+
+
+class Row(TypedDict):
+    """A check with its verdict; without a verdict, the status is null and the observation empty."""
+
+    id: CheckId
+    suite: str
+    profile: Profile
+    level: Level
+    status: Annotated[Status | None, note("null: no verdict, the run ended early")]
+    requirement: str
+    references: Annotated[list[Cited], Field(min_length=1)]
+    features: list[str]
+    fails_if: Annotated[str, note("a data plane defect that makes the check fail")]
+    path: Annotated[OnPath | None, note("null for other checks")]
+    expected: str
+    observed: str
+    reason: str
+    difference_references: Annotated[list[Cited], note("references of a known difference")]
+    likely: Annotated[str, note("where to look first")]
+    tally: Annotated[dict[str, Count], note("the observations with their counts")]
+    shown: list[AddressClass]
+    ports: str
+    change: Annotated[str, note("where packets show a change of the source")]
+    witnesses: Annotated[str, note("the witnesses that the verdict is based on")]
+    left_out: Annotated[bool, note("unsupported because the user excluded it")]
+    sees: Annotated[str, note("the precision of the check: what it can and cannot detect")]
+    nature: Annotated[Nature | Literal[""], note("of a known difference")]
+    missing: Annotated[list[str], note("missing features that prevent the check")]
+    instrument: Annotated[bool, note("a check of the reference load balancer, not of the cluster")]
+    files: Annotated[list[str], note("files of evidence, relative to the run's folder")]
+
+
+class Phase(TypedDict):
+    """A part of the run."""
+
+    name: str
+    seconds: float
+    ended: Moment
+
+
+class Settled(TypedDict):
+    """How the wait for the data plane ended, before the judged window."""
+
+    held: bool
+    seconds: float
+    state: str
+
+
+class Obstacle(TypedDict):
+    """A path that could not be dialled."""
+
+    path: str
+    why: str
+
+
+class Note(TypedDict):
+    """Something on which no verdict rests."""
+
+    about: str
+    note: str
+
+
+@with_config(EXACTLY)
+class Document(TypedDict):
+    """All results of a run for programs, rendered from its ledger.
+
+    Times are RFC 3339 in UTC, durations are seconds. Lists have a fixed order; the same ledger gives the same bytes.
+    """
+
+    format: Literal["esipp-report/3"]
+    run: Run
+    conclusion: Concluded
+    ledger: Ledger
+    facts: list[Fact]
+    components: list[Component]
+    features: list[Feature]
+    topology: Topology | None
+    profiles: Annotated[list[OfProfile], note("all three, also profiles without checks")]
+    instrument: Instrument
+    known_differences: list[KnownDifference]
+    undecided: Annotated[list[Undecided], note("inconclusive checks by reason")]
+    not_tested: Annotated[
+        list[NotTested], note("by missing feature; a check that lacks two features appears with both")
+    ]
+    rows: list[Row]
+    phases: list[Phase]
+    settled: list[Settled]
+    obstacles: list[Obstacle]
+    notes: list[Note]
+
+
+def schema() -> str:
+    """The text of report.schema.json: the document, with each scenario's own numbers."""
+    measured = {each.numbers.name: each.numbers.of for each in scenarios() if each.numbers}
+    whole: Any = TypedDict("Document", {**Document.__annotations__, **measured})  # type: ignore[misc]
+    whole.__doc__ = Document.__doc__
+    return schema_of(with_config(EXACTLY)(whole), "report-3", "report.json of an esipp run")
 
 
 def render(run: RecordedRun) -> str:
@@ -65,7 +397,7 @@ def _json(value: Any) -> str:
 
 
 def document(run: RecordedRun) -> Json:
-    """The document as a value."""
+    """The document as a value: a ``Document``, with each scenario's own numbers."""
     header, said = run.header, run.conclusion
     over = ended(run)
     return {
@@ -78,7 +410,7 @@ def document(run: RecordedRun) -> Json:
             "ended": moment(over, precise=True) or None,
             "seconds": None if over is None else round(over - header["at"], 3),
             "command": run.command,
-            "settings": settings(run, *ASKED),
+            "settings": settings(run, *Settings.__annotations__),
         },
         "conclusion": {
             "result": said.result,
@@ -124,125 +456,14 @@ def document(run: RecordedRun) -> Json:
             for each in missing(run)
         ],
         "rows": _checks(run),
-        "convergence": _convergence(run),
-        "continuity": _continuity(run.evidence_of(Continuity)),
-        "flips": _policy_changes(run.evidence_of(PolicyChanges) or PolicyChanges()),
-        "health": _health(run.evidence_of(Health) or Health()),
+        **{each.numbers.name: each.numbers.make(run) for each in scenarios() if each.numbers},
         "phases": [
             {"name": each.name, "seconds": each.seconds, "ended": moment(each.at, precise=True)} for each in run.phases
         ],
-        "settled": [{name: each[name] for name in ("held", "seconds", "state")} for each in run.settled],
+        "settled": [{"held": each["held"], "seconds": each["seconds"], "state": each["state"]} for each in run.settled],
         "obstacles": [{"path": path, "why": why} for path, why in sorted(run.obstacles.items())],
         "notes": [{"about": about, "note": note} for about, note in run.notes],
     }
-
-
-def _convergence(run: RecordedRun) -> Json:
-    """The settings of the endpoint changes, null if there were none, and the numbers of each load balancer."""
-    moved, judges = run.evidence_of(Moved), run.analysed(Moved, judges_of)
-    if moved is None or judges is None:
-        return {"settings": None, "balancers": []}
-    settings = {"seed": run.header["seed"], "moves": run.header["moves"], "spacing": moved.spacing}
-    settings |= {"timeout": moved.timeout, "clock_uncertainty": moved.uncertainty}
-    return {"settings": settings, "balancers": [_balancer(judge) for judge in judges.values()]}
-
-
-def _balancer(judge: EndpointChangeJudge) -> Json:
-    result = judge.result
-    ups = sum(change.up for change in result.changes)
-    losses = {family.value: judge.losses(family) for family in result.seen.vip if judge.lines}
-    return {
-        "name": result.balancer.value,
-        "obstacle": result.obstacle,
-        "bound": {"seconds": judge.bound, "rests_on": result.promise.source},
-        "told": {"period": result.told.period, "failures": result.told.failures},
-        "observed": {
-            "sources": list(result.observed.sources),
-            "gaps": _numbers(result.observed.gaps),
-            "failures": list(result.observed.failures),
-        },
-        "moves": {"up": ups, "down": len(result.changes) - ups},
-        "losses": {
-            family: {**lost.kinds, "outage": round(lost.outage, 4), "black_hole": _rounded(lost.black_hole)}
-            for family, lost in losses.items()
-        },
-        "distributions": [
-            {"family": family.value, "direction": direction, "phase": phase, **_numbers(of)}
-            | {"samples": [round(each, 4) for each in of.samples]}
-            for family, direction, phase, of in judge.times
-        ],
-        "balance": [
-            {"family": family.value, "nodes": dict(counted.nodes), "pods": dict(counted.pods), "lost": counted.lost}
-            | {"p_value": counted.p_value}
-            for family, counted in result.counted.items()
-        ],
-    }
-
-
-def _numbers(of: Distribution) -> Json:
-    """The count and the quantiles, in seconds; null without samples."""
-    if not of.samples:
-        return {"n": 0, "p50": None, "p95": None, "max": None}
-    told = {"p50": of.quantile(0.5), "p95": of.quantile(0.95), "max": of.samples[-1]}
-    return {"n": len(of.samples)} | {name: round(each, 4) for name, each in told.items()}
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 4)
-
-
-def _continuity(seen: Continuity | None) -> Json:
-    """The disruptions under steady traffic, and the numbers of each way in."""
-    if seen is None:
-        return {"settings": None, "windows": [], "ways": []}
-    checking = {"period": seen.checking.period, "failures": seen.checking.failures}
-    settings = {"spacing": seen.spacing, "timeout": seen.timeout, "serves": int(seen.serves)}
-    return {
-        "settings": settings | {"checking": checking, "trouble": seen.trouble},
-        "windows": [
-            {"phase": each.phase.value, "seconds": _between(each.began, each.until), "words": each.words}
-            | {"trouble": each.trouble, "unsettled": each.unsettled}
-            for each in seen.windows
-        ],
-        "ways": [
-            {"phase": each.phase, "way": each.way, "family": each.family, "requests": each.requests}
-            | {"lost": each.lost, "late": each.late, "gap": round(each.longest, 4), "broken": each.broken}
-            | {"wrong": each.wrong_count}
-            for each in ways(ContinuityJudge(seen))
-        ],
-    }
-
-
-def _policy_changes(seen: PolicyChanges) -> list[Json]:
-    """Every policy change: the Service, what it changed to, and how long the API server took, in seconds."""
-    others = seen.window.neighbours if seen.window else {}
-    made = [("neighbour", name, flip) for name, each in others.items() for flip in each.flips]
-    made += [("own", service.value, flip) for service, course in seen.courses.items() for flip in course.flips]
-    return [
-        {"kind": kind, "service": service, "number": flip.number, "to": flip.to.value, "policy": flip.policy}
-        | {"health_port": flip.health_port, "seconds": _between(flip.cause, flip.answered)}
-        for kind, service, flip in made
-    ]
-
-
-def _between(since: float, until: float) -> float:
-    """Seconds between two moments, both to 0.1 ms."""
-    return round(round(until, 4) - round(since, 4), 4)
-
-
-def _health(seen: Health) -> Json:
-    """Each question to a health check with its answers, and how fast the nodes followed pods placed at random."""
-    questions = []
-    for key, answers in seen.answers.items():
-        told: list[Json] = []
-        for each in answers:
-            headers = {name.lower(): value for name, value in each.headers.items()}
-            weight = headers.get("x-load-balancing-endpoint-weight")
-            told.append({"outcome": each.outcome, "status": each.status, "count": each.count, "weight": weight})
-        questions.append({"question": key, **parts_of(key)._asdict(), "answers": told})
-    of = follow_times(seen.rounds)
-    times = {"answers": of.answers, "never": of.never, "p50": of.p50, "p95": of.p95, "max": of.most}
-    return {"questions": questions, "rounds": {"rounds": len(seen.rounds)} | times}
 
 
 def _instrument(run: RecordedRun) -> Json:
@@ -309,7 +530,7 @@ def _check(run: RecordedRun, check: RecordedCheck, kept: bool) -> Json:
 
 def _path(check: RecordedCheck) -> Json | None:
     """The path of a path check: client, entry and Service; null for any other check."""
-    names = ("service", "policy", "internal_policy", "protocol", "family", "client", "entry", "told", "spread")
     if check.place is None:
         return None
-    return {"id": check.path, "accepts": sorted(check.accept)} | {name: check.data.get(name) for name in names}
+    own = {"id": check.path, "accepts": sorted(check.accept)}
+    return {name: own[name] if name in own else check.data[name] for name in OnPath.__annotations__}

@@ -32,11 +32,10 @@ from esipp.report.causes import Cause, causes, reasons
 from esipp.report.escaping import one_line
 from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
 from esipp.report.rendering.markdown import as_markdown
+from esipp.report.sections import briefs
 from esipp.report.terminal import contradictions
-from esipp.scenarios.endpoint_change.evidence import Moved
-from esipp.scenarios.endpoint_change.judge import Judge, judges_of
 
-MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
+MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS = 10, 5, 16, 8, 3
 """Limits of each list; the report names the number of the rest, and report.json has all."""
 
 MOST_INSTRUMENT_CAUSES = 3
@@ -74,7 +73,7 @@ def _blocks(run: RecordedRun, result: str) -> Iterator[Block]:
     yield _known(run)
     yield _not_tested(run)
     yield _instrument(run)
-    yield _convergence(run)
+    yield from briefs(run)
     yield Section("Repeat", (Command(run.command),))
 
 
@@ -206,33 +205,3 @@ def _not_tested(run: RecordedRun) -> Section:
         by = " (excluded by user)" if each.ours else ""
         lines.append((f"{counted(len(each.checks), 'check')} without ", _code(name), f"{by}: ", one_line(each.why)))
     return Section("Not tested", (_some(lines, MOST_REASONS, "features"),) if lines else ())
-
-
-def _convergence(run: RecordedRun) -> Section:
-    """How fast each load balancer followed endpoint changes, and its bound; the slower family only."""
-    rows: list[tuple[Cell, ...]] = []
-    for balancer, judge in (run.analysed(Moved, judges_of) or {}).items():
-        if judge.result.obstacle:
-            rows.append((_code(balancer.value), "-", "-", "-", "-", _code(judge.result.obstacle)))
-            continue
-        losses = [judge.losses(family) for family in judge.result.seen.vip]
-        lost = sum(each.kinds[kind] for each in losses for kind in ("timed_out", "refused", "reset", "wrong"))
-        holes = [each.black_hole for each in losses if each.black_hole is not None]
-        rests = judge.result.promise.source
-        rests = f"{judge.bound:.2f}, {rests}" if judge.bound is not None else rests
-        sides = (_worst(judge, "up"), _worst(judge, "down"))
-        rows.append((_code(balancer.value), *sides, lost, f"{max(holes):.2f}" if holes else "-", one_line(rests)))
-    head = ("load balancer", "pod added", "pod removed", "lost requests", "longest black hole", "bound")
-    about = Text("Seconds from an endpoint change until traffic follows it: p50 / p95 / max.")
-    return Section("Convergence", (about, _table(head, rows, MOST_BALANCERS)) if rows else ())
-
-
-def _worst(judge: Judge, direction: str) -> str:
-    """The numbers of the slower family."""
-    whole = [each for each in judge.times if (each.direction, each.phase) == (direction, "trigger to traffic")]
-    sides = [(each.of.quantile(0.95), each.of.samples[-1], each) for each in whole if each.of.samples]
-    if not sides:
-        return "-"
-    p95, longest, slowest = max(sides, key=lambda side: side[:2])
-    p50, n = slowest.of.quantile(0.5), len(slowest.of.samples)
-    return f"{p50:.2f} / {p95:.2f} / {longest:.2f} ({slowest.family}, n={n})"

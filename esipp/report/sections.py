@@ -22,6 +22,11 @@ def summaries(run: RecordedRun) -> list[Section]:
     return _of(lambda scenario: scenario.summary(run))
 
 
+def briefs(run: RecordedRun) -> list[Section]:
+    """The sections of report.md."""
+    return _of(lambda scenario: scenario.brief(run))
+
+
 def _of(show: Callable[[Scenario], Section | None]) -> list[Section]:
     made = []
     for scenario in scenarios():

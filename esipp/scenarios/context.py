@@ -42,6 +42,7 @@ class Context:
         get: sets up a part of the session by its name, or returns it.
         evidence: what each scenario observed, by its name.
         watch: the packets of the judged window of paths, if any.
+        gathered: gives the evidence so far, while a scenario gathers it; None before there is any.
     """
 
     run: Run
@@ -49,6 +50,7 @@ class Context:
     get: Callable[[str], Any]
     evidence: dict[str, Any] = field(default_factory=dict)
     watch: Watch | None = None
+    gathered: Callable[[], Any] | None = None
 
     @cached_property
     def testbed(self) -> Testbed:
@@ -98,12 +100,22 @@ class Context:
         return Disruptor(self.cluster, self.findings, run.id, stop, undisturbed, run.folder / "watchdog.txt", run.say)
 
     def observe(self, scenario: Scenario) -> Any:
-        """Run a scenario and record its evidence; without a check that can run, nothing happens."""
+        """Run a scenario and record its evidence; without a check that can run, nothing happens.
+
+        If it breaks off, as the run is interrupted, the evidence so far is recorded for reports. Nothing is judged by
+        it.
+        """
         if not any(isinstance(check.subject, scenario.subjects) for check in self.runnable()):
             return scenario.read(None, RunThen(self.run.settings.samples))
         if names := self.testbed.batches.scenarios.get(scenario.name):
             self.testbed.balance(names)
-        evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
+        self.gathered = None
+        try:
+            evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
+        except BaseException:
+            if self.gathered is not None:
+                self.run.record("judged", **judged(scenario.record, self.gathered()), broken_off=True)
+            raise
         self.run.record("judged", **judged(scenario.record, evidence))
         self.evidence[scenario.name] = evidence
         return evidence

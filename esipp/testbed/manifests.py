@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from esipp.base.customisation import Pairs
 from esipp.base.echo_token import TOKEN, VARIABLE
 from esipp.base.json import Json
 from esipp.base.labels import OWNER, RUN_LABEL, labels_of
@@ -230,6 +231,7 @@ def service(
     run: str,
     external_ips: Sequence[str] = (),
     ranges: Sequence[str] = (),
+    headers: Pairs = (),
 ) -> Json:
     """The Service that these paths dial, with the ports they need.
 
@@ -239,6 +241,7 @@ def service(
         run: id of the run.
         external_ips: addresses for a Service with externalIPs.
         ranges: CIDRs for a Service with loadBalancerSourceRanges.
+        headers: annotations by which its load balancer reports clients in a header.
     """
     paths = list(paths)
     shape = paths[0].service
@@ -280,4 +283,6 @@ def service(
     metadata: Json = {"name": name, "labels": labels_of(run)}
     if shape.old_form:
         metadata["annotations"] = dict.fromkeys(OLD_ANNOTATIONS, shape.old_form.value)
+    if headers:
+        metadata["annotations"] = dict(headers)
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}

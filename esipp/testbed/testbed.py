@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from esipp.base.customisation import Pairs
 from esipp.base.errors import HarnessError
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL
 from esipp.base.waiting import Budget, Reading, converge, waiting
-from esipp.checks.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, backends_of
+from esipp.checks.model import Backends, Claim, EntryKind, Family, Path, Protocol, Role, ServiceType, backends_of
 from esipp.cluster.client import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.cluster.leases import Heartbeat
 from esipp.cluster.namespaces import GONE, owner, remove_namespace, wait_for_account
@@ -87,6 +88,7 @@ class Testbed:
         patience: the timeouts for load balancers.
         steering: maximum seconds until any load balancer stops using a node, if known.
         balancer: the cluster's own load balancer, if known.
+        headers: the headers in which it reports clients, with the annotations that ask for them.
         sampled: the nodes that run an agent; by default a sample with seed 0.
         batching: returns the batches for a maximum number of load balancers; None means no limit.
         parallel: the maximum number of load balancers that the user requested.
@@ -123,6 +125,7 @@ class Testbed:
     patience: Timeouts = USUAL
     steering: float | None = None
     balancer: Detected = NOTHING_FOUND
+    headers: Mapping[Claim, Pairs] = field(default_factory=dict)
     sampled: Sequence[str] = ()
     batching: "Callable[[int | None], Batches]" = lambda _most: ALL_AT_ONCE
     parallel: int | None = None
@@ -455,7 +458,7 @@ class Testbed:
         named = [address for client in shape.ranges for address in self.outside.get(client, ())]
         families = sorted({family for node in self.nodes.values() for family in node.internal})
         ranges = SourceRanges(clients=True).of(named, families) if shape.ranges else ()
-        return manifests.service(name, paths, self.run, own, ranges)
+        return manifests.service(name, paths, self.run, own, ranges, self.headers.get(shape.reports, ()))
 
     def _admitted(self) -> tuple[str, ...]:
         """The source ranges of the VIPs: outside clients, nodes and pods, or the user's CIDRs."""

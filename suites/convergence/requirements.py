@@ -1,13 +1,13 @@
 """Texts of the convergence suite: requirements, references and levels."""
 
 from esipp.checks.check import Level
-from esipp.checks.endpoint_change import EXPECTED, What
+from esipp.checks.endpoint_change import EVENTS, EXPECTED, What
 from esipp.checks.timing import PROMPT
 from suites.references import *
 
 SUITE = "convergence"
 
-WHILE = "While endpoints of a Local Service change (ready, unready, deleted, killed, on other nodes)"
+WHILE = f"While endpoints of a Local Service change ({', '.join(event.words for event in EVENTS.values())})"
 FIRST_FAMILY = " (in the Service's first family)"
 
 REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {

@@ -11,7 +11,7 @@ IN_A_HEADER = {
     Balancer.PROXY_V1: Claim.PROXY_V1,
     Balancer.PROXY_V2: Claim.PROXY_V2,
 }
-
+HEADERS = tuple(IN_A_HEADER.values())
 
 STATELESS = (
     "an ECMP forwarder tracks no connections: when its routes change, open connections reach another node, which "
@@ -70,12 +70,28 @@ def proxies(family: Family) -> Checks:
                 yield path_check(path, BALANCER_IP, Level.CORE, reference, told=told)
 
 
+def headers_of_own(family: Family) -> Checks:
+    """Yield checks of the header in which the cluster's own load balancer reports the client, if it speaks one.
+
+    Whose address the connection itself has is not their topic.
+    """
+    for header in HEADERS:
+        http = header is Claim.FORWARDED_FOR
+        service = replace(LB_LOCAL, reports=header, several_ports=http)
+        port = Port.HTTP if http else Port.MAIN
+        references = (FORWARDED_FOR, TUTORIAL_PROXY) if http else (PROXY_PROTOCOL, TUTORIAL_PROXY)
+        for client in OUTSIDE:
+            for claim in (Claim.NOTHING, header):
+                path = Path(client, VIP, Protocol.TCP, family, service, port, claim)
+                yield path_check(path, ANSWERED, Level.EXTENDED, *references, told=header)
+
+
 def forged_headers(family: Family) -> Checks:
     """Yield checks that a forged header does not change the address that the backend sees.
 
     They fail where a transparent proxy trusts the header and connects from the claimed address.
     """
-    for claim in (Claim.FORWARDED_FOR, Claim.PROXY_V1, Claim.PROXY_V2):
+    for claim in HEADERS:
         for client in OUTSIDE:
             for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
                 service = replace(shape, several_ports=True)
@@ -118,7 +134,7 @@ def affinity(protocol: Protocol, family: Family) -> Checks:
 BOTH = (Protocol.TCP, Protocol.UDP)
 CHECKS: tuple[PathCheck, ...] = (
     *(check for protocol in BOTH for family in FAMILIES for check in forwarders(protocol, family)),
-    *(check for family in FAMILIES for checks in (proxies, forged_headers) for check in checks(family)),
+    *(check for family in FAMILIES for checks in (proxies, forged_headers, headers_of_own) for check in checks(family)),
     *(
         check
         for protocol in BOTH

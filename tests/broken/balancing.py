@@ -47,6 +47,14 @@ MOVING = RunOptions(
 HEADERS = RunOptions(("source_ip",), own=OWN, options=PROFILE)
 """All paths, including those of proxies with and without the client's address."""
 
+HEADER_OF_OWN = RunOptions(
+    ("source_ip",),
+    ("loadbalancer.local.reports-", "nodeport.local.tcp.ipv4.outside-1"),
+    own=("--default", Balancer.PROXY_V2.value),
+    options=("--provider", Balancer.PROXY_V2.value, *WITH_PROXY[2:]),
+)
+"""The header of a proxy that is the cluster's default load balancer."""
+
 CONTROLLER = f"/apis/apps/v1/namespaces/{metallb.NAMESPACE}/deployments/controller"
 
 LATE = (What.NO_LOSS, What.BALANCE, What.BLACK_HOLE)

@@ -58,7 +58,7 @@ def test_one_that_is_not_dressed_is_patient_with_a_busy_machine() -> None:
 
 def test_a_profile_that_sends_a_proxy_header_is_worn_with_it() -> None:
     assert emulation.class_of(provider("aws-clb-proxy")) == "reference-proxy-v1"
-    assert emulation.class_of(provider("haproxy-proxy-v2")) == "reference-proxy-v1"
+    assert emulation.class_of(provider("haproxy-proxy-v2")) == "reference-proxy-v2"
 
 
 @pytest.mark.parametrize(

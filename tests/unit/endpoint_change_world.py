@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from esipp.checks.endpoint_change import Kind
 from esipp.checks.model import Balancer, Family
 from esipp.judging.promise import AS_STARTED, Checking, Promise
 from esipp.judging.timeline.events import Decision, Mark
@@ -10,7 +11,6 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change.evidence import Result
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.judge import Judge
-from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.timeline import Change, Seen
 
 NODES = ("a", "b", "c")

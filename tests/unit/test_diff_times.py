@@ -17,15 +17,21 @@ from esipp.checks.policy_change import At
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.diff import compare
 from esipp.report.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
-from esipp.report.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
+from esipp.report.comparing.times import PROBES, Times, compare_times, samples
+from esipp.scenarios.continuity import numbers as continuity
+from esipp.scenarios.endpoint_change import numbers as endpoint_change
 from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.endpoint_change.judge import Judge
+from esipp.scenarios.health import numbers as health
 from esipp.scenarios.health.evidence import Followed, Round
 from esipp.scenarios.health.evidence import HealthEvidence as Health
+from esipp.scenarios.policy_change import numbers as policy_change
 from tests.unit import drawings_world, policy_change_world
 from tests.unit.comparing_world import path_check, probe, run_of, said
 from tests.unit.endpoint_change_world import World
 
+CONVERGENCE, FLIPS = endpoint_change.DURATIONS.name, policy_change.DURATIONS.name
+GAPS, HEALTH = continuity.DURATIONS.name, health.DURATIONS.name
 SAMPLES = st.lists(st.floats(0.001, 10), min_size=LEAST, max_size=20)
 
 

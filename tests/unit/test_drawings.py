@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from esipp.base.document import Section
+from esipp.checks.endpoint_change import Kind
 from esipp.checks.model import Balancer, Family
 from esipp.checks.policy_change import At
 from esipp.judging.promise import NOBODY, Promise
@@ -22,7 +23,6 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.report.sections import sections
 from esipp.scenarios.endpoint_change.figures import events
 from esipp.scenarios.endpoint_change.judge import Judge, distributions
-from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.timeline import black_hole, hole_began
 from tests.unit.drawings_world import (
     Evidence,

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from esipp.checks.check import Status
-from esipp.checks.endpoint_change import What
+from esipp.checks.endpoint_change import Kind, What
 from esipp.checks.model import Balancer
 from esipp.judging.timeline.losses import RESOLUTION, Losses, in_flight, lasting
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change.judge import Judge
-from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.timeline import (
     Change,
     Decision,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from esipp.checks.check import Check, Level, Status
-from esipp.checks.endpoint_change import EXPECTED, SPREADS, WEIGHED, EndpointChange, EndpointChangeCheck, What
+from esipp.checks.endpoint_change import EXPECTED, SPREADS, WEIGHED, EndpointChange, EndpointChangeCheck, Kind, What
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.judging.frame import Decision
@@ -19,7 +19,6 @@ from esipp.scenarios.endpoint_change.changes import CONNECTIONS
 from esipp.scenarios.endpoint_change.evidence import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Moved, Result
 from esipp.scenarios.endpoint_change.health_probes import observe
 from esipp.scenarios.endpoint_change.judge import Judge
-from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.sections import summary
 from suites.convergence.checks import CHECKS
 from tests.unit.endpoint_change_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World

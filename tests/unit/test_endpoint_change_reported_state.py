@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from esipp.base.waiting import Budget, Reading, converge
-from esipp.checks.endpoint_change import What
+from esipp.checks.endpoint_change import Kind, What
 from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.health_view import Asked, Member, State, Unavailable, View, Why
@@ -18,7 +18,6 @@ from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.loadbalancers.views.gcloud import TOOL, GoogleView
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.evidence import Moved, Poll, Result
-from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.reported_state import (
     EXCLUDED,
     MOST_SLOWER,

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from esipp.checks.check import Feature, Status
-from esipp.checks.endpoint_change import AFTER_503
+from esipp.checks.endpoint_change import AFTER_503, Kind
 from esipp.checks.expiry import binds, claims_of
 from esipp.checks.model import Family
 from esipp.checks.reference import titles
@@ -17,7 +17,7 @@ from esipp.judging.timeline.losses import count_losses
 from esipp.judging.timeline.streams import Sample, Stream, read_health, read_request
 from esipp.scenarios.endpoint_change.expected_backends import Paths, with_evidence, wrong_places
 from esipp.scenarios.endpoint_change.judge import say_places
-from esipp.scenarios.endpoint_change.plan import LEAST, Kind, last_open, plan
+from esipp.scenarios.endpoint_change.plan import LEAST, last_open, plan
 from esipp.scenarios.endpoint_change.timeline import Change, Seen, timeline
 from suites.convergence.checks import CHECKS
 

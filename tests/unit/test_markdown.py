@@ -100,12 +100,12 @@ def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_pat
     (name,) = failing()
     assert "| `kubernetes` | `v1.36.3` | `API server /version` |" in text
     assert "| `load-balancer` | `registry.example/speaker:v1` | `no digest` |" in text
-    assert f"  - repeat: `esipp run --context kind-test --image echo:1 {name}`" in text
+    assert f"  - repeat: `esipp run --context kind-test --image echo:1 --seed 0 {name}`" in text
     assert "Not selected: 3 core checks." in text
     numbers = r"[\d.]+ / [\d.]+ / [\d.]+ \(IPv4, n=3\)"
     assert re.search(rf"\| `reference-ecmp` \| {numbers} \| {numbers} \| \d+ \| [\d.]+ \| 3.00, {AS_STARTED}", text)
     assert "| `reference-proxy` | - | - | - | - | `it is not there` |" in text
-    assert text.rstrip().endswith("```sh\nesipp run --context kind-test --image echo:1\n```")
+    assert text.rstrip().endswith("```sh\nesipp run --context kind-test --image echo:1 --seed 0\n```")
 
 
 def test_the_table_has_every_profile_and_level_that_was_asked(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference, read_reference, titles, with_urls
 from esipp.ledger.reading import LEDGER
 from esipp.ledger.recorded_checks import read_check
-from esipp.ledger.schema import record_checks
+from esipp.ledger.records import fault_of
 from esipp.report.escaping import links
 from tests.unit.report_world import made, some_checks
 
@@ -141,7 +141,7 @@ def test_the_checks_of_a_ledger_have_either_form(tmp_path: Path) -> None:
     assert [read_check(told).references for told in header["rows"]] == [check.references for check in some_checks()]
     for told in header["rows"]:
         told["references"] = [each["title"] for each in told["references"]]
-    assert record_checks()["header"](header) == ""
+    assert fault_of(header) == ""
     for told, check in zip(header["rows"], some_checks(), strict=True):
         assert read_check(told).references == tuple(Reference(each.title) for each in check.references)
 
@@ -158,4 +158,4 @@ def test_the_checks_of_a_ledger_have_either_form(tmp_path: Path) -> None:
 )
 def test_a_ledger_has_no_other_form(references: list[object], right: bool) -> None:
     told = Verdict("a", Level.CORE, Status.PASS, "", "").as_json() | {"record": "verdict", "at": 1.0}
-    assert (record_checks()["verdict"](told | {"references": references}) == "") is right
+    assert (fault_of(told | {"references": references}) == "") is right

@@ -143,7 +143,8 @@ def answer(path: Path, seen: str, seq: int = 0, **echo: Any) -> Observation:
     pod, local = _who_answers(path, seq)
     listener = path.entry.kind is EntryKind.NODE_LISTENER
     nonce = f"n-{path.key}-{seq}"
-    told = TELLS.get(path.service.balancer, Claim.NOTHING) if path.service else Claim.NOTHING
+    told = path.service.reports if path.service else Claim.NOTHING
+    told = told if told is not Claim.NOTHING or not path.service else TELLS.get(path.service.balancer, Claim.NOTHING)
     document: dict[str, Any] = {
         "schema": 1,
         "nonce": nonce,

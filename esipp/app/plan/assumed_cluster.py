@@ -12,6 +12,7 @@ from esipp.checks.versions import asked_version, version_features
 from esipp.judging.topology import Node, cast_roles, with_control_plane
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.capabilities import features_of
+from esipp.loadbalancers.provider_annotations import header_features, headers_of
 from esipp.loadbalancers.views import NO_TOOL, cloud_of
 from esipp.preflight.outside_clients import ONLY_KIND
 from esipp.preflight.preflight import left_out
@@ -129,6 +130,7 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found["families.dual"] = Feature(len(set(families)) > 1, f"address families: {_list(families)}")
     found["nodes.three"] = Feature(asked.nodes > 2, f"{asked.nodes} nodes can run pods")
     found["load-balancer"] = Feature(True, profile.name)
+    found |= header_features(profile, headers_of(profile))
     cloud = cloud_of(profile)
     assumed = "assumes that its cloud's command-line tool is on PATH and logged in" if cloud else NO_TOOL
     found[HEALTH_VIEW] = Feature(bool(cloud), assumed)

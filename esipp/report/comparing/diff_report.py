@@ -16,7 +16,7 @@ from esipp.report.comparing.checks import DEFINITIONS, SEEN, TITLES, Change, Kin
 from esipp.report.comparing.diff import Diff
 from esipp.report.comparing.environment import name_of
 from esipp.report.comparing.statistics import ALPHA, LEAST, Compared
-from esipp.report.comparing.times import KINDS
+from esipp.report.comparing.times import kinds
 from esipp.report.comparing.words import ranges
 
 MOST_OBSERVED = 15
@@ -190,8 +190,7 @@ def _times(diff: Diff) -> list[Section]:
     about += " Times depend on the machine as much as on the product. They never change the exit code."
     if not later:
         return [Section("Response times", (Text(about),))]
-    kinds = {each.of for each in later}
-    meaning = Pairs(tuple((kind, text) for kind, text in KINDS.items() if kind in kinds))
+    meaning = Pairs(tuple((kind, text) for kind, text in kinds().items() if kind in {each.of for each in later}))
     head = ("measure (old, new)", "n", "p50", "p95", "shift (95 % interval)", "p")
     return [Section("Response times", (Text(about), meaning, Table(head, tuple(map(_later, later)))))]
 

@@ -60,6 +60,7 @@ class Gathering:
         timeouts: how long each wait may take.
         bound: the promised time within which the cluster's own load balancer must have left a node.
         timed: records when an event was.
+        so_far: the evidence so far.
     """
 
     testbed: Testbed
@@ -77,6 +78,7 @@ class Gathering:
     timeouts: Timeouts = TIMEOUTS
     bound: Bound | None = None
     timed: Callable[[Event], AbstractContextManager[object]] = contextlib.nullcontext
+    so_far: Callable[[], Seen] = Seen
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
     _unsettled: set[str] = field(default_factory=set)
@@ -112,21 +114,22 @@ class Gathering:
                 testbed, gates, streams, watching, places, list(self.ways), self._longest(checking.bound),
                 self._own(), self._of_balancer(), self.stop, timeouts=self.timeouts,
             )  # fmt: skip
+            trouble, addresses = "", self._addresses()
+            self.so_far = lambda: Seen(
+                places, streams.streams, streams.lasting, streams.control, streams.health, tuple(self._windows),
+                tuple(watching.marks[service]), dict(watching.nodes),
+                {way: tuple(self.told.steers.get(scene.service_name(way), ())) for way in self.ways},
+                checking, serves, self._own(),
+                frozenset(each for of in addresses.values() for each in of),
+                self._of_balancer(),
+                obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
+                PACE.every, PACE.timeout, self.uncertainty,
+            )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
                 self._go_through(acts, stack)
             streams.stop()
-        addresses = self._addresses()
-        return Seen(
-            places, streams.streams, streams.lasting, streams.control, streams.health, tuple(self._windows),
-            tuple(watching.marks[service]), dict(watching.nodes),
-            {way: tuple(self.told.steers.get(scene.service_name(way), ())) for way in self.ways},
-            checking, serves, self._own(),
-            frozenset(each for of in addresses.values() for each in of),
-            self._of_balancer(),
-            obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
-            PACE.every, PACE.timeout, self.uncertainty,
-        )  # fmt: skip
+        return self.so_far()
 
     def _longest(self, told: float | None) -> float:
         """The time for which a node is kept without a pod, so that a slow load balancer is detected."""
@@ -297,6 +300,7 @@ def observe(context: Context) -> Seen:
         bound=bound_of(run.settings.bound, findings.balancer),
         timed=lambda event: run.event("continuity", planned[event.phase.value]),
     )  # fmt: skip
+    context.gathered = lambda: gathering.so_far()
     with run.phase("continuity", ", ".join(event.phase.value for event in events)):
         try:
             judge = Judge(gathering.run())

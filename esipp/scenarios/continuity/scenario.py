@@ -9,6 +9,7 @@ from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.numbers import DURATIONS, NUMBERS
 from esipp.scenarios.continuity.sections import summary
 
 
@@ -46,6 +47,8 @@ SCENARIO = Scenario(
     lacks=_lacks,
     section=section,
     summary=summary,
+    numbers=NUMBERS,
+    durations=DURATIONS,
     phases=(
         Typical(
             "continuity",

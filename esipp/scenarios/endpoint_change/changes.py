@@ -17,7 +17,7 @@ from esipp.judging.timeline.streams import ANSWERED, read_request
 from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.evidence import Counted
-from esipp.scenarios.endpoint_change.plan import Kind, Step, last_open
+from esipp.scenarios.endpoint_change.plan import Step, last_open
 from esipp.scenarios.endpoint_change.probes import Observing
 from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Seen, spreads_by, timeline
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
@@ -167,10 +167,10 @@ class Driver:
     def _change(self, number: int, step: Step, up: bool, slot: int) -> Change:
         name = self.pods[slot]
         change = Change(number, step.kind, up, self.nodes[slot], name, time.monotonic())
-        if up or step.kind in (Kind.CLOSED, Kind.ELSEWHERE):
+        if up or not step.kind.event.deletes:
             self._gate(name, up)
             return change
-        self.cluster.delete(self._pod(name), grace=0 if step.kind is Kind.KILLED else None)
+        self.cluster.delete(self._pod(name), grace=None if step.kind.event.serves else 0)
         self._leaving[slot] = name
         self._generations[slot] += 1
         self.pods[slot] = scene.pod_name(self.balancer, slot, self._generations[slot])

@@ -15,7 +15,6 @@ from esipp.judging.timeline.expected_backends import (
     until_followed,
 )
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.timeline import Timeline
 
 FEW, FEW_SECONDS = 2, 1.0
@@ -49,8 +48,8 @@ def spans(lines: Sequence[Timeline], marks: Sequence[Mark], opened: Iterable[tup
         if change.up:
             continue
         told = [math.inf if at is None else at for at in line.health.values()]
-        deleted = change.kind in (Kind.DELETED, Kind.KILLED)
-        until = gone.get(change.pod, math.inf) + LATE if deleted else until_followed(change.cause, told)
+        deletes = change.kind.event.deletes
+        until = gone.get(change.pod, math.inf) + LATE if deletes else until_followed(change.cause, told)
         removed.append(Removal(change.pod, change.cause, until))
     return spans_of_actions([*opened, *added], removed)
 

@@ -25,7 +25,6 @@ from esipp.judging.topology import parse_address
 from esipp.scenarios.endpoint_change import doubts
 from esipp.scenarios.endpoint_change.evidence import LEAST_P, LEAST_POWER, Counted, Moved, Result
 from esipp.scenarios.endpoint_change.expected_backends import Paths, Wrong, spans, with_evidence, wrong_places
-from esipp.scenarios.endpoint_change.plan import Kind
 from esipp.scenarios.endpoint_change.rest import Rest, at_rest, windows
 from esipp.scenarios.endpoint_change.timeline import (
     PHASES,
@@ -143,7 +142,7 @@ class Judge:
 
         A pod that goes to another node is two changes in one window: its losses are those of the removal.
         """
-        own = [line for line in self.lines if not (line.change.up and line.change.kind is Kind.ELSEWHERE)]
+        own = [line for line in self.lines if not (line.change.up and line.change.kind.event.removes)]
         found = [line.traffic[family].losses for line in own]
         kinds = {kind: sum(getattr(each, kind) for each in found) for kind in LOSSES}
         holes = [hole for line in own if (hole := black_hole(line, family)) is not None]
@@ -607,7 +606,7 @@ def _with_rest(followed: Decision, rest: Rest) -> Decision:
 
 def _name_of(change: Change) -> str:
     """A change as text."""
-    direction = f" {'up' if change.up else 'down'}" if change.kind is Kind.ELSEWHERE else ""
+    direction = f" {'up' if change.up else 'down'}" if change.kind.event.adds and change.kind.event.removes else ""
     return f"change {change.number} ({change.kind.value}{direction}, {change.node})"
 
 

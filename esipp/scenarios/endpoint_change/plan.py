@@ -8,30 +8,11 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+from esipp.checks.endpoint_change import EVENTS, Kind
 
-class Kind(StrEnum):
-    """The kind of an endpoint change.
-
-    ``opened``: the pod on a node without local endpoints becomes ready. ``closed``: a running pod becomes unready.
-    ``deleted``: with a grace period in which it keeps serving. ``killed``: deleted without one. ``elsewhere``: a pod
-    on another node is opened and one here is closed, at once.
-    """
-
-    OPENED = "opened"
-    CLOSED = "closed"
-    DELETED = "deleted"
-    KILLED = "killed"
-    ELSEWHERE = "elsewhere"
-
-
-DOWNS = (Kind.CLOSED, Kind.DELETED, Kind.KILLED)
-
-LEAST = {Kind.DELETED: 2, Kind.KILLED: 1, Kind.CLOSED: 1}
-"""The least number of each kind of removal, if there are enough changes: checks need each, and chance would sometimes
-omit one. Graceful removals come twice, as a load balancer may not use the node at that time.
-"""
+LEAST = {kind: event.least for kind, event in EVENTS.items() if event.least}
+"""The least number of each kind of removal."""
 
 FIRST = 1
 """Changes beyond ``LEAST`` that make sure that every load balancer has a change to follow.
@@ -39,9 +20,6 @@ FIRST = 1
 Without it, one that uses one node at a time had none in a run of four moves (2026-11-23, kind-iptables, MetalLB in L2
 mode, seed 388983): its core checks were undecided.
 """
-
-AWAY_MOVES = {Kind.DELETED: 3, Kind.KILLED: 2}
-"""The number of changes for which a slot is left alone, if there is another one: its pod must end and start again."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +61,7 @@ def plan(seed: str, slots: int, moves: int) -> list[Step]:
             is_open[step.up], away[step.up] = True, 0
             ups -= 1
         if step.down is not None:
-            is_open[step.down], away[step.down] = False, AWAY_MOVES.get(step.kind, 0)
+            is_open[step.down], away[step.down] = False, step.kind.event.rests
             downs -= 1
     return steps
 
@@ -96,16 +74,19 @@ def _choose(
     closed = [slot for slot, state in is_open.items() if not state]
     soonest = min((away[slot] for slot in closed), default=0)
     there = [slot for slot in closed if away[slot] == soonest]
+    possible = {
+        (True, False): bool(there and ups),
+        (False, True): len(opened) > 1 and downs > 0,
+        (True, True): bool(there and ups and downs) and not last_ones,
+    }
     kinds: list[Kind] = []
-    if there and ups:
-        kinds += [Kind.OPENED] * len(DOWNS)  # as likely as all ways down together
-    if len(opened) > 1 and downs:
-        kinds += owed.elements() if last_ones else DOWNS
-    if there and ups and downs and not last_ones:
-        kinds += [Kind.ELSEWHERE] * 2  # takes no longer than either of its halves
+    for kind, event in EVENTS.items():
+        if possible[event.adds, event.removes]:
+            due = owed[kind] if last_ones and event.removes else event.weight
+            kinds += [kind] * due
     kind = chance.choice(kinds)
-    up = chance.choice(there) if kind in (Kind.OPENED, Kind.ELSEWHERE) else None
-    down = chance.choice(opened) if kind is not Kind.OPENED else None
+    up = chance.choice(there) if kind.event.adds else None
+    down = chance.choice(opened) if kind.event.removes else None
     return Step(kind, up, down)
 
 

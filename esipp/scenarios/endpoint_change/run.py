@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -66,6 +67,7 @@ class Gathering:
     heard: str = "packets were not captured"
     bystanders: Bystanders | None = None
     results: dict[Balancer, Result] = field(default_factory=dict)
+    drivers: dict[Balancer, Driver] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(self, run: Run) -> None:
@@ -93,7 +95,7 @@ class Gathering:
             stack.callback(polls.stop)
             polls.start()
             stack.enter_context(self.reported.listening())
-            drivers = {balancer: self._driver(balancer, observing[balancer], watching) for balancer in ready}
+            self.drivers = drivers = {each: self._driver(each, observing[each], watching) for each in ready}
             perform(run, "moves", {each.value: driver.drive for each, driver in drivers.items()}, self._stopped)
             watching.check()
             self.reported.look(drivers)
@@ -116,10 +118,11 @@ class Gathering:
 
     @property
     def evidence(self) -> Moved:
-        """What was observed."""
-        polls = {balancer: found for balancer in self.results if (found := self.reported.polls(balancer))}
+        """What was observed so far."""
+        results = {each: self._result(driver, ()) for each, driver in self.drivers.items()} | self.results
+        polls = {balancer: found for balancer in results if (found := self.reported.polls(balancer))}
         others = self.bystanders if self.bystanders and self.bystanders.asked else None
-        return Moved(self.results, PACE.every, PACE.timeout, self.heard, others, polls)
+        return Moved(results, PACE.every, PACE.timeout, self.heard, others, polls)
 
     def _let_go(self, balancers: Collection[Balancer]) -> None:
         """Delete the Cluster Services, and check that their VIPs are released."""
@@ -223,7 +226,8 @@ class Gathering:
             balancer,
             driver.seen,
             driver.changes,
-            driver.ends,
+            {change.number: time.monotonic() for change in driver.changes}
+            | driver.ends,  # an interrupt leaves one open
             [(driver.first_pod, float("-inf")), *driver.opened_last.items()],
             self._sources(balancer),
             own_addresses(self.clients),
@@ -268,6 +272,7 @@ def observe(context: Context) -> Moved:
         promise_of(testbed.balancer.profiles, sure=testbed.balancer.named, bound=settings.bound),
         frozenset(map(str, held(context.topology))), is_told(findings.facts),
     )  # fmt: skip
+    context.gathered = lambda: gathering.evidence
     names = ", ".join(each.value for each in gathering.balancers)
     with run.phase("moves", f"{settings.moves} up and {settings.moves} down: {names}; seed {settings.seed}"):
         gathering.run(run)

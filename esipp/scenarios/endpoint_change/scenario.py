@@ -11,6 +11,7 @@ from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.endpoint_change.figures import section
 from esipp.scenarios.endpoint_change.judge import Judge, judges_of
+from esipp.scenarios.endpoint_change.numbers import DURATIONS, NUMBERS, brief
 from esipp.scenarios.endpoint_change.sections import summary
 
 
@@ -36,6 +37,9 @@ SCENARIO = Scenario(
     lacks=_lacks,
     section=section,
     summary=summary,
+    brief=brief,
+    numbers=NUMBERS,
+    durations=DURATIONS,
     phases=(
         Typical(
             "moves", base=75, move=6.8, events=tuple(PlannedEvent(each.value, measures=True) for each in BALANCERS)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from esipp.checks.endpoint_change import Kind
 from esipp.checks.model import Family
 from esipp.judging.timeline.events import Decision, Mark
 from esipp.judging.timeline.losses import (
@@ -18,7 +19,6 @@ from esipp.judging.timeline.losses import (
 )
 from esipp.judging.timeline.steady_runs import SILENCE, Fits, last_run
 from esipp.judging.timeline.streams import PATIENCE, Sample, Stream
-from esipp.scenarios.endpoint_change.plan import Kind
 
 IN_USE = 0.5
 """Seconds before a pod is removed in which a request through its node shows that the load balancer used the node."""
@@ -45,7 +45,7 @@ class Change:
     @property
     def graceful(self) -> bool:
         """Whether the pod keeps serving for a while."""
-        return not self.up and self.kind is Kind.DELETED
+        return not self.up and self.kind.event.serves
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.health.diagnosis import diagnose
 from esipp.scenarios.health.evidence import HealthEvidence
 from esipp.scenarios.health.judge import decide
+from esipp.scenarios.health.numbers import DURATIONS, NUMBERS
 from esipp.scenarios.health.sections import section, summary
 
 
@@ -41,6 +42,8 @@ SCENARIO = Scenario(
     lacks=_lacks,
     section=section,
     summary=summary,
+    numbers=NUMBERS,
+    durations=DURATIONS,
     phases=(
         Typical("settle health checks", (HealthAnswer,), base=1),
         Typical("ask health checks", (HealthAnswer,), base=2, check=0.006),

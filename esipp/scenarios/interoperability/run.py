@@ -20,6 +20,7 @@ def observe(context: Context) -> InteroperabilityEvidence:
     checks = context.asked(Interoperability)
     trials = {check.subject.scenario for check in checks}
     asker, seen = Asker(replace(testbed, nodes=_nodes(context)), context.clients), InteroperabilityEvidence()
+    context.gathered = lambda: seen
     many_services = many.Trial(asker, topology)
 
     def beside() -> None:

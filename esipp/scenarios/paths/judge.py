@@ -114,7 +114,10 @@ def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
         if covers.whole:
             return replace(found, status=Status.KNOWN, known=known, sees=covers.words or known.evidence)
         mixture = mixture or _mixture(excused, covers, readings)
-    foreign = bool(unproven) and not aside and _of_nobody(subject, evidence, readings)
+    nobody = (
+        _reports_nobody(subject, evidence) if any(mistold) else not aside and _of_nobody(subject, evidence, readings)
+    )
+    foreign = bool(unproven) and nobody
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
     if good and good < total:
         reason = f"{total - good} of {total} differ" + (f": {faults}" if faults else "")
@@ -147,6 +150,20 @@ def _of_nobody(subject: OnPath, evidence: Evidence, readings: Sequence[Reading])
     nobodys = frozenset({AddressClass.OTHER}) | (NO_ANSWER if named else frozenset())
     foreign = (seen.seen is None or parse_address(seen.seen[0]) not in others for _, seen in wrong)
     return all(each.classes <= nobodys and not each.product_fault for each, _ in wrong) and all(foreign)
+
+
+def _reports_nobody(subject: OnPath, evidence: Evidence) -> bool:
+    """Whether each wrong address in a header is unknown, so that NAT before the load balancer may explain it."""
+    others = held(evidence.topology) | evidence.clients
+    for each in evidence.observations[subject.path.key]:
+        if _mistold(subject, each, evidence):
+            try:
+                address = parse_address(told_address(each, subject.told) or "")
+            except ValueError:
+                return False
+            if address in others:
+                return False
+    return True
 
 
 def _aside(subject: OnPath, evidence: Evidence) -> str:

@@ -261,6 +261,7 @@ def observe(context: Context) -> Seen:
     run, testbed, clients, topology = context.run, context.testbed, context.clients, context.topology
     findings, checks = context.findings, context.asked(WhilePoliciesChange)
     seen, stop = Seen(), Stop()
+    context.gathered = lambda: seen
     steady = [check for check in checks if is_about(check, Isolated)]
     health = [check for check in checks if is_about(check, IsolatedHealth)]
     services = sorted({check.subject.service for check in checks if is_about(check, PolicyChange)})

@@ -18,6 +18,7 @@ from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.isolation_judge import BESIDE
 from esipp.scenarios.policy_change.judge import decide
+from esipp.scenarios.policy_change.numbers import DURATIONS, NUMBERS
 from esipp.scenarios.policy_change.sections import summary
 
 
@@ -69,6 +70,8 @@ SCENARIO = Scenario(
     lacks=_lacks,
     section=section,
     summary=summary,
+    numbers=NUMBERS,
+    durations=DURATIONS,
     phases=(
         Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
         Typical("side by side", (Isolated, IsolatedHealth), base=12),

@@ -124,13 +124,14 @@ def _service(one: Proxied, own: Mapping[str, str], settings: Settings) -> Iterat
         checks = name == one.checking and not faults.no_checks
         if checks:
             yield from _check(settings)
+        header = "" if faults.drops_proxy_header else HEADER.get(one.service.mode, "")
         shares = faults.shares(node.name for node in one.nodes)
         for node in one.nodes:
             address = _host(node.address(one.family) or "")
             how = f"check port {one.service.check_port}" if checks else f"track {one.checking}/{node.name}"
             how = "" if faults.no_checks else f" {how}"
             how += f" weight {shares[node.name]}" if shares[node.name] > 1 else ""
-            yield f"    server {node.name} {address}:{port.node_port}{how}{HEADER.get(one.service.mode, '')}"
+            yield f"    server {node.name} {address}:{port.node_port}{how}{header}"
 
 
 def _check(settings: Settings) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from esipp.checks.check import Check
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Claim
-from tests.broken.balancing import HEADERS, LATE, MOVING, fault, forwarder, told_in
+from tests.broken.balancing import HEADER_OF_OWN, HEADERS, LATE, MOVING, fault, forwarder, told_in
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 
 
@@ -35,6 +35,15 @@ BREAKS = (
         "a proxy sends no X-Forwarded-For, or passes on the client's own header",
         "drop-xff",
         Claim.FORWARDED_FOR,
+        names=r"the backend got (no address|\S+) in",
+    ),
+    Break(
+        "balancer-sends-no-proxy-header",
+        Group.BALANCERS,
+        "a proxy whose profile says that it sends PROXY protocol v2 headers sends none",
+        HEADER_OF_OWN,
+        fault("drop-proxy-header"),
+        told_in(Claim.PROXY_V2),
         names=r"the backend got (no address|\S+) in",
     ),
     _forwarder(

@@ -1,0 +1,450 @@
+"""The records of a ledger by their types, and whether a line is such a record.
+
+ledger.schema.json is generated from these types. What a report reads it may then sort, add and join without looking
+again. A value of any form is only held to be one that every report can show.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired, get_args
+
+from pydantic import Discriminator, Field, Strict, Tag, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from esipp.base.schema import EXACTLY, CheckId, Count, Digest, adapter, note, schema_of
+from esipp.checks.check import Binding, Level, Profile, Status
+from esipp.checks.known_differences import Nature
+from esipp.checks.model import AddressClass, Claim, Family, Protocol, ServiceType, TrafficPolicy
+from esipp.checks.observation import Outcome
+from esipp.checks.path import Spread
+from esipp.judging.schedule import Touches
+from esipp.ledger.conclusion import Result
+from esipp.ledger.file import SCHEMA_VERSION
+
+MOST = 2**63
+"""Numbers are below this, so that all programs that read a report can read them."""
+
+DEEPEST = 40
+"""Levels that anything may be nested."""
+
+FROM_JSON = Strict(strict=False)
+"""Of enums and pairs: JSON has texts and lists for them."""
+
+Positive = Annotated[int, Field(ge=1)]
+Class = Annotated[AddressClass, FROM_JSON]
+ALevel = Annotated[Level, FROM_JSON]
+Endpoint = Annotated[tuple[str, int], FROM_JSON] | None
+"""Address and port."""
+Policy = Annotated[TrafficPolicy, FROM_JSON] | None
+Since = Annotated[
+    Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")] | None,
+    note("the Kubernetes from which on the check can be asked; null where every one will do"),
+]
+
+
+# ------------------------------------------------------------------------------------------------------------- checks
+class Reference(TypedDict):
+    """A document."""
+
+    title: str
+    url: Annotated[str, Field(pattern=r"^(https://[^ ]+)?$", description="empty in older ledgers")]
+
+
+References = list[Annotated[Reference | str, note("older ledgers have the title alone")]]
+AtLeastOne = Annotated[References, Field(min_length=1)]
+
+
+@with_config(EXACTLY | {"extra": "allow"})
+class OtherCheck(TypedDict):
+    """A check that is no path's, with what its subject says besides."""
+
+    id: CheckId
+    suite: str
+    level: ALevel
+    requirement: str
+    features: list[str]
+    since: NotRequired[Since]
+    references: AtLeastOne
+    profile: Annotated[Profile, FROM_JSON, note("the kind of Service it is about")]
+    fails_if: Annotated[str, note("the broken data plane that trips it")]
+    asked: Annotated[str, note("how it is asked")]
+    expect: NotRequired[str]
+
+
+class Control(TypedDict):
+    """A path that must hold in the same window, or the check is not believed."""
+
+    path: str
+    why: str
+
+
+class Place(TypedDict):
+    """Where a check stands in the matrix."""
+
+    service: str
+    entry: str
+    kind: Annotated[str, note("only lines of one kind may be told as one")]
+    order: Annotated[list[Any], note("sorts lines")]
+    client: Annotated[list[Any], note("sorts columns")]
+
+
+class PathCheck(TypedDict):
+    """A check of a path."""
+
+    path: Annotated[str, note("what is dialled: the path of the observations it rests on")]
+    id: CheckId
+    requirement: str
+    level: ALevel
+    suite: str
+    service: Annotated[ServiceType, FROM_JSON] | None
+    policy: Annotated[Policy, note("externalTrafficPolicy, null where unset")]
+    internal_policy: Annotated[Policy, note("internalTrafficPolicy, null where unset")]
+    protocol: Annotated[Protocol, FROM_JSON]
+    family: Annotated[Family, FROM_JSON]
+    client: str
+    entry: str
+    expect: Annotated[list[Class], Field(min_length=1)]
+    told: Annotated[
+        Annotated[Claim, FROM_JSON] | None,
+        note("the header that must have the client's own address"),
+    ]
+    spread: Annotated[Spread, FROM_JSON, note("which of several backends may answer")]
+    features: list[str]
+    since: NotRequired[Since]
+    references: AtLeastOne
+    profile: Annotated[Profile, FROM_JSON]
+    fails_if: str
+    asked: str
+    controls: list[Control]
+    place: Place
+    axes: Annotated[dict[str, str], note("its value on each axis on which checks are siblings")]
+    siblings: Annotated[dict[str, str], note("equal for checks that differ on that axis only")]
+
+
+def _kind_of_check(value: Any) -> str:
+    names = value.keys() if isinstance(value, Mapping) else ()
+    return "path" if {"path", "entry", "protocol"} <= {*names} else "other"
+
+
+ACheck = Annotated[
+    Annotated[PathCheck, Tag("path")] | Annotated[OtherCheck, Tag("other")], Discriminator(_kind_of_check)
+]
+
+
+# ------------------------------------------------------------------------------------------------------------ records
+class Implementation(TypedDict):
+    """What the user says was tested."""
+
+    organization: NotRequired[str]
+    project: NotRequired[str]
+    url: NotRequired[str]
+    version: NotRequired[str]
+    contact: NotRequired[Annotated[list[str], Field(min_length=1)]]
+
+
+class JudgedAgain(TypedDict):
+    """When verdicts that are not the run's own were made of what it saw, and which esipp had run it."""
+
+    at: float
+    run: str
+    suite: str
+
+
+@with_config(EXACTLY)
+class Line(TypedDict):
+    """What each line has."""
+
+    at: Annotated[float, Field(ge=0, le=253402300799), note("Unix seconds at which the line was written")]
+
+
+class Header(Line):
+    """The first line: what was asked."""
+
+    record: Literal["header"]
+    schema: Annotated[Literal[5, 6], note("version of this schema")]
+    suite: Annotated[str, note("version of esipp")]
+    run: str
+    lane: str
+    context: str
+    command: Annotated[str, note("repeats the run, or a check whose id is put behind it")]
+    asked: NotRequired[Annotated[list[str], note("suites and checks as on the command line; empty for all")]]
+    created_with: NotRequired[
+        Annotated[list[str], note("what was asked of all that is created, as options; of a secret its name")]
+    ]
+    image: str
+    samples: Positive
+    outside: str
+    without: list[str]
+    fail_on: Annotated[Binding, FROM_JSON]
+    accept_known_defects: Annotated[bool, note("known defects end with exit code 0")]
+    require: Annotated[list[str], note("features without which it is refused")]
+    moves: Positive
+    allow_disruptive: bool
+    redact_cloud_ids: NotRequired[Annotated[bool, note("pseudonyms stand for what names a cloud's account")]]
+    provider: NotRequired[Annotated[str, note("the load balancer that the cluster was said to have; empty for none")]]
+    bound: NotRequired[Annotated[float | None, note("seconds that its steering may take, as the user said")]]
+    implementation: NotRequired[Implementation]
+    seed: Annotated[int, note("of everything that was chosen at random")]
+    rows: list[ACheck]
+    left_out_core_rows: Count
+    judged_again: NotRequired[JudgedAgain]
+
+
+class Note(Line):
+    """Something that could not be done, or that contradicts what was expected; no verdict rests on it."""
+
+    record: Literal["note"]
+    about: str
+    note: str
+
+
+class Fact(Line):
+    """Something found out about the cluster, and how."""
+
+    record: Literal["fact"]
+    name: str
+    value: str
+    decided: str
+
+
+class Feature(Line):
+    """What the cluster and its surroundings offer."""
+
+    record: Literal["feature"]
+    name: str
+    present: bool
+    why: str
+    ours: Annotated[bool, note("missing through our own doing, not the cluster's")]
+
+
+class Topology(Line):
+    """Who owned which address."""
+
+    record: Literal["topology"]
+    nodes: dict[str, Any]
+    roles: dict[str, Any]
+    clients: dict[str, Any]
+    backends: dict[str, Any]
+    balancers: dict[str, Any]
+
+
+class Obstacle(Line):
+    """A path that could not be dialled at all."""
+
+    record: Literal["obstacle"]
+    path: str
+    why: str
+
+
+class Settled(Line):
+    """How the wait for the data plane ended, before the judged window."""
+
+    record: Literal["settled"]
+    held: bool
+    seconds: float
+    state: str
+
+
+class Event(Line):
+    """When an event of a phase ran, and what it touched."""
+
+    record: Literal["event"]
+    phase: str
+    name: str
+    touches: Annotated[Touches, FROM_JSON]
+    began: Annotated[float, note("Unix seconds")]
+    seconds: float
+
+
+class Phase(Line):
+    """A part of the run that is over."""
+
+    record: Literal["phase"]
+    name: str
+    seconds: float
+
+
+class Observation(Line):
+    """One probe of the judged window, or count of them that all showed the same.
+
+    Source, seen and started are then the first's. Times are the prober's: started and ended monotonic, time wall.
+    """
+
+    record: Literal["observation"]
+    path: str
+    seq: Count
+    count: Positive
+    outcome: Annotated[Outcome, FROM_JSON]
+    source: Annotated[Endpoint, note("the client's own view of its address and port")]
+    dialled: Endpoint
+    seen: Annotated[Endpoint, note("the source as the backend saw it")]
+    ports: Annotated[
+        list[Annotated[tuple[int, int | None], FROM_JSON]],
+        note("of several probes, each one's source port: the client's own, and the one the backend saw"),
+    ]
+    backend: str | None
+    observer: Literal["echo"]
+    nonce: Annotated[str, note("empty where several probes are told as one")]
+    tag: Annotated[int | None, note("the initiate tag of an SCTP INIT")]
+    started: float
+    connected: Annotated[float | None, note("when the connection was accepted, if it ever was")]
+    ended: float
+    connection: NotRequired[Annotated[int, Field(ge=0), note("of a lasting job, which of its connections")]]
+    addresses: NotRequired[Annotated[list[str], note("what a name was resolved to")]]
+    moments: NotRequired[
+        Annotated[
+            list[Annotated[tuple[float, float], FROM_JSON]],
+            note("when each of several probes began and ended; only where a known difference asks"),
+        ]
+    ]
+    irregular: NotRequired[
+        Annotated[
+            list[Annotated[tuple[float, float, int, int], FROM_JSON]],
+            note(
+                "answers that came late or more than once, or for which the SYN was sent again: start, end, SYNs after "
+                "the first, further copies of the answer"
+            ),
+        ]
+    ]
+    time: float
+    detail: str
+    echo: dict[str, Any] | None
+
+
+class Witness(Line):
+    """What packets tell of one observation: the second witness."""
+
+    record: Literal["witness"]
+    path: str
+    seq: Count
+    seen: Annotated[bool, note("whether the connection was found among the packets")]
+    words: Annotated[str, note("who sent what to whom, on which node and interface")]
+    delivered: Annotated[Endpoint, note("the source with which its request went to a backend")]
+    change: Annotated[str, note("node and interfaces between which the source changed")]
+    contradiction: Annotated[str, note("where packets and echo server cannot both be right")]
+    doubt: Annotated[str, note("why its packets were not told apart from another connection's")]
+
+
+class Evidence(Line):
+    """What was seen and is no observation of a path; the suite says what data holds."""
+
+    record: Literal["evidence"]
+    suite: str
+    kind: str
+    data: dict[str, Any]
+
+
+class Component(Line):
+    """A part of what was tested, and how that was found out."""
+
+    record: Literal["component"]
+    name: str
+    kind: str
+    image: str
+    digest: Digest
+    version: str
+    decided: str
+
+
+class Judged(Line):
+    """What the judge of a suite was given, exactly: 'esipp judge' gives it to the judge of today."""
+
+    record: Literal["judged"]
+    suite: str
+    seen: dict[str, Any]
+    broken_off: NotRequired[
+        Annotated[Literal[True], note("the run broke off meanwhile: reports show it, no check is judged by it")]
+    ]
+
+
+class OlderSection(Line):
+    """Older ledgers only: a section of the summary as text."""
+
+    record: Literal["section"]
+    suite: str
+    lines: list[str]
+
+
+class Verdict(Line):
+    """The verdict on a check."""
+
+    record: Literal["verdict"]
+    id: str
+    level: ALevel
+    status: Annotated[Status, FROM_JSON]
+    expected: str
+    observed: str
+    reason: str
+    tally: dict[str, Count]
+    references: NotRequired[References]
+    reference: NotRequired[Annotated[str, note("in older ledgers, instead of references")]]
+    shown: list[Class]
+    left_out: Annotated[bool, note("unsupported through our own doing")]
+    ports: Annotated[str, note("whether source ports were kept; recorded, never judged")]
+    change: Annotated[str, note("where packets saw the source change")]
+    witnesses: Annotated[str, note("which evidence it rests on")]
+    likely: Annotated[str, note("where to look first, if it is not fine")]
+    sees: Annotated[str, note("what the check can and cannot see; the resolution reached")]
+    nature: Annotated[Annotated[Nature, FROM_JSON] | Literal[""], note("of a known difference")]
+    missing: Annotated[list[str], note("features it was not asked for want of")]
+    instrument: Annotated[bool, note("about the reference load balancer, not about the cluster")]
+
+
+class End(Line):
+    """The closing record; a ledger without it is of a run that was killed."""
+
+    record: Literal["end"]
+    result: Result
+    why: str
+    counts: dict[str, Positive]
+    exit_code: Annotated[int, Field(ge=0, le=5)]
+    records: Annotated[int, Field(ge=1), note("lines before this one")]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), note("of all bytes before this line")]
+    seconds: dict[str, Annotated[float, Field(ge=0)]]
+
+
+Record = Annotated[
+    Header | Fact | Feature | Topology | Obstacle | Settled | Event | Phase | Observation | Witness | Evidence
+    | Component | Judged | OlderSection | Verdict | Note | End,
+    Discriminator("record"),
+]  # fmt: skip
+"""One line of a ledger."""
+
+KINDS: Mapping[str, Any] = {
+    name: each for each in get_args(get_args(Record)[0]) for name in get_args(each.__annotations__["record"])
+}
+"""The kinds of records by name."""
+
+
+def schema() -> str:
+    """The text of ledger.schema.json."""
+    return schema_of(Record, f"ledger-{SCHEMA_VERSION}", "One line of an esipp ledger")
+
+
+def fault_of(record: Mapping[str, Any]) -> str:
+    """What is wrong with a record, and where; empty if nothing is.
+
+    Raises:
+        KeyError: there is no such kind of record.
+    """
+    try:
+        adapter(KINDS[record["record"]]).validate_python(record)
+    except ValidationError as found:
+        first = found.errors(include_url=False, include_context=False)[0]
+        what = first["msg"].removeprefix("Input ")
+        value = "" if first["type"] in ("missing", "extra_forbidden") else f", not {first['input']!r:.40}"
+        return f"{'.'.join(map(str, first['loc']))}: {what}{value}"
+    return _too_much(record)
+
+
+def _too_much(value: Any, depth: int = 0) -> str:
+    """Why a report cannot show a value of any form: its numbers are not finite, or it is nested too deep."""
+    if isinstance(value, str) or value is None or value is True or value is False:
+        return ""
+    if isinstance(value, int | float):
+        return "" if -MOST < value < MOST else "a number out of range"
+    if depth > DEEPEST:
+        return "nested too deep"
+    for each in value.values() if isinstance(value, dict) else value:
+        if fault := _too_much(each, depth + 1):
+            return fault
+    return ""
