@@ -63,9 +63,9 @@ class Findings:
 
     ``outside_network`` is the docker network for outside clients, ``places`` are where outside clients run, and
     ``described`` has the places that are not containers. ``tools`` is the image that puts containers behind a router
-    and NAT. ``sample`` are the nodes that run an agent. ``balancer`` is the cluster's own load balancer, ``headers`` are
-    those in which it reports clients. ``steering`` is how many seconds any load balancer here may take to stop using a
-    node, if known. ``ways`` are the commands to enter nodes that are proven to be containers on this machine.
+    and NAT. ``sample`` are the nodes that run an agent. ``balancer`` is the cluster's own load balancer, ``headers``
+    are those in which it reports clients. ``steering`` is how many seconds any load balancer here may take to stop
+    using a node, if known. ``ways`` are the commands to enter nodes that are proven to be containers on this machine.
     """
 
     nodes: Mapping[str, Node]
