@@ -47,6 +47,7 @@ TUTORIAL_PROXY = docs(
 )
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
+VIRTUAL_IPS = docs("reference/networking/virtual-ips/", "Virtual IPs and Service Proxies")
 SYNC_PERIOD = docs(
     "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",
     "Virtual IPs and Service Proxies: minSyncPeriod",
@@ -68,6 +69,10 @@ CLUSTER_CIDR = docs(
     "reference/command-line-tools-reference/kube-proxy/#:~:text=cluster%2Dcidr", "kube-proxy --cluster-cidr"
 )
 MASQUERADE_AGENT = docs("tasks/administer-cluster/ip-masq-agent/", "IP Masquerade Agent")
+RETRANSMISSION = Reference(
+    "RFC 6298, 2.1: TCP waits one second before it sends its first packet again",
+    "https://www.rfc-editor.org/rfc/rfc6298#section-2",
+)
 DNS_SPECIFICATION = Reference(
     "Kubernetes DNS-Based Service Discovery", f"{GITHUB}/kubernetes/dns/blob/master/docs/specification.md"
 )

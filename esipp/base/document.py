@@ -114,11 +114,17 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Item:
-    """A heading about some checks, labelled details, and the ids of the checks as patterns."""
+    """A heading about some checks, labelled details, and the ids of the checks as patterns.
+
+    Only a page shows the ``blocks``, colours the item by its ``tone``, a verdict, and gives it a place, the ``id``.
+    """
 
     head: Words
     details: tuple[tuple[str, Words], ...] = ()
     ids: tuple[str, ...] = ()
+    blocks: "tuple[Block, ...]" = ()
+    tone: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True)

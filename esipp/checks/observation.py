@@ -27,11 +27,12 @@ class Outcome(StrEnum):
 class Irregular(NamedTuple):
     """An answered probe whose answer came late or more than once, or for which the SYN was sent again.
 
-    ``started`` and ``ended`` are the prober's monotonic seconds. ``again`` counts the SYNs after the first, ``copies``
-    the further copies of the answer.
+    ``started``, ``connected`` (None for datagrams) and ``ended`` are the prober's monotonic seconds. ``again``
+    counts the SYNs after the first, ``copies`` the further copies of the answer.
     """
 
     started: float
+    connected: float | None
     ended: float
     again: int
     copies: int

@@ -298,10 +298,10 @@ class Observation(Line):
     ]
     irregular: NotRequired[
         Annotated[
-            list[Annotated[tuple[float, float, int, int], FROM_JSON]],
+            list[Annotated[tuple[float, float | None, float, int, int], FROM_JSON]],
             note(
-                "answers that came late or more than once, or for which the SYN was sent again: start, end, SYNs after "
-                "the first, further copies of the answer"
+                "answers that came late or more than once, or for which the SYN was sent again: start, when it was "
+                "accepted (null for datagrams), end, SYNs after the first, further copies of the answer"
             ),
         ]
     ]

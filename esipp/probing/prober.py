@@ -148,6 +148,20 @@ class Prober:
         # The prober read its clock between our two times, so the middle is wrong by at most half of their distance.
         return Clock(theirs - (sent + arrived) / 2, (arrived - sent) / 2)
 
+    def standstills(self) -> list[tuple[float, float]]:
+        """The latest times in which the prober's process should have run and did not: start, by its clock, and length.
+
+        Raises:
+            HarnessError: the prober is gone, or does not answer.
+        """
+        answer = Collection(lambda line: [(float(began), float(seconds)) for began, seconds in line["stood_still"]])
+        self._place(answer, lambda identity: {"describe": True, "id": identity})
+        try:
+            (found,) = answer.future.result(timeout=CLOCK_SECONDS)
+        except FutureTimeoutError:
+            raise HarnessError(f"The prober of {self.name} did not report within {CLOCK_SECONDS:.0f} s.") from None
+        return found
+
     def _identity(self) -> str:
         with self._lock:
             self._serial += 1

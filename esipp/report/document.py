@@ -22,6 +22,8 @@ from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
+from esipp.report.rendering.json import Section, as_json
+from esipp.report.sections import sections
 
 FORMAT: Literal["esipp-report/3"] = "esipp-report/3"
 """Format version. An incompatible change raises it, and changes the ``$id`` of the schema."""
@@ -356,6 +358,7 @@ class Document(TypedDict):
         list[NotTested], note("by missing feature; a check that lacks two features appears with both")
     ]
     rows: list[Row]
+    sections: Annotated[list[Section], note("what the page shows of each scenario, as text and tables")]
     phases: list[Phase]
     settled: list[Settled]
     obstacles: list[Obstacle]
@@ -456,6 +459,7 @@ def document(run: RecordedRun) -> Json:
             for each in missing(run)
         ],
         "rows": _checks(run),
+        "sections": as_json(sections(run)),
         **{each.numbers.name: each.numbers.make(run) for each in scenarios() if each.numbers},
         "phases": [
             {"name": each.name, "seconds": each.seconds, "ended": moment(each.at, precise=True)} for each in run.phases

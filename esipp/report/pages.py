@@ -40,6 +40,9 @@ def checks_page(checks: Sequence[Check]) -> str:
             *_table(group, references),
             "",
         ]
+    together = [check for check in source_ip if not is_about(check, OnPath)]
+    lines += ["## Many connections together", "", f"{counted(len(together), 'check')}: {_levels(together)}.", ""]
+    lines += [*_other_table(together, references), ""]
     for suite in dict.fromkeys(check.suite for check in checks if check.suite != "source_ip"):
         of_it = [check for check in checks if check.suite == suite]
         paths, others = (

@@ -60,6 +60,7 @@ WIDE_LOW, WIDE_COUNT = 1024, 64512  # all source ports that need no right
 WIDE_STEP = 39871  # the golden section of them, and coprime: any few in a row are spread over the whole range
 TAKEN = {errno.EADDRINUSE, errno.EACCES, errno.EPERM}  # a port that another has, or that a BPF program keeps for others
 LATE_SECONDS = 1.0  # an answer after this time is told: a SYN is first sent again then (RFC 6298)
+MAX_STANDSTILLS = 200  # the last ones, which a description has
 STANDSTILL_SECONDS = 0.25  # the loop takes less; a longer time is one in which this process did not run
 TCP_RETRANSMITS = struct.Struct("100xI")  # tcpi_total_retrans in the kernel's tcp_info
 FRESH = 64  # probes that the answering side may have to deal with at once; what waits longer is silence, not work
@@ -1380,7 +1381,7 @@ class Prober:
         self.ports = local_ports()
         self.reserved = reserved_ports()
         self.turns: dict[tuple[str, int, bool], int] = {}  # by protocol, family and range: the last port that was given
-        self.stood_still = 0.0  # seconds in all, of more than a moment each
+        self.stood_still: deque[tuple[float, float]] = deque(maxlen=MAX_STANDSTILLS)  # when, and for how many seconds
         self.woken = time.monotonic()
         self.held: set[tuple[int, int]] = set()  # by family: the ports of connections that last
         self.unread = b""
@@ -1476,7 +1477,7 @@ class Prober:
         return {
             "event": event, "prober": PROTOCOL, "version": VERSION, "hostname": socket.gethostname(),
             "pid": os.getpid(), "addresses": own_addresses(), "limit": self.limit, "time": time.time(),
-            "monotonic": time.monotonic(), "stood_still": round(self.stood_still, 3),
+            "monotonic": time.monotonic(), "stood_still": list(self.stood_still),
         }  # fmt: skip
 
     def read(self, _mask: int) -> None:
@@ -1728,7 +1729,8 @@ class Prober:
         if result["outcome"] == "answered" and job.protocol in AT_ONCE:
             started, ended, again, copies = result["started"], result["ended"], attempt.again, attempt.copies
             if again or copies or ended - started >= LATE_SECONDS:
-                result["irregular"] = [(round(started, 3), round(ended, 3), again, copies)]
+                connected = None if result["connected"] is None else round(result["connected"], 3)
+                result["irregular"] = [(round(started, 3), connected, round(ended, 3), again, copies)]
         if job.brief:
             job.tally(result)
         else:
@@ -1773,8 +1775,9 @@ class Prober:
         looked = time.monotonic()
         events = self.epoll.poll(wait, EVENTS_AT_ONCE)
         woken = time.monotonic()
-        for late in (looked - self.woken, woken - looked - wait if wait >= 0 else 0.0):
-            self.stood_still += late if late > STANDSTILL_SECONDS else 0.0
+        for began, late in ((self.woken, looked - self.woken), (looked, woken - looked - wait if wait >= 0 else 0.0)):
+            if late > STANDSTILL_SECONDS:
+                self.stood_still.append((round(began, 3), round(woken - began, 3)))
         self.woken = woken
         for fd, mask in events:
             if handler := self.handlers.get(fd):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from suites.path_checks import *
 from suites.source_ip import balancers, variants
+from suites.source_ip.connections import connections_checks
 
 Checks = Iterator[PathCheck]
 
@@ -193,9 +194,11 @@ MATRIX = (
     hairpin,
 )
 
-CHECKS: tuple[PathCheck, ...] = (
+PATH_CHECKS: tuple[PathCheck, ...] = (
     *(check for protocol in Protocol for family in FAMILIES for checks in MATRIX for check in checks(protocol, family)),
     *(check for family in FAMILIES for check in one_socket(family)),
     *variants.CHECKS,
     *balancers.CHECKS,
 )
+
+CHECKS: tuple[Check, ...] = (*PATH_CHECKS, *connections_checks(PATH_CHECKS))

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from esipp.base.errors import ExitCode
 from esipp.checks.check import Check, is_about
+from esipp.checks.connections import OnConnections
 from esipp.checks.path import OnPath, PathCheck
 from esipp.ledger.run import DEFAULT_MOVES
 from tests.broken.nodes import Nodes, Placed, Result
@@ -162,6 +163,7 @@ def hold(broken: Break, checks: Iterable[Check], healthy: Mapping[str, str], res
     judged = sum(said != "unsupported" for said in result.statuses.values())
     score = Score(broken.name, asked=judged, exit_code=result.exit_code, seconds=result.seconds)
     diagnoses: dict[str, int] = {}
+    hit = {check.subject.path for check in asked.values() if is_about(check, OnPath) and broken.notices(check)}
     for name, said in result.statuses.items():
         if name in known and DISRUPTIVE in known[name].features and not broken.run.disruptive:
             continue  # the run of the healthy cluster was allowed more
@@ -178,6 +180,8 @@ def hold(broken: Break, checks: Iterable[Check], healthy: Mapping[str, str], res
         elif check is not None and broken.opens(check):
             if said != "inconclusive":
                 score.wrong[name] = (before, said)
+        elif check is not None and is_about(check, OnConnections) and hit.intersection(check.subject.dialled):
+            continue  # what its paths' own checks notice may show there, too
         elif said != before and not _undecided_before(before, said) and not (check and _allowed(broken, check, said)):
             score.wrong[name] = (before, said)
     score.said = max(diagnoses, key=lambda told: diagnoses[told], default="")

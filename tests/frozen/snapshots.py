@@ -161,7 +161,7 @@ def _of_document(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"conclusion: {json.dumps(said)}"
     yield f"features: {json.dumps({each['name']: each['present'] for each in document['features']})}"
     for name, value in document.items():
-        if isinstance(value, dict | list) and name not in ("conclusion", "features", "rows"):
+        if isinstance(value, dict | list) and name not in ("conclusion", "features", "rows", "sections"):
             yield f"numbers of {name}: {_digest(json.dumps(_numbers(value), sort_keys=True))[:16]}"
 
 

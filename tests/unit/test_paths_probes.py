@@ -10,7 +10,7 @@ import pytest
 from esipp.base.errors import HarnessError
 from esipp.base.waiting import Budget
 from esipp.checks.check import Level
-from esipp.checks.model import Client, Path, Protocol
+from esipp.checks.model import AddressClass, Client, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober, ProberLostError
@@ -23,13 +23,16 @@ from esipp.scenarios.paths.probes import (
     PATIENT_TIMEOUT,
     QUICK_LOOKS,
     SETTLING_TIMEOUT,
+    WAIT_TIMEOUT,
     Plan,
     Settling,
     fly,
     must_answer,
     plan,
+    sampled_of,
+    wait_longer,
 )
-from tests.unit.world import CHECKS, by_id
+from tests.unit.world import CHECKS, by_id, show
 
 OUTSIDE = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp", "sctp")]
 
@@ -91,6 +94,35 @@ def test_a_path_that_must_be_silent_is_no_control_of_another_check() -> None:
         for path_check in CHECKS
         if path_check.subject.is_negative and path_check.subject.path in must_answer(CHECKS, {})
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("paths", "samples", "sampled"),
+    [(1400, 40, 7), (5000, 40, 4), (100, 40, 40), (100, 200, 100), (3, 2, 2), (0, 9, 9)],
+)
+def test_packets_witness_some_connections_of_each_path_and_more_where_there_are_few_paths(
+    paths: int, samples: int, sampled: int
+) -> None:
+    assert sampled_of(paths, samples) == sampled
+
+
+def test_the_first_answers_of_a_path_are_kept_equal_ones_together() -> None:
+    path = OUTSIDE[0].subject.path
+    settling = Settling({}, a_plan(path))
+    answers = [show(path, AddressClass.NODE), show(path, AddressClass.DROPPED), *[show(path, AddressClass.CLIENT)] * 2]
+    for each in answers:
+        settling._take({path: [each]})
+    assert [answer.count for answer in settling.first[path.key]] == [1, 2]
+    assert [answer.seen for answer in settling.first[path.key]] == [each.seen[0] for each in answers[::2] if each.seen]
+
+
+def test_paths_that_must_be_silent_are_asked_with_patience_unless_they_answer() -> None:
+    prober, all_of_them = probers()
+    silent = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-bare-node") for p in ("tcp", "udp")]
+    answering, checks = {silent[0].subject.path}, [*OUTSIDE, *silent]
+    seen = wait_longer(all_of_them, a_plan(*(check.subject.path for check in checks)), checks, answering)
+    assert set(seen) == {check.subject.path for check in silent} - answering
+    assert {job.timeout for job in prober.jobs} == {WAIT_TIMEOUT}
 
 
 # ------------------------------------------------------------------------------------------------------------- flying

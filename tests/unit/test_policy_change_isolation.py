@@ -16,10 +16,10 @@ from esipp.checks.policy_change import (
     PolicyChange,
 )
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.scenarios.policy_change.changes import read_kept, read_port
 from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
 from esipp.scenarios.policy_change.isolation import FLIPS
 from esipp.scenarios.policy_change.objects import NEIGHBOURS, objects
-from esipp.scenarios.policy_change.probes import read_kept, read_port
 from esipp.scenarios.policy_change.sections import summary
 from esipp.scenarios.policy_change.timeline import Flip
 from esipp.testbed.objects import Ground

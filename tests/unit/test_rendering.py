@@ -1,5 +1,6 @@
 """Renderers of documents: each says everything, none is taken over by text from outside."""
 
+import json
 import re
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ from esipp.base.document import (
 )
 from esipp.report.rendering import render
 from esipp.report.rendering.html import as_html
+from esipp.report.rendering.json import as_json
 from esipp.report.rendering.markdown import as_markdown
 from esipp.report.rendering.terminal import as_text
 from tests.unit.html_world import Page
@@ -64,6 +66,23 @@ def test_every_text_is_shown(form: str) -> None:
              "loud", "a caption", "a remark", "1.50", "7", "a fold", "folded"}  # fmt: skip
     left_out = {"text": {"a title", "a fold", "folded"}, "markdown": {"a fold", "folded"}, "html": set[str]()}[form]
     assert {text for text in texts if text not in shown} == left_out
+
+
+def test_json_has_the_tree_with_plain_texts_and_numbers() -> None:
+    shown = json.dumps(as_json(document().blocks))
+    texts = ("a section", "a paragraph with emphasis and a link", "a command", "a pair", "an.id", "a remark", "folded")
+    assert all(json.dumps(text)[1:-1] in shown for text in texts)
+    table = as_json([Table(("a", "b", "c"), (("x", 1.5, None), (Code("y"), 7, Strong("z"))))])[0]
+    assert table == {"kind": "table", "caption": "", "head": ["a", "b", "c"], "more": "",
+                     "rows": [["x", 1.5, None], ["y", 7, "z"]]}  # fmt: skip
+
+
+def test_what_only_a_page_shows_of_an_item_is_on_the_page() -> None:
+    item = Item(Strong("fail", "fail"), blocks=(Command("again"),), tone="fail", id="cause-1")
+    page, rest = as_html(Document("t", blocks=(Items((item,)),))), Document("t", blocks=(Items((item,)),))
+    assert '<article id="cause-1" class="trouble t-fail">' in page
+    assert "again" in page
+    assert "again" not in as_text(rest) + as_markdown(rest)
 
 
 def test_the_page_is_well_formed_and_its_policy_has_no_hole() -> None:

@@ -10,14 +10,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from esipp.base.document import Document, Link
+from esipp.base.document import Document
 from esipp.ledger.reading import RecordedRun
 from esipp.report.html.embedded import embedded
-from esipp.report.html.head import cluster_of, features_of, head_of
+from esipp.report.html.head import cluster_of, head_of
 from esipp.report.html.legend import legend_of
 from esipp.report.html.listing import suites_of
-from esipp.report.html.marks import MARKS, WORDS, said_of
-from esipp.report.html.trouble import instrument_of, missing_of, troubles_of
+from esipp.report.html.marks import MARKS, WORDS, mark, said_of
+from esipp.report.html.trouble import failures_of, instrument_of, known_of, short, troubles_of, untested_of
 from esipp.report.rendering.html import inline, page
 from esipp.report.sections import sections
 
@@ -28,7 +28,8 @@ SCRIPTS = ("page.js", "filters.js", "drawer.js", "way.js", "strip.js", "start.js
 
 def render(run: RecordedRun) -> str:
     """The whole page."""
-    head = head_of(run)
+    head, troubles = head_of(run), troubles_of(run, run.qualified)
+    after = (untested_of(run), known_of(run), cluster_of(run), legend_of(run.header.get("samples")))
     return page(
         "report.html.j2",
         HERE,
@@ -37,19 +38,16 @@ def render(run: RecordedRun) -> str:
         run=run,
         head=head,
         suites=suites_of(run),
-        troubles=troubles_of(run, run.qualified),
-        instrument=instrument_of(run),
-        known=missing_of(run, "known"),
-        unsupported=missing_of(run, "unsupported"),
-        sections=sections(run),
-        features=features_of(run),
-        cluster=cluster_of(run),
-        legend=legend_of(run.header.get("samples")),
+        troubles=troubles,
+        before=[failures_of(run, troubles), *instrument_of(run)],
+        after=[*sections(run), *after],
         data=_json(embedded(run)),
         marks=MARKS,
         words=WORDS,
+        mark=mark,
+        inline=inline,
+        short=short,
         said_of=said_of,
-        linked=lambda reference: inline(Link(reference.title, reference.link)),
     )
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from esipp.base.document import Strong
 from esipp.checks.check import Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import WORST_FIRST
@@ -53,6 +54,11 @@ class Count(NamedTuple):
 def said_of(verdict: Verdict | None) -> str:
     """The name of a check's verdict; ``UNJUDGED`` for a check without one."""
     return UNJUDGED if verdict is None else verdict.status.value
+
+
+def mark(said: str, word: str = "") -> Strong:
+    """A verdict with its sign and its colour."""
+    return Strong(f"{MARKS[said]} {word or said}", said)
 
 
 def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Count]:

@@ -1,4 +1,4 @@
-"""The renderers of documents: text, Markdown and HTML. Each escapes all text, and adds none of its own."""
+"""The renderers of documents: text, Markdown, HTML and JSON. Each escapes all text, and adds none of its own."""
 
 from esipp.base.document import Document
 

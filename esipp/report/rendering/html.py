@@ -129,7 +129,9 @@ def _items(items: Items, level: int) -> Markup:
         head = tag(f"h{min(level, 6)}", *map(inline, parts(item.head)))
         details = _of(Pairs(item.details), level) if item.details else ""
         ids = tag("ul", *(tag("li", tag("code", each)) for each in item.ids), class_="links") if item.ids else ""
-        made.append(tag("article", head, details, ids, class_="trouble item"))
+        more = blocks(item.blocks, level + 1)
+        kind = f"trouble t-{item.tone or 'plain'}"
+        made.append(tag("article", head, details, ids, more, id=item.id, class_=kind))
     return Markup("\n").join(made)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from esipp.checks.check import Feature
 from esipp.checks.model import Family, Path
@@ -21,6 +22,9 @@ packets contradict its echo, or it had the source port of another. One of 13 run
 path. Without one in twenty, the power that the verdict states is nearly the same; with fewer, the harness itself is
 broken.
 """
+
+LATE = 1.0
+"""Seconds from which an answer is late: the first SYN is sent again then (RFC 6298, 2.1)."""
 
 MOST_CONTRADICTED = 1
 """The most sampled connections of a path on which the echo server and the packets may contradict each other.
@@ -40,6 +44,40 @@ class Steer:
 
 
 @dataclass(frozen=True)
+class FirstAnswers:
+    """Equal answers on a path, one after the other, while the run waited for the data plane.
+
+    Args:
+        seen: the source that the backend saw.
+        source: the client's own address; None if it is not known.
+        backend: the pod that answered.
+        count: the number of answers.
+    """
+
+    seen: str
+    source: str | None
+    backend: str | None
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A connection on a path that must not answer, with more time than those of the window; it took so many seconds."""
+
+    answered: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A time in the window, on our clock, in which a client's prober should have run and did not."""
+
+    client: str
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Evidence:
     """All evidence for judging path checks.
 
@@ -56,6 +94,9 @@ class Evidence:
         clocks: seconds that each client's clock is ahead of ours; times of other clients are no evidence.
         doubts: what in the cluster's environment may explain a wrong result of a path, by path key.
         windows: the number of windows with observations of a path, by path key, if there are several.
+        first: the answers of each path while the run waited for the data plane, by path key.
+        waits: patient connections on paths that must not answer, by path key.
+        stalls: when machines stood still in the window.
     """
 
     observations: Mapping[str, Sequence[Observation]]
@@ -70,6 +111,9 @@ class Evidence:
     clocks: Mapping[str, float] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
     windows: Mapping[str, int] = field(default_factory=dict)
+    first: Mapping[str, Sequence[FirstAnswers]] = field(default_factory=dict)
+    waits: Mapping[str, Sequence[Wait]] = field(default_factory=dict)
+    stalls: Sequence[Stall] = ()
     _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
     _ports: list[Ports] = field(default_factory=list, compare=False)
     _sound: dict[str, Sound] = field(default_factory=dict, compare=False, init=False, repr=False)
@@ -88,6 +132,20 @@ class Evidence:
         if not self._ports:
             self._ports.append(Ports(self.observations.values(), self.clocks))
         return self._ports[0]
+
+    @cached_property
+    def waited(self) -> tuple[tuple[float, float], ...]:
+        """When connections that were accepted waited long for their answer: start and end, on our clock."""
+        found = []
+        for path, made in self.observations.items():
+            every = [one for each in made for one in each.irregular]
+            ahead = (
+                next((ahead for name, ahead in self.clocks.items() if f".{name}-to-" in path), 0.0) if every else 0.0
+            )
+            for one in every:
+                if one.connected is not None and one.ended - one.connected >= LATE:
+                    found.append((one.connected - ahead, one.ended - ahead))
+        return tuple(found)
 
     @property
     def clients(self) -> frozenset[IPAddress]:

@@ -19,6 +19,7 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import PathCheck
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober, ProberLostError
+from esipp.scenarios.paths.evidence import FirstAnswers, Wait
 
 DATA_PLANE = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0
@@ -38,7 +39,12 @@ ANSWER_TIMEOUT = 10.0
 sends its SYN again after one second, three and seven; where an answer is lost for good, patience changes nothing."""
 
 SAMPLED = 4
-"""Connections of a path that are kept whole and looked for among the packets."""
+"""The fewest connections of a path that are kept whole and looked for among the packets, so that these are of every
+client, node and entry."""
+
+MOST_SAMPLED = 10_000
+"""The most connections of all paths that are, if their paths have more than the fewest. Reading captures takes a second
+for every 6,000 of them, at 30,000 packets a second, and the ledger has 1.6 kB for each."""
 
 JOBS_AT_ONCE = 12
 """The most jobs of a client in flight on answering paths; jobs on silent paths run all at once."""
@@ -46,6 +52,13 @@ JOBS_AT_ONCE = 12
 PARALLEL = {Protocol.TCP: 8, Protocol.UDP: 2, Protocol.SCTP: 2}
 """Probes of one job in flight, on paths that answer: more would overrun the receive buffer of our own echo server,
 and be counted as the product's loss."""
+
+WAIT_TIMEOUT = 10.0
+"""Seconds of silence that the patient probes of a path have which must not answer: as long as a late answer has that
+counts elsewhere."""
+
+WAITS = 2
+"""Patient probes of each such path."""
 
 LINGER = 0.1
 """Seconds for which a probe over UDP or SCTP listens for a second answer: a packet that is doubled on the way comes
@@ -69,6 +82,11 @@ class Plan:
     def first_port(self, client: Client) -> int | None:
         """The number with which the source ports of a client begin: another one for each."""
         return None if self.seed is None else zlib.crc32(f"{self.seed} {client.name}".encode())
+
+
+def sampled_of(paths: int, samples: int) -> int:
+    """The number of connections of each of so many paths that packets witness, of so many that are made."""
+    return min(samples, max(SAMPLED, MOST_SAMPLED // max(paths, 1)))
 
 
 def plan(
@@ -134,7 +152,7 @@ class Settling:
 
     Set-up may converge; only the judged window has no retry. A path that never answers uses up the ``budget`` and is
     then judged as it is: its silence is a fault of the product. ``lost`` says why the prober of a client is gone; its
-    paths are not waited for.
+    paths are not waited for. ``first`` are all answers, by path key.
 
     The ``budget`` of a slow load balancer takes minutes. It is the time until a VIP answers, so the paths to a VIP have
     ``follows`` seconds once that answers a client outside, and the paths elsewhere from the beginning. None: it is
@@ -147,6 +165,7 @@ class Settling:
     budget: Budget = DATA_PLANE
     lost: dict[Client, str] = field(default_factory=dict)
     follows: float | None = None
+    first: dict[str, list[FirstAnswers]] = field(default_factory=dict)
     _there: dict[tuple[str, int, Protocol], float] = field(default_factory=dict)
     """When each VIP's port first answered a client outside."""
 
@@ -159,6 +178,7 @@ class Settling:
             timeout = SETTLING_TIMEOUT if next(looks) < QUICK_LOOKS else PATIENT_TIMEOUT
             waiting = [path for path in expecting if path.client not in self.lost]
             seen = fly(self.probers, self.todo, waiting, 1, timeout=timeout, lost=self.lost)
+            self._take(seen)
             answering = {path for path, made in seen.items() if all(o.outcome is Outcome.ANSWERED for o in made)}
             silent = [path for path in waiting if path not in answering and path.client not in self.lost]
             self.answering |= answering
@@ -171,9 +191,24 @@ class Settling:
 
         ended = converge(look, self.budget)
         others = [p for p in self.todo.targets if p not in self.answering and p.client not in self.lost]
-        for path, made in fly(self.probers, self.todo, others, 1, lost=self.lost).items():
+        seen = fly(self.probers, self.todo, others, 1, lost=self.lost)
+        self._take(seen)
+        for path, made in seen.items():
             self.answering |= {path for each in made if each.outcome is Outcome.ANSWERED}
         return ended
+
+    def _take(self, seen: Mapping[Path, Iterable[Observation]]) -> None:
+        """Keep the answers, equal ones after each other as one."""
+        for path, made in seen.items():
+            for each in made:
+                if each.outcome is not Outcome.ANSWERED or each.seen is None:
+                    continue
+                kept = self.first.setdefault(path.key, [])
+                now = FirstAnswers(each.seen[0], each.source[0] if each.source else None, each.backend)
+                if kept and replace(kept[-1], count=1) == now:
+                    kept[-1] = replace(now, count=kept[-1].count + 1)
+                else:
+                    kept.append(now)
 
     def _at(self, path: Path) -> tuple[str, int, Protocol]:
         return *self.todo.targets[path], path.protocol
@@ -182,6 +217,19 @@ class Settling:
         """Whether a path had all the time that it may take."""
         since = self._there.get(self._at(path)) if path.entry.kind is EntryKind.VIP else began
         return self.follows is not None and since is not None and time.monotonic() - since > self.follows
+
+
+def wait_longer(
+    probers: Mapping[str, Prober], todo: Plan, path_checks: Iterable[PathCheck], answering: set[Path]
+) -> dict[Path, list[Wait]]:
+    """Probe the paths that must not answer, and do not so far, with more patience, all at the same time."""
+    silent = {check.subject.path for check in path_checks if check.subject.is_negative} - answering
+    paths = [path for path in todo.targets if path in silent]
+    seen = fly(probers, todo, paths, WAITS, timeout=WAIT_TIMEOUT, lost={})
+    return {
+        path: [Wait(each.outcome is Outcome.ANSWERED, round(each.ended - each.started, 3)) for each in made]
+        for path, made in seen.items()
+    }
 
 
 def fly(

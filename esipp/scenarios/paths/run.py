@@ -1,19 +1,34 @@
 """The run of path checks: every path of every selected check in one window, after the data plane has settled."""
 
+import contextlib
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from esipp.base.errors import HarnessError
 from esipp.checks.model import Client, Path, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.topology import Topology
 from esipp.preflight.facts import listener_facts
+from esipp.probing.prober import Prober
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
 from esipp.scenarios.packet_watch import Watch, follow, watched
-from esipp.scenarios.paths.evidence import Evidence, Steer
+from esipp.scenarios.paths.evidence import Evidence, FirstAnswers, Stall, Steer, Wait
 from esipp.scenarios.paths.judge import as_asked
-from esipp.scenarios.paths.probes import DATA_PLANE, SAMPLED, Plan, Settling, asks_for_moments, fly, must_answer, plan
+from esipp.scenarios.paths.probes import (
+    DATA_PLANE,
+    Plan,
+    Settling,
+    asks_for_moments,
+    fly,
+    must_answer,
+    plan,
+    sampled_of,
+    wait_longer,
+)
 from esipp.testbed import network_policies, sidecars
 from esipp.testbed.clients import Clients, vip_owners
 from esipp.testbed.integrity import Harm
@@ -42,7 +57,10 @@ def observe(context: Context) -> Evidence:
     context.watch = taken.watch
     several = {key: times for key, times in taken.windows.items() if times > 1}
     known = taken.obstacles, taken.witnesses, taken.blind, taken.steers, taken.clocks, taken.doubts, several
-    return Evidence(taken.observations, topology, findings.features, run.settings.samples, findings.facts, *known)
+    more = taken.first, taken.waits, taken.stalls
+    return Evidence(
+        taken.observations, topology, findings.features, run.settings.samples, findings.facts, *known, *more
+    )
 
 
 @dataclass
@@ -57,6 +75,9 @@ class Taken:
     clocks: dict[str, float] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)
     windows: dict[str, int] = field(default_factory=dict)
+    first: dict[str, list[FirstAnswers]] = field(default_factory=dict)
+    waits: dict[str, list[Wait]] = field(default_factory=dict)
+    stalls: list[Stall] = field(default_factory=list)
     targets: set[Path] = field(default_factory=set)
     watch: Watch | None = None
 
@@ -94,14 +115,16 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
     if not settled.held:
         run.say(f"settle: {settled}; esipp judges the current state")
     samples, lost = run.settings.samples, settling.lost
-    sampled = min(SAMPLED, samples)
     targets = [path for path in todo.targets if path.client not in lost]
+    sampled = sampled_of(len(targets), samples)
     seen: dict[Path, list[Observation]] = {}
     looking = run.phase("observe", f"{len(targets)} paths, {samples} connections each")
     timed = asks_for_moments(path_checks, findings.facts)
     clocks = {name: prober.clock().offset for name, prober in clients.probers.items()}
-    with looking, testbed.suspected(), steering(run, findings) as steers:
+    began = time.monotonic()
+    with looking, testbed.suspected(), steering(run, findings) as steers, ThreadPoolExecutor(1) as beside:
         tell, answering = run.progress.completed, settling.answering
+        waiting = beside.submit(wait_longer, clients.probers, todo, path_checks, answering)
         with watched(run, findings, testbed, clients) as watch:
             seen |= fly(clients.probers, todo, targets, sampled, answering=answering, tell=tell, lost=lost)
         if samples > sampled:
@@ -110,6 +133,11 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
             for path, made in briefly.items():
                 seen[path] += [each if timed or each.outcome is not Outcome.ANSWERED else replace(each, moments=())
                                for each in made]  # fmt: skip
+        taken.stalls += _stalls(clients.probers, clocks, began)
+        for path, waits in waiting.result().items():
+            taken.waits.setdefault(path.key, []).extend(waits)
+        for key, answers in settling.first.items():
+            taken.first.setdefault(key, []).extend(answers)
         harm = testbed.harmed().with_lost(lost, testbed.cast)
         _none_left(todo, harm, testbed)
         obstacles = {**todo.obstacles, **harm.obstacles(todo.targets, testbed.cast)}
@@ -134,6 +162,15 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         taken.witness(watch, *follow(run, watch, added))
     taken.steers += steers.made
     taken.clocks |= clocks
+
+
+def _stalls(probers: Mapping[str, Prober], clocks: Mapping[str, float], began: float) -> list[Stall]:
+    """When machines of clients stood still since then."""
+    found = []
+    for name, prober in probers.items():
+        with contextlib.suppress(HarnessError):  # a prober that is gone has an obstacle of its own
+            found += [Stall(name, at - clocks[name], seconds) for at, seconds in prober.standstills()]
+    return [each for each in found if each.at + each.seconds >= began]
 
 
 def _direct(path_checks: Sequence[PathCheck], clients: Clients) -> list[Path]:

@@ -3,13 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from esipp.checks.path import OnPath, PathCheck
-from esipp.judging.frame import Known
+from esipp.checks.check import Check, is_about
+from esipp.checks.connections import OnConnections
+from esipp.checks.observation import Verdict
+from esipp.checks.path import OnPath
+from esipp.judging.frame import Decision, Known
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.topology import Topology
-from esipp.scenarios.paths.diagnosis import diagnose
-from esipp.scenarios.paths.evidence import Evidence, Steer
-from esipp.scenarios.paths.judge import decide
+from esipp.scenarios.paths.connections import decide_connections, diagnose_connections
+from esipp.scenarios.paths.diagnosis import diagnose as diagnose_path
+from esipp.scenarios.paths.evidence import Evidence, FirstAnswers, Stall, Steer, Wait
+from esipp.scenarios.paths.judge import decide as decide_path
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,25 @@ class Window:
     clocks: Mapping[str, float] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
     windows: Mapping[str, int] = field(default_factory=dict)
+    first: Mapping[str, Sequence[FirstAnswers]] = field(default_factory=dict)
+    waits: Mapping[str, Sequence[Wait]] = field(default_factory=dict)
+    stalls: Sequence[Stall] = ()
 
 
 def _window(evidence: Evidence) -> Window:
-    known = evidence.obstacles, evidence.blind, tuple(evidence.steers), evidence.clocks
-    return Window(evidence.topology, evidence.samples, *known, evidence.doubts, evidence.windows)
+    return Window(
+        evidence.topology,
+        evidence.samples,
+        obstacles=evidence.obstacles,
+        blind=evidence.blind,
+        steers=tuple(evidence.steers),
+        clocks=evidence.clocks,
+        doubts=evidence.doubts,
+        windows=evidence.windows,
+        first=evidence.first,
+        waits=evidence.waits,
+        stalls=tuple(evidence.stalls),
+    )
 
 
 def _evidence(window: Window | None, then: RunThen) -> Evidence:
@@ -46,6 +64,9 @@ def _evidence(window: Window | None, then: RunThen) -> Evidence:
         clocks=window.clocks,
         doubts=window.doubts,
         windows=window.windows,
+        first=window.first,
+        waits=window.waits,
+        stalls=window.stalls,
     )
 
 
@@ -53,7 +74,23 @@ def _with_known(evidence: Evidence, known: Known) -> Evidence:
     return replace(evidence, features=known.features, facts=known.facts)
 
 
-def _lacks(check: PathCheck, evidence: Evidence, then: RunThen) -> str:
+def _decide(check: Check, evidence: Evidence) -> Decision:
+    if is_about(check, OnPath):
+        return decide_path(check, evidence)
+    assert is_about(check, OnConnections)
+    return decide_connections(check, evidence)
+
+
+def _diagnose(check: Check, verdict: Verdict) -> str:
+    if is_about(check, OnPath):
+        return diagnose_path(check, verdict)
+    assert is_about(check, OnConnections)
+    return diagnose_connections(check, verdict)
+
+
+def _lacks(check: Check, evidence: Evidence, then: RunThen) -> str:
+    if not is_about(check, OnPath):
+        return "" if then.asked(check) else "the run did not record this of its connections"
     if then.asked(check):
         recorded = then.checks[check.id]
         controls = {each["path"] for each in recorded.data["controls"]}
@@ -67,17 +104,17 @@ SCENARIO = Scenario(
     name="paths",
     suite="source_ip",
     record="paths",
-    subjects=(OnPath,),
+    subjects=(OnPath, OnConnections),
     evidence=Window,
     with_known=_with_known,
-    decide=decide,
-    diagnose=diagnose,
+    decide=_decide,
+    diagnose=_diagnose,
     lacks=_lacks,
     pack=_window,
     unpack=_evidence,
     phases=(
         Typical("settle", base=1, check=0.004),
-        Typical("observe", base=5, connection=0.00038),
-        Typical("packets", check=0.0002),
+        Typical("observe", (OnPath,), base=5, connection=0.00038),
+        Typical("packets", (OnPath,), check=0.0002),
     ),
 )

@@ -21,10 +21,9 @@ from esipp.probing.jobs import Job, job_on
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.paths.probes import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
-from esipp.scenarios.policy_change.changes import as_flip, flip, policy_path
+from esipp.scenarios.policy_change.changes import BARE_PACE, HEALTH_PACE, as_flip, flip, policy_path, read_port
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.objects import INSIDE, NEIGHBOURS
-from esipp.scenarios.policy_change.probes import BARE_PACE, HEALTH_PACE, read_port
 from esipp.testbed.announced import families_of
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed

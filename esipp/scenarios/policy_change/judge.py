@@ -13,6 +13,8 @@ from esipp.checks.policy_change import (
     FlippedCheck,
     Isolated,
     IsolatedHealth,
+    IsolationCheck,
+    IsolationHealthCheck,
     PolicyChange,
     PolicyChangeCheck,
 )
@@ -24,9 +26,10 @@ from esipp.judging.statistics import Distribution
 from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import SteadyRun
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.scenarios.health.judge import all_of
+from esipp.scenarios.paths.judge import decide as decide_on_path
 from esipp.scenarios.paths.judge import say_bound, say_observed
-from esipp.scenarios.policy_change.evidence import Seen
-from esipp.scenarios.policy_change.isolation_judge import BESIDE, cut_short, decide_health, decide_path
+from esipp.scenarios.policy_change.evidence import Seen, Window
 from esipp.scenarios.policy_change.timeline import (
     BUDGET,
     Course,
@@ -40,6 +43,9 @@ from esipp.scenarios.policy_change.timeline import (
     says,
     stays,
 )
+
+BESIDE = "beside"
+"""The key of the isolation scenario."""
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
 
@@ -464,3 +470,52 @@ _CLAIMS: Mapping[FlipClaim, Callable[[_Case], Decision]] = {
     FlipClaim.HEALTH_AGAIN: _health,
     FlipClaim.KEPT: _kept,
 }
+
+
+# ------------------------------------------------------------------------- unchanged Services while others change
+def cut_short(check: PolicyChangeCheck, trial: str, seen: Seen) -> Decision | None:
+    """The decision on a check whose scenario broke off; None if it did not."""
+    if trial in seen.broken:
+        return ours_failed(check, "nothing", f"esipp itself failed: {seen.broken[trial]}")
+    if trial in seen.trouble:
+        return undecided(check, seen.trouble[trial])
+    return None
+
+
+def decide_path(check: IsolationCheck, seen: Seen) -> Decision:
+    """The path judge's decision, if other policies really changed meanwhile."""
+    window = seen.window
+    if window is None:
+        return undecided(check, "its path was never dialled")
+    if window.doubt():
+        return undecided(check, window.doubt())
+    decided = decide_on_path(check.with_subject(check.subject.on_path), window.evidence)
+    if decided.status not in (Status.FAIL, Status.FLAKY):
+        return decided
+    reason = "; ".join(filter(None, (decided.reason, _when(check, window))))
+    return replace(decided, reason=reason, environment=decided.environment or None)
+
+
+def _when(check: IsolationCheck, window: Window) -> str:
+    """When the first wrong answers came, relative to the policy changes, as text."""
+    path, evidence = check.subject.on_path.path, window.evidence
+    clock = window.clocks.get(path.client.name)
+    pairs = zip(evidence.observations[path.key], evidence.readings(path), strict=True)
+    wrong = [each for each, read in pairs if read.product_fault or not read.classes & check.subject.on_path.accept]
+    if clock is None or not wrong:
+        return ""
+    said = [window.after(clock.ours(each.started)) for each in sorted(wrong, key=lambda each: each.started)[:3]]
+    return f"the first wrong results: {'; '.join(said)}"
+
+
+def decide_health(check: IsolationHealthCheck, seen: Seen) -> Decision:
+    """The decision on all answers of one node's health check while other policies changed."""
+    window = seen.window
+    found = Counter(window.health.get((check.subject.place, check.subject.family), {})) if window else Counter[str]()
+    if window is None or not found:
+        return undecided(check, "its health check was never probed")
+    if found["error"]:
+        return ours_failed(check, say_observed(found), "the prober failed")
+    if window.doubt():
+        return undecided(check, window.doubt(), say_observed(found))
+    return all_of(check, check.expected, found)

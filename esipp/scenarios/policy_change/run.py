@@ -26,12 +26,7 @@ from esipp.judging.topology import Topology
 from esipp.ledger.run import Run
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
-from esipp.scenarios.policy_change.changes import as_flip, flip
-from esipp.scenarios.policy_change.evidence import Seen
-from esipp.scenarios.policy_change.isolation import Beside
-from esipp.scenarios.policy_change.isolation_judge import BESIDE
-from esipp.scenarios.policy_change.objects import PORT
-from esipp.scenarios.policy_change.probes import (
+from esipp.scenarios.policy_change.changes import (
     CONTROL_PACE,
     HEALTH_PACE,
     KEPT_PACE,
@@ -39,9 +34,15 @@ from esipp.scenarios.policy_change.probes import (
     PATIENT,
     PATIENT_PACE,
     TIMEOUT,
+    as_flip,
+    flip,
     read_kept,
     read_port,
 )
+from esipp.scenarios.policy_change.evidence import Seen
+from esipp.scenarios.policy_change.isolation import Beside
+from esipp.scenarios.policy_change.judge import BESIDE
+from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.timeline import (
     STAYS,
     Course,

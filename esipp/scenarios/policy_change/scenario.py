@@ -16,8 +16,7 @@ from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.policy_change.evidence import Seen
 from esipp.scenarios.policy_change.figures import section
-from esipp.scenarios.policy_change.isolation_judge import BESIDE
-from esipp.scenarios.policy_change.judge import decide
+from esipp.scenarios.policy_change.judge import BESIDE, decide
 from esipp.scenarios.policy_change.numbers import DURATIONS, NUMBERS
 from esipp.scenarios.policy_change.sections import summary
 

@@ -1,0 +1,74 @@
+"""``OnConnections``: what the connections of all paths of one kind show together. No I/O."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from esipp.checks.check import Check, Profile, Subject
+from esipp.checks.model import ANYTHING, Family, Path, Protocol
+from esipp.checks.path import OnPath
+
+
+class Aspect(StrEnum):
+    """What such a check looks at, beyond the address that a backend sees in the judged window.
+
+    ``first``: the first connections of each path, while the run waits for the data plane. ``late``: connections
+    that are accepted, and datagrams that are answered, after a second or more, as those after a repeated SYN.
+    ``copies``: answers that come more than once. ``ports``: source ports, where the client's address is kept.
+    ``silence``: nodes that answer after the time that a path's own check gives.
+    """
+
+    FIRST = "first"
+    LATE = "late"
+    COPIES = "copies"
+    PORTS = "ports"
+    SILENCE = "silence"
+
+
+@dataclass(frozen=True)
+class OnConnections(Subject):
+    """An aspect of the connections of all paths of one kind, which the checks of these paths make.
+
+    ``members`` are the subjects of those checks. It has no paths of its own: it judges what the run dials anyway, and
+    is undecided if no member was asked.
+    """
+
+    aspect: Aspect
+    kind: Profile
+    protocol: Protocol
+    family: Family
+    members: tuple[OnPath, ...]
+
+    @property
+    def dialled(self) -> frozenset[Path]:
+        """Return the paths of its members."""
+        return frozenset(each.path for each in self.members)
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """Return what the load balancer must carry for VIPs."""
+        words = (ANYTHING, self.protocol.value, self.family.value) if self.kind is Profile.LOAD_BALANCER else ()
+        return frozenset(word.lower() for word in words)
+
+    @property
+    def on_host_network(self) -> bool:
+        """Return False: members that need agents are then not asked, the others are."""
+        return False
+
+    @property
+    def profile(self) -> Profile:
+        """Return the type of the Services."""
+        return self.kind
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the aspect and the kind of paths."""
+        return {
+            "aspect": self.aspect.value,
+            "service": self.kind.value,
+            "protocol": self.protocol.value,
+            "family": self.family.value,
+        }
+
+
+ConnectionsCheck = Check[OnConnections]
+"""A check of an aspect of many connections."""

@@ -1,0 +1,298 @@
+"""The judge of what the connections of many paths show together. Pure.
+
+A Service is compared with the network without one: the controls of the same paths, from the same clients and in the
+same window. What both show alike, the network does. What came about while a machine stood still, the machine did.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from esipp.base.plural import counted
+from esipp.checks.check import Status
+from esipp.checks.connections import Aspect, ConnectionsCheck
+from esipp.checks.model import NO_ANSWER, AddressClass, Path, backends_of
+from esipp.checks.observation import Outcome, Verdict
+from esipp.checks.path import OnPath
+from esipp.judging.frame import Decision, undecided
+from esipp.judging.reading import Reading
+from esipp.judging.statistics import more_lost_p
+from esipp.judging.topology import family_of, parse_address
+from esipp.scenarios.paths.evidence import LATE, Evidence, FirstAnswers
+
+LEAST = 5
+"""The fewest connections that count as a fault of the data plane."""
+
+LEAST_SHARE = 0.005
+"""The smallest share of connections that counts."""
+
+LEAST_SECONDS = 5
+"""The fewest different seconds in which answers must be late. A pause of some machine, such as a node that is busy for
+a moment, delays many answers at once."""
+
+BY_CHANCE = 1e-6
+"""The chance below which connections differ from those without a Service. A run compares some thousand parts."""
+
+NEAR = 1.5
+"""Seconds around a standstill in which an answer may be late because of it: TCP sends again after one second."""
+
+SHOWN = 3
+"""The most paths that a reason names."""
+
+LOOK = {
+    Aspect.FIRST: (
+        "the first packets of a client take another way than those after them: an exception path that ends once an "
+        "entry is there (a flow table, a BPF map, an IP set that fills), or rules that were there before those of the "
+        "Service were complete"
+    ),
+    Aspect.LATE: (
+        "packets to the Service are lost and sent again, or wait: look on the nodes that the reason names for a rule "
+        "that limits or drops (iptables-save, nft list ruleset), for a full connection tracking table (dmesg: "
+        "'nf_conntrack: table full'; insert_failed in conntrack -S), and for a queue"
+    ),
+    Aspect.COPIES: (
+        "packets are doubled on the way to the Service: a rule that duplicates (nft dup, TEE), a mirrored port, or two "
+        "nodes that both forward what one of them got"
+    ),
+    Aspect.PORTS: (
+        "NAT translates the source port although it keeps the address: an SNAT rule to the client's own address, "
+        "random ports (--random, --random-fully), or a load balancer that opens connections of its own"
+    ),
+    Aspect.SILENCE: (
+        "the node answers after seconds: it holds packets until it has an endpoint, or forwards them to another node "
+        "in the end"
+    ),
+}
+"""Where to look first after a failure."""
+
+
+def diagnose_connections(check: ConnectionsCheck, _: Verdict) -> str:
+    """Where to look first after a failure."""
+    return LOOK[check.subject.aspect]
+
+
+def decide_connections(check: ConnectionsCheck, evidence: Evidence) -> Decision:
+    """Decide one check, on those of its paths that were asked."""
+    left_out = evidence.obstacles.keys() | evidence.doubts.keys()
+    asked = [each for each in check.subject.members if each.path.key not in left_out and evidence.readings(each.path)]
+    if not asked:
+        return undecided(check, "no path of this kind was asked")
+    decide = {Aspect.FIRST: _decide_first, Aspect.SILENCE: _decide_silence}.get(check.subject.aspect, _compare)
+    return decide(check, asked, evidence)
+
+
+# ------------------------------------------------------------------------------------------- paths that are one by one
+def _decide_first(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evidence) -> Decision:
+    """Whether each path showed from the beginning what it showed in the judged window."""
+    wrong: dict[str, str] = {}
+    seen: dict[str, int] = {}
+    for each in asked:
+        answers = evidence.first.get(each.path.key, ())
+        if not answers or not _as_required(each, evidence) or _rewritten_before(each, evidence):
+            continue
+        seen[each.path.key] = sum(answer.count for answer in answers)
+        amiss = [answer for answer in answers if not _is_right(each.path, each.accept, answer, evidence)]
+        if amiss:
+            number = sum(answer.count for answer in amiss)
+            owner = evidence.topology.origin(each.path, amiss[0].seen, amiss[0].source).owner
+            shown = f"{amiss[0].seen} = {owner}" + (f" at {amiss[0].backend}" if amiss[0].backend else "")
+            wrong[each.path.key] = f"{number} of the first {seen[each.path.key]} showed {shown}"
+    what = "showed another source at first than in the judged window"
+    return _one_by_one(check, seen, wrong, what, "no path of this kind answers as required in the judged window")
+
+
+def _decide_silence(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evidence) -> Decision:
+    """Whether what does not answer in the judged window does not answer later, either."""
+    wrong: dict[str, str] = {}
+    seen: dict[str, int] = {}
+    for each in asked:
+        waits = evidence.waits.get(each.path.key, ())
+        controls = (control.path for control in each.controls if control.path.service is not None)
+        held = all(any(not reading.classes & NO_ANSWER for reading in evidence.readings(path)) for path in controls)
+        if not waits or not held or not _as_required(each, evidence):
+            continue
+        seen[each.path.key] = len(waits)
+        late = [wait.seconds for wait in waits if wait.answered]
+        if late:
+            wrong[each.path.key] = f"{len(late)} of {len(waits)} answered after {min(late):.1f} s"
+    return _one_by_one(check, seen, wrong, "answered late", "no path of this kind is silent in the judged window")
+
+
+def _one_by_one(
+    check: ConnectionsCheck, seen: Mapping[str, int], wrong: Mapping[str, str], what: str, nothing: str
+) -> Decision:
+    """The decision on paths of which each must be as required; ``seen`` has the number of connections of each."""
+    if not seen:
+        return undecided(check, f"{nothing}, so there is nothing to compare with")
+    number = f"{counted(sum(seen.values()), 'connection')} on {counted(len(seen), 'path')}"
+    tally = {"as required": len(seen) - len(wrong), what: len(wrong)}
+    if not wrong:
+        return Decision(Status.PASS, check.expected, f"{number}, all as required", tally=tally)
+    named = "; ".join(f"{key}: {words}" for key, words in list(wrong.items())[:SHOWN])
+    reason = f"{len(wrong)} of {counted(len(seen), 'path')} {what}, among them {named}"
+    return Decision(Status.FAIL, check.expected, f"{number}: {len(wrong)} {what}", reason, tally=tally)
+
+
+def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
+    return not reading.product_fault and bool(reading.classes & accept)
+
+
+def _as_required(subject: OnPath, evidence: Evidence) -> bool:
+    """Whether all connections of a path were as required in the judged window; else its own check says so."""
+    sound = evidence.sound(subject.path)
+    return not sound.broken and all(_fits(reading, subject.accept) for reading in sound.readings)
+
+
+def _rewritten_before(subject: OnPath, evidence: Evidence) -> bool:
+    """Whether the first connections without a Service, too, showed another source: the network did that."""
+    return any(
+        not _is_right(control.path, control.accept, answer, evidence)
+        for control in subject.controls
+        if control.path.service is None and control.accept
+        for answer in evidence.first.get(control.path.key, ())
+    )
+
+
+def _is_right(path: Path, accept: frozenset[AddressClass], answer: FirstAnswers, evidence: Evidence) -> bool:
+    origin = evidence.topology.origin(path, answer.seen, answer.source)
+    own = path.service is None or answer.backend in backends_of(path.service)
+    return own and family_of(answer.seen) is path.family and bool(origin.classes & accept)
+
+
+# ------------------------------------------------------------------------------------------------- many connections
+@dataclass
+class _Count:
+    """The connections of some paths, and those with a fault.
+
+    Args:
+        asked: connections that could show the fault.
+        faults: those that did; ``still``: those of them around the time at which some machine stood still.
+        again: those after a repeated SYN.
+        waited: connections that were accepted at once, and then waited long for their answer, which is the pod's doing.
+        seconds: the seconds, on our clock, in which connections with a fault began.
+        slowest: the longest time to an answer.
+    """
+
+    asked: int = 0
+    faults: int = 0
+    still: int = 0
+    again: int = 0
+    waited: int = 0
+    seconds: set[int] = field(default_factory=set)
+    slowest: float = 0.0
+
+    def __iadd__(self, other: "_Count") -> "_Count":
+        self.asked += other.asked
+        self.faults += other.faults
+        self.still += other.still
+        self.again += other.again
+        self.waited += other.waited
+        self.seconds |= other.seconds
+        self.slowest = max(self.slowest, other.slowest)
+        return self
+
+
+def _compare(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evidence) -> Decision:
+    """Whether connections through Services have more faults than those without one, in all or in a part of them."""
+    aspect = check.subject.aspect
+    counts: dict[str, _Count] = {}
+
+    def count(paths: Iterable[Path]) -> _Count:
+        total = _Count()
+        for path in {each.key: each for each in paths}.values():
+            if path.key not in counts:
+                counts[path.key] = _count(aspect, path, evidence)
+            total += counts[path.key]
+        return total
+
+    found: list[tuple[float, bool, str]] = []
+    compared = False
+    for name, members in _parts(asked).items():
+        own = count(each.path for each in members)
+        without = count(control.path for each in members for control in each.controls if not control.path.service)
+        if not without.asked:
+            continue
+        compared = True
+        if _is_excess(aspect, own, own.faults, without):
+            alone = _is_excess(aspect, own, own.faults - own.still, without)
+            found.append((own.faults / own.asked, alone, f"{name}{_say(aspect, own)}, {_say(aspect, without)} without"))
+    everything = count(each.path for each in asked)
+    without = count(control.path for each in asked for control in each.controls if not control.path.service)
+    observed = f"{_say(aspect, everything)}; without a Service {_say(aspect, without)}"
+    tally = {"as required": everything.asked - everything.faults, WORDS[aspect]: everything.faults}
+    if not compared:
+        return undecided(check, "no connection without a Service was asked for to compare with", observed)
+    sees = (
+        f"{LEAST} connections and {LEAST_SHARE:.1%} of those with one client, at one entry or of one Service, if they "
+        "are more than without a Service"
+    )
+    if not found:
+        return Decision(Status.PASS, check.expected, observed, tally=tally, sees=sees)
+    found.sort(key=lambda each: (each[1], each[0]), reverse=True)
+    _, alone, reason = found[0]
+    if not alone:
+        whose = ", ".join(sorted({each.client for each in evidence.stalls}))
+        why = f"{reason} a Service, but machines stood still meanwhile (those of {whose})"
+        return Decision(Status.INCONCLUSIVE, check.expected, observed, why, tally=tally, sees=sees)
+    return Decision(Status.FAIL, check.expected, observed, f"{reason} a Service", tally=tally, sees=sees)
+
+
+WORDS = {Aspect.LATE: "late", Aspect.COPIES: "answered more than once", Aspect.PORTS: "with another source port"}
+"""What a fault is called."""
+
+
+def _parts(asked: Collection[OnPath]) -> dict[str, list[OnPath]]:
+    """All members, and those of each client, entry and Service."""
+    parts: dict[str, list[OnPath]] = {"": list(asked)}
+    for each in asked:
+        client, entry, service = each.path.client, each.path.entry, each.path.service
+        for name in (f"from {client.name}: ", f"at {entry.slug}: ", *((f"of {service.slug}: ",) if service else ())):
+            parts.setdefault(name, []).append(each)
+    return parts
+
+
+def _is_excess(aspect: Aspect, own: _Count, faults: int, without: _Count) -> bool:
+    """Whether so many faults are a fault of the data plane."""
+    if faults < max(LEAST, LEAST_SHARE * own.asked) or (aspect is Aspect.LATE and len(own.seconds) < LEAST_SECONDS):
+        return False
+    return more_lost_p(faults, own.asked, without.faults, without.asked) < BY_CHANCE
+
+
+def _say(aspect: Aspect, count: _Count) -> str:
+    said = f"{count.faults} of {count.asked} {WORDS[aspect]}"
+    if aspect is Aspect.LATE and count.faults:
+        said += f" ({count.again} after a repeated SYN, the slowest after {count.slowest:.1f} s)"
+    return said + (f", and {count.waited} waited once they were accepted" if count.waited else "")
+
+
+def _standstills(evidence: Evidence) -> list[tuple[float, float]]:
+    """When a machine stood still: that of a client, or that of a pod, which then let accepted connections wait."""
+    return [(each.at, each.at + each.seconds) for each in evidence.stalls] + [*evidence.waited]
+
+
+def _count(aspect: Aspect, path: Path, evidence: Evidence) -> _Count:
+    """The connections of one path."""
+    total = _Count()
+    still_times = _standstills(evidence)
+    ahead = evidence.clocks.get(path.client.name, 0.0)
+    for each in evidence.observations.get(path.key, ()):
+        if each.outcome is not Outcome.ANSWERED:
+            continue
+        if aspect is Aspect.PORTS:
+            kept = each.seen and each.source and parse_address(each.seen[0]) == parse_address(each.source[0])
+            pairs = [pair for pair in each.port_pairs if pair[1] is not None] if kept else []
+            total += _Count(len(pairs), sum(own != seen for own, seen in pairs))
+            continue
+        total.asked += each.count
+        for one in each.irregular:
+            accepted = one.ended if one.connected is None else one.connected
+            took, began = accepted - one.started, one.started - ahead
+            if one.again or took >= LATE if aspect is Aspect.LATE else one.copies:
+                # A kernel sends SYNs and answers them whatever its processes do, if its machine runs at all.
+                near, until = (0.0, began) if one.again else (NEAR, accepted - ahead)
+                still = aspect is Aspect.LATE and any(
+                    since - near <= until and began <= end + near for since, end in still_times
+                )
+                total += _Count(0, 1, int(still), int(one.again > 0), 0, {int(began)}, took)
+            elif aspect is Aspect.LATE:
+                total.waited += 1
+    return total

@@ -1,0 +1,123 @@
+"""Checks of what the connections of many paths show together: the first ones, late and doubled answers, source ports.
+
+Each is about all paths of one type of Service, one protocol and one IP family. It judges connections that the checks of
+these paths make, and those that other runs throw away.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from esipp.checks.check import Check, Level, Profile
+from esipp.checks.connections import Aspect, ConnectionsCheck, OnConnections
+from esipp.checks.model import AddressClass, Balancer, Family, Protocol, Vantage
+from esipp.checks.path import OnPath, PathCheck
+from suites.needs import needs
+from suites.references import *
+from suites.requirement import Requirement
+
+REQUIREMENTS = {
+    Aspect.FIRST: Requirement(
+        "The first connections over {way}, made as soon as the Services are there, show the same source as all others.",
+        "the source that the check of each path requires",
+        "the first connections of a client take another way than later ones, and their source is rewritten",
+        (API_ETP, TUTORIAL),
+    ),
+    Aspect.LATE: Requirement(
+        "Over {way} no more answers are late than without a Service: the data plane drops or delays no packets.",
+        "as few late answers as without a Service",
+        "SYNs are dropped and sent again, or packets wait, so that an answer takes a second or more",
+        (VIRTUAL_IPS, RETRANSMISSION),
+        Level.EXTENDED,
+    ),
+    Aspect.COPIES: Requirement(
+        "Over {way} no answer comes more than once: the data plane sends each packet to one endpoint.",
+        "one answer to each request",
+        "requests or answers are doubled on the way",
+        (VIRTUAL_IPS,),
+        Level.EXTENDED,
+    ),
+    Aspect.PORTS: Requirement(
+        "Over {way} a client whose address is preserved keeps its source port, too: nothing translates it.",
+        "the client's own source port, wherever its address is preserved",
+        "NAT rewrites the source port of connections whose address it keeps",
+        (TUTORIAL, PROXIER),
+        Level.EXTENDED,
+    ),
+    Aspect.SILENCE: Requirement(
+        "Over {way} nodes that must not answer stay silent for ten seconds, not only for two.",
+        "no answer (dropped or refused)",
+        "a node without local endpoints answers after some seconds",
+        (API_ETP, API_ITP),
+    ),
+}
+"""What a check of each aspect requires; ``{way}`` stands for protocol and type of Service."""
+
+ASKED = {
+    Aspect.FIRST: "every answer counts that a path gave while the run waited for the data plane",
+    Aspect.LATE: "the connections of the judged window; the kernel's count of SYNs, and the time to each answer",
+    Aspect.COPIES: "the datagrams of the judged window; each socket listens on for 0.1 s after its answer",
+    Aspect.PORTS: "the connections of the judged window; source ports are of the whole range from 1,024 up",
+    Aspect.SILENCE: "two more connections on each path, with ten seconds each, beside the judged window",
+}
+"""How the run finds out."""
+
+CLIENT_IP = frozenset({AddressClass.CLIENT})
+DATAGRAMS = frozenset({Protocol.UDP, Protocol.SCTP})
+
+
+def _is_member(aspect: Aspect, check: PathCheck) -> bool:
+    """Return whether a check is about a path of the cluster's own Services whose connections show the aspect."""
+    subject = check.subject
+    service = subject.path.service
+    if service is None or service.balancer is not Balancer.DEFAULT or check.level is Level.RECORD:
+        return False
+    required = check.level is Level.CORE or subject.path.protocol is Protocol.SCTP
+    if aspect is Aspect.SILENCE:
+        return subject.is_negative and required
+    if subject.is_negative:
+        return False
+    if aspect is Aspect.FIRST:
+        return required
+    if aspect is Aspect.PORTS:
+        return (
+            subject.accept == CLIENT_IP and subject.path.client.vantage is not Vantage.NODE
+        )  # its node may masquerade
+    return True
+
+
+def connections_checks(path_checks: Iterable[PathCheck]) -> Iterator[ConnectionsCheck]:
+    """Yield the checks of each aspect, for each type of Service, protocol and family that has members."""
+    path_checks = tuple(path_checks)
+    for protocol in Protocol:
+        for family in Family:
+            for kind in Profile:
+                ways = [
+                    check
+                    for check in path_checks
+                    if check.subject.profile is kind
+                    and (check.subject.path.protocol, check.subject.path.family) == (protocol, family)
+                ]
+                for aspect in Aspect:
+                    members = tuple(check.subject for check in ways if _is_member(aspect, check))
+                    if members and (aspect is not Aspect.COPIES or protocol in DATAGRAMS):
+                        yield _check(aspect, kind, protocol, family, members)
+
+
+def _check(
+    aspect: Aspect, kind: Profile, protocol: Protocol, family: Family, members: tuple[OnPath, ...]
+) -> ConnectionsCheck:
+    needed = REQUIREMENTS[aspect]
+    balancer = Balancer.DEFAULT if kind is Profile.LOAD_BALANCER else None
+    others = ("sctp",) if protocol is Protocol.SCTP else ()
+    way = f"{protocol.value} to {kind.value} Services"
+    return Check(
+        id=f"connections.{kind.value.lower()}.{protocol.value.lower()}.{family.value.lower()}.{aspect.value}",
+        requirement=needed.sentence.format(way=way),
+        level=Level.EXTENDED if protocol is Protocol.SCTP else needed.level,
+        suite="source_ip",
+        references=needed.references,
+        features=needs(*others, family=family, balancer=balancer),
+        subject=OnConnections(aspect, kind, protocol, family, members),
+        expected=needed.expected,
+        fails_if=needed.fails_if,
+        asked=ASKED[aspect],
+    )
