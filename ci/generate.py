@@ -20,6 +20,7 @@ from ci import (
     data_planes,
     data_planes_page,
     endurance,
+    events_page,
     excuses,
     lane_lists,
     records,
@@ -68,6 +69,7 @@ def _with_lanes(path: Path) -> str:
 PAGES = (
     Page("docs/cells.md", lambda: checks_page(all_checks())),
     Page("docs/load-balancers.md", lambda: load_balancers(all_profiles())),
+    Page("docs/events.md", events_page.page),
     Page("docs/excuses.md", excuses.page),
     Page("docs/data-planes.md", lambda: data_planes_page.render(data_planes.load())),
     Page("docs/clouds.md", lambda: clouds.render(clouds.load())),

@@ -161,12 +161,18 @@ E2E_LOAD_BALANCERS = _source(
 E2E_RESTARTS = _source(
     "test/e2e/network/service.go", "Kubernetes e2e, Services: work after restarting kube-proxy and the API server"
 )
+E2E_CONNTRACK = _source(
+    "test/e2e/network/conntrack.go", "Kubernetes e2e, Conntrack: preserve UDP traffic when server pods cycle"
+)
 E2E_LAG = _source(
     "test/e2e/framework/service/const.go", "Kubernetes e2e, Services: KubeProxyLagTimeout, KubeProxyEndpointLagTimeout"
 )
 KUBEADM_LABELS = _source(
     "cmd/kubeadm/app/phases/markcontrolplane/markcontrolplane.go",
     "kubeadm: labels of control plane nodes, exclude-from-external-load-balancers among them",
+)
+SCTP_KEPT = issue(
+    _KUBERNETES, 106651, "After pod restart sctp traffic does not reach other pod behind Loadbalancer service"
 )
 HAIRPIN_NATED = issue(_KUBERNETES, 98069, "hairpin traffic under Local is source-NATed")
 POD_AT_BARE_NODE = issue(
@@ -226,6 +232,13 @@ CILIUM_POLICIES_DIFFER = issue(
 PROXY_PROTOCOL = Reference(
     "The PROXY protocol, versions 1 and 2", "https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt"
 )
+RFC_1191 = Reference("RFC 1191, Path MTU discovery", "https://www.rfc-editor.org/rfc/rfc1191")
+RFC_4787 = Reference(
+    "RFC 4787, NAT Behavioral Requirements for Unicast UDP: REQ-13 and REQ-14, fragments",
+    "https://www.rfc-editor.org/rfc/rfc4787",
+)
+RFC_8201 = Reference("RFC 8201, Path MTU Discovery for IP version 6", "https://www.rfc-editor.org/rfc/rfc8201")
+RFC_9293 = Reference("RFC 9293, Transmission Control Protocol (TCP)", "https://www.rfc-editor.org/rfc/rfc9293")
 FORWARDED_FOR = Reference(
     "MDN, X-Forwarded-For header", "https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/X-Forwarded-For"
 )

@@ -3,6 +3,9 @@
 from esipp.checks.model import Protocol
 from esipp.checks.stream import MTU, Reuse, StreamKind
 
+UNANSWERED = 1.0
+"""Seconds until a datagram or an INIT counts as lost: nothing sends it again."""
+
 TCP_NEW = StreamKind(
     name="tcp-new", sent="a new TCP connection every 100 ms", protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.1
 )
@@ -15,39 +18,49 @@ TCP_LASTING = StreamKind(
 )
 UDP_NEW = StreamKind(
     name="udp-new", sent="a datagram every 200 ms, each from a new socket", protocol=Protocol.UDP, reuse=Reuse.NEW,
-    every=0.2,
+    every=0.2, timeout=UNANSWERED,
 )  # fmt: skip
 UDP_SOCKET = StreamKind(
     name="udp-socket", sent="a datagram every 100 ms, all from one socket", protocol=Protocol.UDP,
-    reuse=Reuse.ONE_SOCKET, every=0.1,
+    reuse=Reuse.ONE_SOCKET, every=0.1, timeout=UNANSWERED,
 )  # fmt: skip
 UDP_ONE_WAY = StreamKind(
     name="udp-one-way", sent="a datagram every 100 ms, all from one socket, which nobody answers",
-    protocol=Protocol.UDP, reuse=Reuse.ONE_WAY, every=0.1,
+    protocol=Protocol.UDP, reuse=Reuse.ONE_WAY, every=0.1, timeout=UNANSWERED,
 )  # fmt: skip
 SCTP_NEW = StreamKind(
     name="sctp-new", sent="an INIT every 500 ms, each from a new source port", protocol=Protocol.SCTP,
-    reuse=Reuse.NEW, every=0.5,
+    reuse=Reuse.NEW, every=0.5, timeout=UNANSWERED,
 )  # fmt: skip
 SCTP_PORT = StreamKind(
     name="sctp-port", sent="an INIT every 500 ms, all from one source port", protocol=Protocol.SCTP,
-    reuse=Reuse.ONE_SOCKET, every=0.5,
+    reuse=Reuse.ONE_SOCKET, every=0.5, timeout=UNANSWERED,
 )  # fmt: skip
 BULK = tuple(
     StreamKind(
         name=f"bulk-{size}mb", sent=f"{size} MB there and back on one TCP connection, with checksums",
-        protocol=Protocol.TCP, reuse=Reuse.NEW, every=every, timeout=20.0, size=size * 1_000_000,
+        protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.0, timeout=10.0, count=1, size=size * 1_000_000,
     )
-    for size, every in ((1, 2.0), (10, 60.0))
+    for size in (1, 10)
 )  # fmt: skip
 DATAGRAMS = tuple(
     StreamKind(
         name=f"udp-{name}", sent=f"a datagram of {text} every 500 ms, all from one socket, and as much back",
-        protocol=Protocol.UDP, reuse=Reuse.ONE_SOCKET, every=0.5, size=size,
+        protocol=Protocol.UDP, reuse=Reuse.ONE_SOCKET, every=0.5, timeout=UNANSWERED, count=8, size=size,
     )
     for name, text, size in (
         ("1400", "1,400 bytes", 1400),
         ("mtu", "the path MTU", MTU),
         ("4000", "4,000 bytes, in fragments", 4000),
     )
+)  # fmt: skip
+ONE_PORT = StreamKind(
+    name="tcp-one-port",
+    sent="an exchange every 300 ms on a TCP connection that lasts, on all ways from the same source port at once",
+    protocol=Protocol.TCP, reuse=Reuse.LASTING, every=0.3, count=10, ports=1,
+)  # fmt: skip
+STORM = StreamKind(
+    name="tcp-storm",
+    sent="1,000 TCP connections as fast as it can, at most 2,000 a second, from 250 source ports",
+    protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.0005, count=1000, ports=250,
 )  # fmt: skip

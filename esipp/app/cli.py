@@ -27,8 +27,9 @@ from esipp.app.session import Prepared
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
-from esipp.checks.catalog import HOUSE, SUITES, all_checks, suite_names
+from esipp.checks.catalog import HOUSE, SUITES, all_checks, crossings, suite_names
 from esipp.checks.check import Check
+from esipp.checks.crossing import as_text
 from esipp.checks.explain import explain_check
 from esipp.report.pages import checks_page
 from esipp.testbed.images import add_images
@@ -131,7 +132,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog=OF_CHECKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    explaining.add_argument("checks", nargs="+", metavar="CHECK", help="id of a check, or a part of one")
+    explaining.add_argument(
+        "checks",
+        nargs="+",
+        metavar="CHECK",
+        help="id of a check, or a part of one; 'events': the tables of events and streams",
+    )
     explaining.set_defaults(command=_explain)
     add_load_balancers(commands)
     add_plan(commands, select, suite_names())
@@ -303,6 +309,9 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    if options.checks == ["events"]:
+        print("\n\n".join("\n".join(as_text(crossing)) for crossing in crossings()))
+        return int(ExitCode.CONFORMANT)
     print("\n\n".join(explain_check(check) for check in select(options.checks)))
     return int(ExitCode.CONFORMANT)
 

@@ -178,6 +178,11 @@ class Requests(Subject):
         return self.chain.name
 
     @property
+    def bodies(self) -> tuple[Any, ...]:
+        """Return those of the chain."""
+        return tuple(step.body for step in self.chain.steps)
+
+    @property
     def traits(self) -> Mapping[str, str]:
         """Return the claim."""
         return {"claim": self.claim}

@@ -9,6 +9,7 @@ from types import ModuleType
 
 from esipp.checks.check import Check, Level, checks_about, is_about
 from esipp.checks.covering import Design
+from esipp.checks.crossing import Crossing
 from esipp.checks.model import Path as DialledPath
 from esipp.checks.path import OnPath, PathCheck
 from esipp.checks.versions import Rules, dated
@@ -64,6 +65,12 @@ def versions_of(suite: str) -> Rules:
     known = (SUITES / suite / "versions.py").exists()
     rules: Rules = _suite(suite, ".versions").VERSIONS if known else ()
     return rules
+
+
+def crossings() -> list[Crossing]:
+    """Return the tables of events and streams of those suites that have one (their module ``crossing``)."""
+    known = (name for name in suite_names() if (SUITES / name / "crossing.py").exists())
+    return [_suite(name, ".crossing").CROSSING for name in known]
 
 
 def _suite(name: str, module: str) -> ModuleType:

@@ -117,6 +117,16 @@ class Subject:
         return ()
 
     @property
+    def window(self) -> tuple[Path, ...]:
+        """Return the paths that it needs from the judged window, in which nothing changes."""
+        return ()
+
+    @property
+    def bodies(self) -> tuple[Any, ...]:
+        """Return the bodies of the requests that it makes to the API server."""
+        return ()
+
+    @property
     def part(self) -> str:
         """Return the part of the experiment: a scenario, or a change during steady traffic; empty for all of it."""
         return ""

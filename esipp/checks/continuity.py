@@ -1,4 +1,4 @@
-"""``Continuity``: the event, the way of the requests, and the claim. No I/O."""
+"""``Continuity``: the event, the way of the requests, the stream, and the claim. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from enum import StrEnum
 
 from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import ANYTHING, Balancer, Family, TrafficPolicy
+from esipp.checks.model import ANYTHING, Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.profile import Limit
 from esipp.checks.reference import Reference
+from esipp.checks.stream import StreamKind
 
 NODEPORT = "nodeport"
 
@@ -65,7 +66,8 @@ class What(StrEnum):
     """A claim about one way in one phase.
 
     Each way has one check of losses in each phase. ``no-loss`` allows none, ``gap`` limits the longest one. ``losses``
-    is for the cluster's own load balancer, and applies its bound if a profile or the user gives one.
+    is for the cluster's own load balancer, and applies its bound if a profile or the user gives one. All claims but
+    ``stream`` are about new TCP connections and those that last; ``stream`` is about any other stream, as a whole.
     """
 
     NO_LOSS = "no-loss"
@@ -76,10 +78,17 @@ class What(StrEnum):
     PLACE = "place"
     LASTING = "lasting"
     TERMINATING = "terminating-serves"
+    STREAM = "stream"
 
 
 MOVED = "moved"
 """Evidence: connections broke after the load balancer had moved its VIP to another node."""
+
+STALE = "stale"
+"""Evidence: a client that keeps its port is silent after its pod has gone, while others are answered."""
+
+ONE_PORT = "one port"
+"""Evidence: a connection from a port that connections on other ways have too is not answered; others are."""
 
 UNREWRITTEN = "the client"
 """Evidence: the pod sees the client's own address under Cluster."""
@@ -120,12 +129,13 @@ class Way:
 
 @dataclass(frozen=True)
 class Continuity(Subject):
-    """A claim about one way during one event."""
+    """A claim about one way during one event; ``stream`` is the stream that ``What.STREAM`` is about."""
 
     event: Event
     way: Way
     family: Family
     what: What
+    stream: StreamKind | None = None
 
     @property
     def phase(self) -> Phase:
@@ -140,7 +150,17 @@ class Continuity(Subject):
     @property
     def traits(self) -> Mapping[str, str]:
         """Return the event and the claim."""
-        return {"phase": self.phase.value, "what": self.what.value}
+        return {"phase": self.phase.value, "what": self.claim}
+
+    @property
+    def claim(self) -> str:
+        """Return the last part of the check's id: the claim, or the name of the stream."""
+        return self.stream.name if self.stream else self.what.value
+
+    @property
+    def protocol(self) -> Protocol:
+        """Return the protocol of the Service's port."""
+        return self.stream.protocol if self.stream else Protocol.TCP
 
     @property
     def balanced(self) -> frozenset[str]:

@@ -30,7 +30,7 @@ class Event:
     """A kind of endpoint change, as data; scenarios/endpoint_change/changes.py makes it, each one after the other.
 
     Args:
-        words: what requirements call the endpoint.
+        words: what requirements call the endpoint; ``happens``: a sentence.
         adds: a node without a ready pod gets one; ``removes``: a node loses its only one. With both, a pod goes to
             another node: two changes at once.
         deletes: the pod is deleted, and made again; otherwise its readiness changes.
@@ -42,6 +42,7 @@ class Event:
     """
 
     words: str
+    happens: str
     adds: bool = False
     removes: bool = False
     deletes: bool = False
@@ -52,16 +53,41 @@ class Event:
 
 
 EVENTS: Mapping[Kind, Event] = {
-    Kind.OPENED: Event(words="ready", adds=True, weight=3),  # as likely as all removals together
-    Kind.CLOSED: Event(words="unready", removes=True, least=1),
-    # twice, as a load balancer may not use the node at that time
-    Kind.DELETED: Event(words="deleted", removes=True, deletes=True, serves=True, least=2, rests=3),
-    Kind.KILLED: Event(words="killed", removes=True, deletes=True, least=1, rests=2),
-    # takes no longer than either of its halves
-    Kind.ELSEWHERE: Event(words="on other nodes", adds=True, removes=True, weight=2),
+    Kind.OPENED: Event(
+        words="ready",
+        happens="The pod on a node without ready pods becomes ready.",
+        adds=True,
+        weight=3,  # as likely as all removals together
+    ),
+    Kind.CLOSED: Event(
+        words="unready", happens="The only ready pod of a node becomes unready, and runs on.", removes=True, least=1
+    ),
+    Kind.DELETED: Event(
+        words="deleted",
+        happens="The only ready pod of a node is deleted, and serves for a while.",
+        removes=True,
+        deletes=True,
+        serves=True,
+        least=2,  # a load balancer may not use the node at that time
+        rests=3,
+    ),
+    Kind.KILLED: Event(
+        words="killed",
+        happens="The only ready pod of a node is deleted without grace.",
+        removes=True,
+        deletes=True,
+        least=1,
+        rests=2,
+    ),
+    Kind.ELSEWHERE: Event(
+        words="on other nodes",
+        happens="The pod on a node without ready pods becomes ready, and that of another node unready, at once.",
+        adds=True,
+        removes=True,
+        weight=2,  # takes no longer than either of its halves
+    ),
 }
-"""Every claim about a load balancer is judged over all of them, but for these: ``no-loss-on-graceful-deletion`` over
-removals whose pod keeps serving, ``black-hole`` and ``path-follows`` over those whose pod does not."""
+"""All kinds. They are drawn one after the other, behind each load balancer; ``judges`` says which a claim is about."""
 
 
 class What(StrEnum):
@@ -82,6 +108,19 @@ class What(StrEnum):
     VIEW_LOCAL = "health-view-local"
     VIEW_CLUSTER = "health-view-cluster"
     FREED = "vip-freed"
+
+
+def judges(what: What, event: Event) -> bool:
+    """Return whether a claim is judged over changes of this kind."""
+    if what is What.NO_LOSS:
+        return event.removes and event.serves
+    if what is What.BLACK_HOLE:
+        return event.removes and not event.serves
+    if what in (What.PATH, What.PATH_PROMPT):
+        return not event.serves
+    if what in (What.TIMES_UP, What.TIMES_DOWN):
+        return event.adds if what is What.TIMES_UP else event.removes
+    return what is not What.BALANCE
 
 
 SPREADS = frozenset({Balancer.ECMP, Balancer.PROXY})

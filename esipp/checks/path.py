@@ -58,6 +58,11 @@ class OnPath(Subject):
         return (self.path, *(control.path for control in self.controls))
 
     @property
+    def window(self) -> tuple[Path, ...]:
+        """Return all of them."""
+        return self.paths
+
+    @property
     def on_host_network(self) -> bool:
         """Return whether a client, listener or backend is on the host network, or the verdict needs node addresses
         that only the agents know.

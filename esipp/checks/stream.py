@@ -12,6 +12,14 @@ TIMEOUT = 3.0
 """Seconds until a probe counts as lost: with two SYNs sent again meanwhile, no busy machine is that late."""
 
 
+RECOVERS = 5.0
+"""Seconds for which a stream may be silent while new TCP connections on the same way are answered. kube-proxy cleans
+connection tracking in the same sync that changes its rules, which takes it a second or two."""
+
+STEADY = 1.0
+"""The same while nothing changes."""
+
+
 class Reuse(StrEnum):
     """What the probes of a stream share.
 
@@ -39,6 +47,9 @@ class StreamKind:
         timeout: seconds until a probe counts as lost.
         size: bytes of a datagram and of its answer, or of a transfer each way; 0 for no more than a request needs,
             ``MTU`` for a full packet.
+        count: how many probes are made; 0 if they go on.
+        ports: how many source ports the probes take in turn, the same ones on each way; 0 for any. For a lasting stream
+            it is that of its connection.
     """
 
     name: str
@@ -48,6 +59,13 @@ class StreamKind:
     every: float
     timeout: float = TIMEOUT
     size: int = 0
+    count: int = 0
+    ports: int = 0
+
+    @property
+    def keeps_port(self) -> bool:
+        """Whether all probes come from one source port, without a connection."""
+        return self.reuse in (Reuse.ONE_SOCKET, Reuse.ONE_WAY)
 
     @property
     def job_protocol(self) -> str:

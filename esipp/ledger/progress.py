@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from esipp.checks.check import Check, Status, is_about
-from esipp.checks.path import OnPath
+from esipp.checks.check import Check, Status
 from esipp.judging.durations import expected, pace, phases
 
 ARRANGE, STRIKE = "arrange", "strike"
@@ -146,7 +145,7 @@ class Progress:
             self._impossible = self._checks.keys() - {check.id for check in asked}
             self._typical = expected(asked, self._samples, self._moves)
             for check in asked:
-                keys = {path.key for path in check.subject.paths} if is_about(check, OnPath) else set()
+                keys = {path.key for path in check.subject.window}
                 self._missing[check.id] = len(keys)
                 for key in keys:
                     self._of_path.setdefault(key, []).append(check.id)

@@ -17,10 +17,9 @@ from esipp.base.echo_token import TOKEN
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.implementation import Pairs, as_json
 from esipp.base.redaction import KNOWN, learn_cloud, redact
-from esipp.checks.check import Binding, Check, Feature, checks_about
+from esipp.checks.check import Binding, Check, Feature
 from esipp.checks.exclusions import Exclusions, as_words
 from esipp.checks.observation import Verdict
-from esipp.checks.path import OnPath, PathCheck
 from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
 from esipp.judging.scenario import where_to_look
 from esipp.judging.schedule import PlannedEvent
@@ -229,11 +228,6 @@ class Run:
             self._notes.add((about, note))
             self.record("note", about=about, note=note)
             self.say(f"{about}: {note}")
-
-    @property
-    def path_checks(self) -> list[PathCheck]:
-        """The checks that are a path's."""
-        return checks_about(OnPath, self.checks)
 
     @property
     def repeat(self) -> str:

@@ -37,6 +37,7 @@ class Job:
         one_way: whether datagrams are counted by the backend and not answered; implies ``one_socket``.
         size: bytes of a datagram and its answer, or of a transfer; 0 for no more than needed, ``MTU`` for datagrams
             that fill a packet of the route's MTU.
+        ports: the first and the last source port, taken in turn; any if None.
         headers: headers of an HTTP request (``http`` or ``get``).
         preamble: bytes to send first.
         url: path of an HTTP request.
@@ -60,6 +61,7 @@ class Job:
     one_socket: bool = False
     one_way: bool = False
     size: int = 0
+    ports: tuple[int, int] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     preamble: bytes = b""
     url: str = "/"
@@ -91,6 +93,8 @@ class Job:
             order["one_socket"] = True
         if self.one_way:
             order["one_way"] = True
+        if self.ports:
+            order["source_port"] = list(self.ports)
         if self.size:
             order["size"] = "mtu" if self.size == MTU else self.size
         if self.protocol == "get":

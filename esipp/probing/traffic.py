@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from esipp.base.clock import Clock
 from esipp.base.echo_token import TOKEN
+from esipp.base.errors import HarnessError
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.judging.timeline.streams import (
     Arrived,
@@ -25,7 +27,7 @@ from esipp.probing.prober import Prober
 ENDLESS = 1_000_000
 """The number of probes of a stream: more than any scenario takes."""
 
-DETAILED = ("tcp", "udp", "sctp", "bulk")
+DETAILED = ("tcp", "udp", "sctp", "bulk", "lasting")
 """Job protocols whose details on probes without an answer are kept."""
 
 ASK_SECONDS = 3.0
@@ -54,10 +56,15 @@ def steady(name: str, protocol: str, target: Target, pace: Pace, count: int = EN
     return Job(name, protocol, *target, count, pace.timeout, spacing=pace.every, url="/healthz")
 
 
-def job_of(kind: StreamKind, name: str, target: Target) -> Job:
+FIRST_PORT, LAST_PORT = 20000, 29999
+"""Source ports of streams that take certain ones: below nodePorts and those that kernels give out."""
+
+
+def job_of(kind: StreamKind, name: str, target: Target, first_port: int = FIRST_PORT) -> Job:
     """The job of a stream of this kind."""
     return replace(
-        steady(name, kind.job_protocol, target, Pace(kind.every, kind.timeout)),
+        steady(name, kind.job_protocol, target, Pace(kind.every, kind.timeout), kind.count or ENDLESS),
+        ports=(first_port, first_port + kind.ports - 1) if kind.ports else None,
         one_socket=kind.reuse is Reuse.ONE_SOCKET,
         one_way=kind.reuse is Reuse.ONE_WAY,
         size=kind.size,
@@ -103,11 +110,36 @@ class Traffic:
         """Exchanges on one connection for as long as it lasts, and then on another one."""
         return self._start(name, "lasting", target, pace, read)
 
-    def send(self, kind: StreamKind, name: str, target: Target) -> Stream:
-        """Probes of a kind to an echo server; ``stop`` counts those that nobody answers as pods have told."""
+    def send(self, kind: StreamKind, name: str, target: Target, first_port: int = FIRST_PORT) -> Stream:
+        """Probes of a kind to an echo server; ``stop`` counts those that nobody answers as pods have told.
+
+        Args:
+            kind: what is sent.
+            name: the stream's name.
+            target: where to.
+            first_port: the first source port of a kind that takes certain ones.
+        """
         stream = Stream(name, kind.every)
-        self._run(stream, job_of(kind, name, target), read_request)
+        self._run(stream, job_of(kind, name, target, first_port), read_request)
         return stream
+
+    def wait(self, streams: Iterable[Stream], seconds: float) -> None:
+        """Wait until all probes of streams with a count are over.
+
+        Raises:
+            HarnessError: the prober is gone, or they are not over in time.
+        """
+        waited = {id(stream) for stream in streams}
+        with self._lock:
+            flows = [flow for flow in self._flows if id(flow.stream) in waited]
+        for flow in flows:
+            flow.running.wait(seconds)
+
+    def newest_arrived(self, stream: Stream) -> int:
+        """The number of the newest probe of a one-way stream that a pod has told of; -1 if there is none."""
+        with self._lock:
+            found = [each for flow in self._flows if flow.stream is stream for each in flow.arrived]
+        return max((last for each in found for _, last in each.runs), default=-1)
 
     def ask_arrived(self, prober: Prober, pod: Target, node: str) -> None:
         """Ask a pod which datagrams of the one-way streams it has counted so far.
@@ -118,7 +150,7 @@ class Traffic:
             node: the pod's node.
 
         Raises:
-            HarnessError: the prober is gone.
+            HarnessError: the prober is gone, or the pod does not say.
         """
         with self._lock:
             flows = [flow for flow in self._flows if flow.nonces]
@@ -127,8 +159,16 @@ class Traffic:
             url = f"/counted?nonce={TOKEN}/{flow.nonces}"
             asked.append(prober.ask(Job(flow.job.key, "get", *pod, 1, ASK_SECONDS, url=url)))
         for flow, answer in zip(flows, asked, strict=True):
-            for line in answer.result(END_SECONDS):
-                flow.arrived += read_arrived(line, node)
+            try:
+                (line,) = answer.result(END_SECONDS)
+            except FutureTimeoutError:
+                raise HarnessError(f"A pod on node {node} cannot be asked what it counted: no result.") from None
+            try:
+                found = read_arrived(line, node)
+            except ValueError as broken:
+                raise HarnessError(f"A pod on node {node} does not say what it counted: {broken}.") from None
+            with self._lock:
+                flow.arrived += found
 
     def follow(self, job: Job, take: Callable[[Line], None]) -> None:
         """Start probes whose result lines go to a function, in the reader's thread."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from esipp.base.json import Json
 from esipp.base.plural import counted
-from esipp.checks.check import Check, checks_about
+from esipp.checks.check import Check
 from esipp.checks.model import Balancer, Path, ServiceType
-from esipp.checks.path import OnPath, PathCheck
+from esipp.checks.path import PathCheck
 from esipp.judging.scenario import scenario_of
 
 LIMITED = re.compile(r"limited: (?:[^,]*,)*?(?:count/)?services\.loadbalancers=(\d+)")
@@ -80,7 +80,7 @@ def batches(checks: Sequence[Check], objects: Mapping[str, Iterable[Json]], most
         | balanced(path for check in checks if scenario_of(check).name == name for path in check.subject.paths)
         for name, services in objects.items()
     }
-    windows = _together([balanced(check.subject.paths) for check in checks_about(OnPath, checks)])
+    windows = _together(balanced(check.subject.window) for check in checks)
     if most is None or len(frozenset().union(*windows, *scenarios.values())) <= most:
         return ALL_AT_ONCE
     too_many = {name: _says(len(names), most) for names in windows if len(names) > most for name in names}

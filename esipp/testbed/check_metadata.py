@@ -5,9 +5,8 @@ from functools import cache
 from typing import Any
 
 from esipp.base.labels import MANAGED_BY
-from esipp.checks.api import ANNOTATION, Requests
+from esipp.checks.api import ANNOTATION
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import is_about
 from esipp.testbed.manifests import OLD_ANNOTATIONS
 
 
@@ -16,8 +15,8 @@ def given_by_checks(part: str) -> Mapping[str, str]:
     """The keys of ``labels`` or ``annotations`` that checks set, each with the first check that does."""
     found: dict[str, str] = {}
     for check in all_checks():
-        for step in check.subject.chain.steps if is_about(check, Requests) else ():
-            for key in _keys(step.body, part):
+        for body in check.subject.bodies:
+            for key in _keys(body, part):
                 found.setdefault(key, check.id)
         if part == "annotations" and any(path.service and path.service.old_form for path in check.subject.paths):
             for key in OLD_ANNOTATIONS:

@@ -29,7 +29,7 @@ class Objects:
     """The pods, Services and clients that a scenario needs. Set-up waits for the pods, but not for readiness gates.
 
     ``announced`` names the Services that must have their VIPs before the run begins. ``passing`` are temporary Services
-    that a scenario creates itself; the testbed only counts them.
+    that a scenario creates itself; the testbed only counts them. ``raw`` names clients that need raw sockets, for SCTP.
     """
 
     pods: tuple[Json, ...] = ()
@@ -37,6 +37,7 @@ class Objects:
     announced: frozenset[str] = frozenset()
     clients: frozenset[Client] = frozenset()
     passing: tuple[Json, ...] = ()
+    raw: frozenset[str] = frozenset()
 
     @classmethod
     def all_of(cls, several: Iterable["Objects"]) -> "Objects":
@@ -48,6 +49,7 @@ class Objects:
             frozenset(name for props in each for name in props.announced),
             frozenset(client for props in each for client in props.clients),
             tuple(service for props in each for service in props.passing),
+            frozenset(name for props in each for name in props.raw),
         )
 
 

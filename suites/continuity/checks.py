@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from esipp.checks.check import Check, Level
 from esipp.checks.continuity import MOVED, Continuity
 from esipp.checks.known_differences import PROXIED, KnownDifference
-from esipp.checks.model import Balancer, Family, TrafficPolicy
+from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
+from esipp.checks.stream import StreamKind
 from suites.clients import OUTSIDE_1
 from suites.continuity.events import EVENTS
 from suites.continuity.requirements import *
+from suites.continuity.streams import STREAMS, why_empty
 from suites.known_differences.balancers import STATELESS, by_proxy
-from suites.known_differences.cilium import DURING_CHANGES
+from suites.known_differences.cilium import DURING_CHANGES, ONE_PORT_FOR_TWO
+from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT
 from suites.needs import needs
 from suites.references import *
 
@@ -111,11 +114,61 @@ def check(event: Event, way: Way, family: Family, what: What) -> Check[Continuit
     )
 
 
+def stream_level(family: Family, stream: StreamKind) -> Level:
+    """Return the level: nothing requires that an IPv6 NAT follows fragments, which IPv6 leaves to hosts."""
+    fragments = stream.protocol is Protocol.UDP and stream.size > 1500
+    return Level.RECORD if fragments and family is Family.IPV6 else Level.EXTENDED
+
+
+def stream_check(event: Event, way: Way, family: Family, stream: StreamKind) -> Check[Continuity]:
+    return Check(
+        id=f"{SUITE}.{event.phase.value}.{way.slug}.{family.value.lower()}.{stream.name}",
+        requirement=stream_requirement(event, way, stream),
+        level=stream_level(family, stream),
+        suite=SUITE,
+        references=stream_references(event, stream),
+        features=needs(
+            "nodes.three",
+            *(("sctp",) if stream.protocol is Protocol.SCTP else ()),
+            client=OUTSIDE_1,
+            family=family,
+            balancer=way.balancer,
+            disruption=event.disruption,
+        ),
+        subject=Continuity(event, way, family, What.STREAM, stream),
+        expected=stream_expected(event, stream),
+        fails_if=stream_fails_if(stream),
+        asked=f"one client outside sends {stream.sent}; new TCP connections on the same way, every 100 ms, control it",
+        differences=tuple(stream_differences(way, stream)),
+    )
+
+
+def stream_differences(way: Way, stream: StreamKind) -> Iterator[KnownDifference]:
+    """Yield the known differences of a check of a stream."""
+    if stream.protocol is Protocol.SCTP and stream.keeps_port:
+        yield SCTP_ENTRY_KEPT
+    if stream.ports == 1:
+        yield ONE_PORT_FOR_TWO
+    if not way.local:
+        yield DURING_CHANGES
+
+
 CHECKS = [
-    check(event, way, family, what)
-    for event in EVENTS
-    for way in WAYS
-    for family in Family
-    for what in claims(event, way)
+    *(
+        check(event, way, family, what)
+        for event in EVENTS
+        for way in WAYS
+        for family in Family
+        for what in claims(event, way)
+    ),
+    *(
+        stream_check(event, way, family, stream)
+        for event in EVENTS
+        for stream in STREAMS
+        for way in WAYS
+        if not why_empty(event, way, stream)
+        for family in Family
+    ),
 ]
-"""Each event is crossed with each way and family; ``claims`` says what is required there."""
+"""Each event is crossed with each way, family and stream. ``claims`` says what is required of new and lasting TCP
+connections, ``stream_requirement`` of all other streams; ``why_empty`` why a field of the table has no check."""

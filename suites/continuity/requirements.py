@@ -1,6 +1,8 @@
 """Texts of the continuity suite: requirements and references."""
 
 from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Event, Phase, Way, What
+from esipp.checks.model import Protocol
+from esipp.checks.stream import MTU, RECOVERS, STEADY, Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from suites.references import *
 
@@ -124,6 +126,60 @@ def references(event: Event, way: Way, what: What) -> tuple[Reference, ...]:
     return tuple(dict.fromkeys((*about[what], *event.references)))
 
 
+def allowed(event: Event) -> float:
+    """Return for how many seconds a stream may be silent while new TCP connections on the same way are answered."""
+    return STEADY if event.phase is Phase.QUIET else RECOVERS
+
+
+def stream_requirement(event: Event, way: Way, stream: StreamKind) -> str:
+    """Return the requirement of a check of a stream."""
+    through = f"{event.meanwhile}, for a client outside that sends {stream.sent}, {destination(way)}"
+    if stream.size and stream.protocol is Protocol.TCP:
+        return f"{through} completes every transfer, and every byte comes back as it was sent."
+    if stream.protocol is Protocol.TCP:
+        return f"{through} answers every time; pods see {expected_source(way)}."
+    heard = "passes them on to a pod" if stream.reuse is Reuse.ONE_WAY else "answers"
+    said = f"{through} {heard} again at the latest {allowed(event):.0f} s after it answers new TCP connections"
+    if event.phase is Phase.QUIET:
+        said = f"{through} {heard}, is never silent for {STEADY:.0f} s and loses at most one in twenty"
+    return f"{said}; pods see {expected_source(way)}."
+
+
+def stream_expected(event: Event, stream: StreamKind) -> str:
+    """Return what is expected, in short."""
+    if stream.protocol is Protocol.TCP:
+        return "every transfer complete and unchanged" if stream.size else "every answer, with the correct source"
+    what = "counted by a pod" if stream.reuse is Reuse.ONE_WAY else "answered"
+    return f"{what}, with the correct source, and silent for no longer than {allowed(event):.0f} s"
+
+
+def stream_fails_if(stream: StreamKind) -> str:
+    """Return what makes a check of a stream fail."""
+    if stream.ports == 1:
+        return "a node takes connections to several Services, from one port to one pod, for one connection"
+    if stream.ports:
+        return "connection tracking refuses a port that was used a moment ago, or a node drops connections under load"
+    if stream.protocol is Protocol.TCP:
+        return "large segments are dropped, reset or changed on the way: a wrong MTU, or offloads that a tunnel breaks"
+    if stream.size:
+        return "packets of this size are dropped: a wrong MTU, or fragments that a node does not follow"
+    if stream.keeps_port:
+        return "connection tracking goes on to send this port's packets to a pod that is gone, or drops them"
+    return "a node drops packets of new sockets although it accepts new TCP connections, or masquerades them"
+
+
+def stream_references(event: Event, stream: StreamKind) -> tuple[Reference, ...]:
+    """Return the references of a check of a stream."""
+    if stream.ports:
+        return (API_ETP, RFC_9293)
+    if stream.protocol is Protocol.TCP:
+        return (API_ETP, RFC_9293, RFC_1191, RFC_8201)
+    if stream.size:
+        return (API_ETP, RFC_4787, *((RFC_1191, RFC_8201) if stream.size == MTU else ()))
+    own = (E2E_CONNTRACK, CONNTRACK) if stream.keeps_port else (E2E_CONNTRACK,)
+    return tuple(dict.fromkeys((API_ETP, *own, *event.references)))
+
+
 def _tutorial(way: Way) -> Reference:
     return TUTORIAL_NODE_PORT if way.by == NODEPORT else TUTORIAL_LB
 
@@ -141,4 +197,8 @@ __all__ = [
     "What",
     "references",
     "requirement",
+    "stream_expected",
+    "stream_fails_if",
+    "stream_references",
+    "stream_requirement",
 ]

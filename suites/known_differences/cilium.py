@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from esipp.checks.continuity import UNREWRITTEN
+from esipp.checks.continuity import ONE_PORT, UNREWRITTEN
 from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
 from esipp.checks.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
@@ -61,6 +61,15 @@ ONE_CONNECTION_FOR_TWO = KnownDifference(
     evidence="Packets show the source port of the proxy's connection, and a connection of another Service to that pod "
     "had the same port at that time. Without such packets nothing is excused.",
     hides="A connection may hang for another reason and share its port by chance.",
+)
+ONE_PORT_FOR_TWO = replace(
+    ONE_CONNECTION_FOR_TWO,
+    covers=ONE_PORT,
+    reason="Cilium keeps the source port even if a connection to the same pod through another Service has it; it takes "
+    "both for one, and one of them hangs; with kube-proxy, conntrack chooses another port",
+    evidence="Only connections without an answer are excused, and connections on other ways had the same address and "
+    "port at that time. New TCP connections on the same way, from other ports, were answered.",
+    hides="A node may drop packets from this one port for another reason.",
 )
 SAME_PORT = KnownDifference(
     (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat")),

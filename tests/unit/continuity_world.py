@@ -10,6 +10,7 @@ from functools import cache
 from esipp.checks.check import Feature, Status
 from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
 from esipp.checks.model import Balancer, Family
+from esipp.checks.stream import StreamKind
 from esipp.judging.promise import Checking
 from esipp.judging.timeline.events import Mark, Steer
 from esipp.judging.timeline.streams import Sample, Stream
@@ -164,10 +165,12 @@ def connection(way: Way) -> list[Exchange]:
 @cache
 def world(down: float = DOWN) -> Seen:
     """Everything as it must be; a balancer may need longer to take a node away than it says."""
+    asked = {(check.subject.way, check.subject.stream) for check in CHECKS if check.subject.stream}
     streams = {}
     for way in WAYS:
         made = [request(way, seq, at, down) for seq, at in times()]
         streams[way, FAMILY] = Stream(way.slug, SPACING, made)
+        streams[way, FAMILY].freeze()
     said = {
         node: Stream(f"health of {node}", SPACING, [Sample(s, at, at, status(node, at)) for s, at in times()])
         for node in "ac"
@@ -194,7 +197,18 @@ def world(down: float = DOWN) -> Seen:
         of_balancer=frozenset({parse_address(PROXY)}),
         since=SINCE,
         addresses={node: frozenset({parse_address(own)}) for node, own in ADDRESS.items()},
+        sent={(way, FAMILY, kind.name): sent(way, kind) for way, kind in asked},
     )
+
+
+def sent(way: Way, kind: StreamKind) -> Stream:
+    """Another stream than of TCP connections: it is answered where they are."""
+    moments = [(seq, SINCE + seq * (kind.every or 0.2)) for seq in range(kind.count)] or times(kind.every)
+    made = [request(way, seq, at) for seq, at in moments]
+    samples = [each if each.answered else each._replace(ended=each.started + kind.timeout) for each in made]
+    stream = Stream(f"{way.slug} {FAMILY.value} {kind.name}", kind.every, samples)
+    stream.freeze()
+    return stream
 
 
 def status(node: str, at: float) -> str:
@@ -219,6 +233,18 @@ def changed(seen: Seen, slug: str, at: float, change: Callable[[Sample], Sample]
     index = next(number for number, sample in enumerate(old) if sample.started >= at)
     made = [change(each) if index <= number < index + count else each for number, each in enumerate(old)]
     return replace(seen, streams={**seen.streams, key(slug): Stream(slug, SPACING, made)})
+
+
+def changed_stream(
+    seen: Seen, slug: str, kind: StreamKind, since: float, until: float, change: Callable[[Sample], Sample]
+) -> Seen:
+    """The same, where some probes of another stream differ."""
+    way, _ = key(slug)
+    old = seen.sent[way, FAMILY, kind.name]
+    made = [change(each) if since <= each.started < until else each for each in old.samples]
+    stream = Stream(old.name, old.spacing, made)
+    stream.freeze()
+    return replace(seen, sent={**seen.sent, (way, FAMILY, kind.name): stream})
 
 
 def lost(sample: Sample) -> Sample:

@@ -54,7 +54,7 @@ def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
 def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:
     for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER):
         assert {check.subject.what for check in ALL_CHECKS if check.subject.phase is phase} == {
-            What.NO_LOSS, What.SOURCE, What.PLACE, What.LASTING,
+            What.NO_LOSS, What.SOURCE, What.PLACE, What.LASTING, What.STREAM,
         }  # fmt: skip
 
 
@@ -85,7 +85,10 @@ def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip
 def test_a_service_a_way_over_the_same_pods() -> None:
     props = scene.objects(list(ALL_CHECKS), GROUND)
     services = {each["metadata"]["name"]: each["spec"] for each in props.services}
-    assert len(services) == len(WAYS)
+    assert len(services) == len(WAYS) + 4
+    assert services["continuity-nodeport-local-sctp"]["ports"] == [
+        {"name": "sctp", "protocol": "SCTP", "port": 80, "targetPort": 8083}
+    ]
     assert {str(spec["selector"]) for spec in services.values()} == {
         str(services["continuity-default-local"]["selector"])
     }
@@ -102,7 +105,9 @@ def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
         if check.subject.way.policy is TrafficPolicy.CLUSTER and check.subject.way.by == NODEPORT
     ]
     assert [each["metadata"]["name"] for each in scene.objects(list(checks), GROUND).services] == [
-        "continuity-nodeport-cluster"
+        "continuity-nodeport-cluster",
+        "continuity-nodeport-cluster-udp",
+        "continuity-nodeport-cluster-sctp",
     ]
 
 

@@ -115,9 +115,11 @@ def test_one_that_is_there_changes_nothing(tmp_path: Path) -> None:
 
 
 def _probe(run: Run) -> dict[str, object]:
+    from esipp.checks.check import checks_about
     from esipp.checks.observation import Observation, Outcome
+    from esipp.checks.path import OnPath
 
-    (check,) = run.path_checks
+    (check,) = checks_about(OnPath, run.checks)
     return Observation(check.subject.path.key, 0, Outcome.ANSWERED, count=20).as_json()
 
 

@@ -163,5 +163,7 @@ def test_datagrams_that_nobody_answers_are_those_that_pods_have_counted() -> Non
     assert stream.samples[4][4:] == ("a1", "a", "192.0.2.7")
 
 
-def test_a_pod_that_says_nothing_has_counted_nothing() -> None:
-    assert read_arrived({"outcome": "timeout"}, "a") == []
+@pytest.mark.parametrize("said", [{"detail": "not connected"}, {"response": {"status": 200, "body": '{"senders": ['}}])
+def test_a_pod_that_cannot_say_what_it_counted_is_an_error(said: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"not connected|Expecting"):
+        read_arrived(said, "a")

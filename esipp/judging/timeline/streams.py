@@ -189,10 +189,14 @@ class Arrived(NamedTuple):
 
 
 def read_arrived(result: dict[str, Any], node: str) -> list[Arrived]:
-    """A result of a ``get`` job that asked a pod on this node what it counted; empty without a usable answer."""
+    """A result of a ``get`` job that asked a pod on this node what it counted.
+
+    Raises:
+        ValueError: it is no such answer.
+    """
     response = result.get("response") or {}
     if response.get("status") != 200:
-        return []
+        raise ValueError(result.get("detail") or f"status {response.get('status')}")
     told = json.loads(response["body"])
     return [
         Arrived(str(told["pod"] or ""), node, str(each["address"]), tuple((int(a), int(b)) for a, b in each["arrived"]))

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.continuity import PROXIES, Event, Phase, Way
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Balancer, Family, TrafficPolicy
+from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
@@ -94,7 +94,7 @@ class Acts:
         streams: the traffic, which shows the effect of some actions.
         watching: our watch of the pods.
         places: the nodes by role.
-        ways: the probed ways.
+        ways: the probed ways; ``others`` those with a Service for another protocol than TCP.
         bound: (N+1) x period of the load balancer, the longest of the probed ones.
         own: the client's addresses; ``of_balancer``: those of the reference load balancer.
         stop: ends all waits.
@@ -113,6 +113,7 @@ class Acts:
     stop: Stop
     disruptor: Disruptor | None = None
     timeouts: Timeouts = TIMEOUTS
+    others: Sequence[tuple[Way, Protocol]] = ()
     _pause: threading.Event = field(default_factory=threading.Event)
 
     def perform(self, event: Event, notes: Notes) -> None:
@@ -215,7 +216,8 @@ class Acts:
     @property
     def _local(self) -> list[str]:
         """The Services whose policy is Local."""
-        return [scene.service_name(way) for way in self.ways if way.local]
+        others = [scene.service_name(way, protocol) for way, protocol in self.others if way.local]
+        return [*(scene.service_name(way) for way in self.ways if way.local), *others]
 
     def _change_policy(self, notes: Notes) -> None:
         notes.either.append((notes.cause(), math.inf))

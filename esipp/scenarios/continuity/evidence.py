@@ -16,6 +16,9 @@ from esipp.judging.topology import IPAddress
 Asked = tuple[Way, Family]
 """A stream of steady requests: a way, over one family."""
 
+Sent = tuple[Way, Family, str]
+"""Any other stream: a way, over one family, and the name of its kind."""
+
 
 class Exchange(NamedTuple):
     """One exchange on an established connection: ``number`` tells the connections apart.
@@ -103,6 +106,8 @@ class Seen:
         obstacles: why a way could not be probed. ``trouble``: why nothing was done at all.
         since: when traffic had first settled; nothing before is judged.
         details: the prober's details on requests without an answer, by stream and number.
+        sent: all other streams. One that keeps its port goes on from a new one at the end of each phase.
+        uncounted: why what pods counted is not known; empty if it is.
         spacing: seconds between two requests; ``timeout``: after which one is lost; ``uncertainty``: of the clock.
     """
 
@@ -130,6 +135,8 @@ class Seen:
     spacing: float = 0.0
     timeout: float = 0.0
     uncertainty: float = 0.0
+    sent: Mapping[Sent, Stream] = field(default_factory=dict)
+    uncounted: str = ""
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

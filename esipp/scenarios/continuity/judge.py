@@ -22,6 +22,7 @@ from esipp.judging.timeline.streams import Sample, Stream, longest_gap
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, Seen, Window
 from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, why_moved
+from esipp.scenarios.continuity.stream_judge import StreamJudge
 
 LEAST = 5
 """The fewest requests in a phase that allow a decision."""
@@ -60,6 +61,8 @@ class Judge:
         why = self._open(check)
         if why:
             return undecided(check, why)
+        if check.subject.stream is not None:
+            return StreamJudge(self, check, check.subject.stream).decide()
         trouble = self._trouble(check)
         if trouble:
             return ours_failed(check, "too little", trouble)
@@ -241,7 +244,7 @@ class Judge:
         rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(check)
         told = Counter(self.words(check.subject.way, check.subject.family, sample) for sample in lost)
         outcomes = ", ".join(f"{count} {words}" for words, count in told.items())
-        reason = f"{outcomes}; the first {self._when(check.subject.phase, lost[0].started)}"
+        reason = f"{outcomes}; the first {self.when(check.subject.phase, lost[0].started)}"
         if check.subject.phase is not Phase.QUIET and (
             also := self.tally(Phase.QUIET, check.subject.way, check.subject.family).lost
         ):
@@ -301,7 +304,7 @@ class Judge:
 
     def _too_long(self, check: ContinuityCheck, over: Sequence[Uncertain], of: int, said: str) -> Decision:
         first, samples = over[0], self.requests(check)
-        when = self._when(check.subject.phase, first.gap.first)
+        when = self.when(check.subject.phase, first.gap.first)
         reason = f"a gap of {first.gap.seconds:.2f} s, {when}; {first.blur.words}"
         if late := say_late(samples, first.gap):
             reason += f"; {late}"
@@ -315,7 +318,8 @@ class Judge:
         detail = self.seen.details.get((self.seen.streams[way, family].name, sample.seq), "")
         return f"{sample.outcome} ({detail})" if detail else sample.outcome
 
-    def _when(self, phase: Phase, at: float) -> str:
+    def when(self, phase: Phase, at: float) -> str:
+        """A time in a phase, as text."""
         window = self.seen.window(phase)
         return "in the quiet phase" if window is None else f"{at - window.began:+.2f} s after the phase began"
 
@@ -360,7 +364,7 @@ class Judge:
         if check.subject.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
             return undecided(check, "the node's control listener does not see the client's address either", found.words)
         assert found.first is not None
-        reason = f"{found.fault}; the first {self._when(check.subject.phase, found.first.started)}"
+        reason = f"{found.fault}; the first {self.when(check.subject.phase, found.first.started)}"
         kept = not check.subject.way.local and {parse_address(source) for source in found.wrong} <= self.seen.own
         counts = {"right": found.right.total(), "wrong": found.wrong.total()}
         decided = Decision(
@@ -399,7 +403,7 @@ class Judge:
         said = f"{len(wrong)} of {total} answers came from a wrong backend"
         if not total:
             return undecided(check, "no request was answered", said)
-        reason = f"{wrong[0][1]}, {self._when(check.subject.phase, wrong[0][0].started)}" if wrong else ""
+        reason = f"{wrong[0][1]}, {self.when(check.subject.phase, wrong[0][0].started)}" if wrong else ""
         return Decision(Status.FAIL if wrong else Status.PASS, check.expected, said, reason)
 
     def wrong_place(self, way: Way, sample: Sample) -> str:
@@ -442,7 +446,7 @@ class Judge:
             shown = REHASHED
         first = left[0] if left else broken[0]
         reason = (
-            f"{first.sample.outcome} while {first.pod} still had to serve, {self._when(check.subject.phase, first.at)}"
+            f"{first.sample.outcome} while {first.pod} still had to serve, {self.when(check.subject.phase, first.at)}"
         )
         if own and left:
             reason += f"; {taken_by(self.seen, check, first)}"
@@ -492,5 +496,5 @@ class Judge:
         if missed and not others and (beside := self._beside(check, [(at, at) for at in missed])):
             return undecided(check, beside, said)
         status = Status.PASS if served and not missed and not others else Status.FAIL
-        reason = f"the first loss {self._when(check.subject.phase, missed[0])}" if missed else ""
+        reason = f"the first loss {self.when(check.subject.phase, missed[0])}" if missed else ""
         return Decision(status, check.expected, said, reason, tally={"served": served, "lost": len(missed)})

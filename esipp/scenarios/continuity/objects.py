@@ -1,12 +1,13 @@
 """Testbed objects of continuity: a Service for each way, and a Deployment with the pods behind all of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Event, Phase, Way
-from esipp.checks.model import OUTSIDE, Balancer, Family
+from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol
+from esipp.checks.stream import StreamKind
 from esipp.scenarios.changing_pods import MORE_GRACE, MOVES_LABEL
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
@@ -19,35 +20,40 @@ ROLLED = "esipp.dev/rolled"
 """The annotation of the pod template whose change begins a rolling update."""
 
 
-def service_name(way: Way) -> str:
-    """The Service of a way."""
-    return f"continuity-{way.by}-{way.policy.value.lower()}"
+TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
 
 
-def service(way: Way, run: str) -> Json:
+def service_name(way: Way, protocol: Protocol = Protocol.TCP) -> str:
+    """The Service of a way for a protocol: a load balancer has one, and many carry no mix."""
+    name = f"continuity-{way.by}-{way.policy.value.lower()}"
+    return name if protocol is Protocol.TCP else f"{name}-{protocol.value.lower()}"
+
+
+def service(way: Way, run: str, protocol: Protocol = Protocol.TCP) -> Json:
     """One Service over the Deployment's pods."""
+    port = {"name": protocol.value.lower(), "protocol": protocol.value, "port": PORT, "targetPort": TARGETS[protocol]}
     spec: Json = {
         "type": "NodePort" if way.by == NODEPORT else "LoadBalancer",
         "externalTrafficPolicy": way.policy.value,
         "ipFamilyPolicy": "PreferDualStack",
         "selector": {RUN_LABEL: run, MOVES_LABEL: DEPLOYMENT},
-        "ports": [{"name": "tcp", "protocol": "TCP", "port": PORT, "targetPort": manifests.TCP}],
+        "ports": [port],
     }
     if way.balancer not in (None, Balancer.DEFAULT):
         spec["loadBalancerClass"] = f"esipp.dev/{way.by}"
-    metadata = {"name": service_name(way), "labels": labels_of(run)}
+    metadata = {"name": service_name(way, protocol), "labels": labels_of(run)}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-def deployment(run: str, image: str, nodes: Iterable[str], serves: int) -> Json:
-    """A Deployment with one pod on each of these nodes.
+def deployment(run: str, image: str, nodes: Iterable[str], serves: int, *, raw: bool = False) -> Json:
+    """A Deployment with one pod on each of these nodes; ``raw`` for SCTP.
 
     A rolling update replaces one pod at a time and deletes the old one first, so its node has none until the new one
     exists. A pod is ready while its gate is open. Its readiness probe succeeds while it terminates: otherwise it would
     not be *serving* in the EndpointSlices, and no proxy would have to use it (KEP-1672).
     """
     names = list(nodes)
-    pod = manifests.echo_pod(DEPLOYMENT, run, "", image, raw=False, labels={MOVES_LABEL: DEPLOYMENT})
+    pod = manifests.echo_pod(DEPLOYMENT, run, "", image, raw=raw, labels={MOVES_LABEL: DEPLOYMENT})
     pod = manifests.timed(manifests.gated(pod))
     spec, container = pod["spec"], pod["spec"]["containers"][0]
     del spec["nodeName"]
@@ -90,6 +96,21 @@ def ways_of(checks: Iterable[Check]) -> list[Way]:
     return sorted({check.subject.way for check in checks if is_about(check, Continuity)})
 
 
+def asked_streams(checks: Iterable[Check]) -> dict[Way, list[StreamKind]]:
+    """The streams of each way that checks are about, beside new TCP connections and those that last."""
+    found: dict[Way, dict[StreamKind, None]] = {}
+    for check in checks:
+        if is_about(check, Continuity) and check.subject.stream:
+            found.setdefault(check.subject.way, {})[check.subject.stream] = None
+    return {way: list(streams) for way, streams in sorted(found.items())}
+
+
+def protocols_of(streams: Mapping[Way, Iterable[StreamKind]]) -> list[tuple[Way, Protocol]]:
+    """The ways and protocols of these streams that need a Service beside that of TCP."""
+    found = ((way, stream.protocol) for way, asked in streams.items() for stream in asked)
+    return [each for each in dict.fromkeys(found) if each[1] is not Protocol.TCP]
+
+
 def events_of(checks: Iterable[Check]) -> list[Event]:
     """The events that these checks are about, disruptions last."""
     found = dict.fromkeys(check.subject.event for check in checks if is_about(check, Continuity))
@@ -106,4 +127,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     """The Services of every probed way; the scenario itself creates the pods, as they come and go."""
     ways = ways_of(checks)
     announced = frozenset(service_name(way) for way in ways if way.balancer is not None)
-    return Objects((), tuple(service(way, ground.run) for way in ways), announced, frozenset({OUTSIDE}))
+    made = [(way, Protocol.TCP) for way in ways] + protocols_of(asked_streams(checks))
+    services = tuple(service(way, ground.run, protocol) for way, protocol in made)
+    raw = frozenset({OUTSIDE.name} if any(protocol is Protocol.SCTP for _, protocol in made) else ())
+    return Objects((), services, announced, frozenset({OUTSIDE}), raw=raw)

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -12,8 +12,10 @@ from esipp.base.interrupt import Stop
 from esipp.base.waiting import LEAST, Reading
 from esipp.checks.continuity import CHECKED, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
+from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
+from esipp.disruption.marks import is_ready
 from esipp.judging.durations import planned_events
 from esipp.judging.promise import Bound
 from esipp.judging.schedule import steps
@@ -28,11 +30,12 @@ from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.actions import MOST_HELD, Acts, Notes
 from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
 from esipp.scenarios.continuity.judge import Judge
-from esipp.scenarios.continuity.objects import events_of, families_of, ways_of
+from esipp.scenarios.continuity.objects import asked_streams, events_of, families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
+from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
 
@@ -51,7 +54,7 @@ class Gathering:
         clients: have the client outside.
         topology: the owners of addresses.
         image: the image of the pods.
-        ways: the probed ways, in these ``families``.
+        ways: the probed ways, in these ``families``; ``sent``: the other streams of each way.
         events: what is to happen, in this order.
         told: the reports of the reference load balancer.
         stop: ends the scenario.
@@ -79,8 +82,10 @@ class Gathering:
     bound: Bound | None = None
     timed: Callable[[Event], AbstractContextManager[object]] = contextlib.nullcontext
     so_far: Callable[[], Seen] = Seen
+    sent: Mapping[Way, Sequence[StreamKind]] = field(default_factory=dict)
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
+    _uncounted: str = ""
     _unsettled: set[str] = field(default_factory=set)
     """The ways that had not settled when the last wait ended."""
 
@@ -100,7 +105,8 @@ class Gathering:
         serves = serves_on(checking.bound)
         service = scene.service_name(keys[0][0])
         with contextlib.ExitStack() as stack:
-            beside = {name: service for way, _ in keys if (name := scene.service_name(way)) != service}
+            names = [scene.service_name(way) for way, _ in keys] + [scene.service_name(*each) for each in self._others]
+            beside = {name: service for name in names if name != service}
             watching = Watching(
                 testbed.cluster, testbed.namespace, {scene.DEPLOYMENT: service}, patient=True, beside=beside
             )
@@ -112,7 +118,7 @@ class Gathering:
             gates.start()
             acts = Acts(
                 testbed, gates, streams, watching, places, list(self.ways), self._longest(checking.bound),
-                self._own(), self._of_balancer(), self.stop, timeouts=self.timeouts,
+                self._own(), self._of_balancer(), self.stop, timeouts=self.timeouts, others=self._others,
             )  # fmt: skip
             trouble, addresses = "", self._addresses()
             self.so_far = lambda: Seen(
@@ -123,13 +129,20 @@ class Gathering:
                 frozenset(each for of in addresses.values() for each in of),
                 self._of_balancer(),
                 obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
-                PACE.every, PACE.timeout, self.uncertainty,
+                PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._uncounted,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
                 self._go_through(acts, stack)
+                self._count(acts)
             streams.stop()
+            addresses = self._addresses()  # as they are now: a first pod brings a bridge with an address
         return self.so_far()
+
+    @property
+    def _others(self) -> list[tuple[Way, Protocol]]:
+        """The ways with a Service for another protocol than TCP."""
+        return scene.protocols_of(self.sent)
 
     def _longest(self, told: float | None) -> float:
         """The time for which a node is kept without a pod, so that a slow load balancer is detected."""
@@ -139,7 +152,8 @@ class Gathering:
     def _begin(self, acts: Acts, serves: int, keys: Sequence[Asked]) -> str:
         """Make the pods, have traffic flow; why that did not come about."""
         testbed, places = self.testbed, acts.places
-        manifest = scene.deployment(testbed.run, self.image, (places.endpoint, places.other), serves)
+        raw = any(protocol is Protocol.SCTP for _, protocol in self._others)
+        manifest = scene.deployment(testbed.run, self.image, (places.endpoint, places.other), serves, raw=raw)
         testbed.cluster.create(f"/apis/apps/v1/namespaces/{testbed.namespace}/deployments", manifest)
         held = self.stop.converge(acts.whole, self.timeouts.pods_ready)
         if not held.held:
@@ -153,7 +167,8 @@ class Gathering:
     def _go_through(self, acts: Acts, stack: contextlib.ExitStack) -> None:
         """One phase after the other, each when traffic has settled after the one before."""
         self._since = time.monotonic()
-        acts.hold(FIRST_QUIET)
+        acts.streams.send_counted(self.stop.check)
+        acts.hold(self._since + FIRST_QUIET - time.monotonic())
         sound = True
         for event in (each for each in self.events if each.phase is not Phase.QUIET):
             if not sound:
@@ -170,6 +185,7 @@ class Gathering:
     def _phase(self, acts: Acts, event: Event) -> bool:
         """One of them; whether all was well again afterwards."""
         self.say(f"continuity: {event.phase.value}")
+        self._count(acts)  # before the pods go that know it
         notes, trouble, began = Notes(), "", time.monotonic()
         try:
             acts.perform(event, notes)
@@ -179,6 +195,9 @@ class Gathering:
             trouble = str(broken)
         held = self.stop.converge(acts.whole, self.timeouts.pods_ready)
         left = self._settle(acts, list(acts.streams.streams)) if held.held else [held.state]
+        if held.held:
+            self.stop.converge(lambda: self._heard(acts), self.timeouts.streams_heard)
+        acts.streams.renew()
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
             notes.words, trouble, ", ".join(left), notes.returned,
@@ -206,6 +225,28 @@ class Gathering:
         left = [] if settled.held else settled.state.split(", ")
         self._unsettled = set(left)
         return left
+
+    def _heard(self, acts: Acts) -> Reading:
+        """Whether every stream that keeps its port is answered again."""
+        self._count(acts)
+        left = acts.streams.silent(time.monotonic())
+        return Reading(not left, ", ".join(left))
+
+    def _count(self, acts: Acts) -> None:
+        """Ask the pods which datagrams they have counted that nobody answers."""
+        if not acts.streams.counts:
+            return
+        for name, pod in list(acts.watching.pods.items()):
+            node, address = acts.watching.nodes.get(name, ""), pod.get("status", {}).get("podIP")
+            if not is_ready(pod) or not address:
+                continue
+            if node not in self.clients.agents:
+                self._uncounted = f"node {node} has no agent that could ask its pod"
+                continue
+            try:
+                acts.streams.ask_arrived(self.clients.agents[node], Target(address, manifests.HTTP), node)
+            except HarnessError as broken:
+                self._uncounted = broken.sentence
 
     # ------------------------------------------------------------------------------------------------ where to ask
     def _obstacles(self) -> dict[Asked, str]:
@@ -239,8 +280,7 @@ class Gathering:
                 ways[way, family] = Target(self.testbed.vips[name][family], scene.PORT)
             else:
                 node = places.endpoint if way.local else places.bare
-                port = services[name]["spec"]["ports"][0]["nodePort"]
-                ways[way, family] = Target(nodes[node].internal[family], port)
+                ways[way, family] = Target(nodes[node].internal[family], self._port(way, Protocol.TCP))
         # those of one Local service; when a pod has left another one's endpoints our watch knows
         local = sorted((way for way, _ in keys if way.local and way.balancer), key=lambda way: way.by not in CHECKED)
         health: dict[Family, dict[str, Target]] = {}
@@ -258,7 +298,18 @@ class Gathering:
             if node != places.endpoint and (port := self.testbed.listeners.get(node, {}).get(Protocol.TCP))
             for family in self.families
         }
-        return Targets(ways, health, control, others)
+        sent = {
+            (way, family, kind): Target(ways[way, family].host, self._port(way, kind.protocol))
+            for way, family in keys
+            for kind in self.sent.get(way, ())
+        }
+        return Targets(ways, health, control, others, sent)
+
+    def _port(self, way: Way, protocol: Protocol) -> int:
+        """The port at which a way takes a protocol."""
+        if way.balancer is not None:
+            return scene.PORT
+        return int(self.testbed.services[scene.service_name(way, protocol)]["spec"]["ports"][0]["nodePort"])
 
     def _own(self) -> frozenset[IPAddress]:
         """The addresses of the client, as the cluster sees them."""
@@ -298,7 +349,7 @@ def observe(context: Context) -> Seen:
         Told(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
         timeouts=TIMEOUTS.answering(testbed.patience.answering),
         bound=bound_of(run.settings.bound, findings.balancer),
-        timed=lambda event: run.event("continuity", planned[event.phase.value]),
+        timed=lambda event: run.event("continuity", planned[event.phase.value]), sent=asked_streams(checks),
     )  # fmt: skip
     context.gathered = lambda: gathering.so_far()
     with run.phase("continuity", ", ".join(event.phase.value for event in events)):

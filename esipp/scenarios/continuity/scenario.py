@@ -18,9 +18,12 @@ def _decide(check: ContinuityCheck, judge: Judge) -> Decision:
 
 
 def _lacks(check: ContinuityCheck, seen: Seen, then: RunThen) -> str:
-    asked = (check.subject.way, check.subject.family)
-    known = then.asked(check) or asked in seen.streams or asked in seen.obstacles or seen.trouble
-    return "" if known else f"no request was sent through {check.subject.way.slug} over {check.subject.family}"
+    subject = check.subject
+    asked = (subject.way, subject.family)
+    sent = (*asked, subject.stream.name) in seen.sent if subject.stream else asked in seen.streams
+    if then.asked(check) or sent or asked in seen.obstacles or seen.trouble:
+        return ""
+    return f"no {subject.stream.name if subject.stream else 'request'} was sent through {asked[0].slug} over {asked[1]}"
 
 
 SECONDS = {

@@ -1,19 +1,22 @@
-"""The traffic of continuity: new connections at a steady pace, established ones, health checks, and controls."""
+"""The traffic of continuity: new connections at a steady pace, established ones, other streams, health checks, and
+controls.
+"""
 
-from collections.abc import Callable, Mapping, Sequence
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.base.clock import Clock
-from esipp.checks.model import Family
+from esipp.checks.continuity import Way
+from esipp.checks.model import Family, Protocol
+from esipp.checks.stream import RECOVERS, TIMEOUT, Reuse, StreamKind
 from esipp.judging.timeline.losses import is_late
-from esipp.judging.timeline.streams import Sample, Stream, read_request
+from esipp.judging.timeline.streams import PATIENCE, Sample, Stream, read_request
 from esipp.probing.orders import Line
 from esipp.probing.prober import Prober
-from esipp.probing.traffic import Pace, Target, Traffic, steady
-from esipp.scenarios.continuity.evidence import Asked, Exchange
-
-TIMEOUT = 3.0
-"""Seconds until a request counts as lost: with two SYNs sent again meanwhile, no busy machine is that late."""
+from esipp.probing.traffic import FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
+from esipp.scenarios.continuity.evidence import Asked, Exchange, Sent
 
 PACE = Pace(0.1, TIMEOUT)
 """New connections on a way, and requests to the control listener."""
@@ -31,17 +34,31 @@ CALM = 1.2
 """Seconds in which every request must have been answered in time for a way to be settled."""
 
 
+TRANSFERS = 30.0
+"""Seconds after which no further transfer begins: on a way that loses large packets, each takes its whole timeout."""
+
+KNOWN = RECOVERS + 2.0
+"""Seconds of silence beside answered TCP connections after which a stream is known to be broken. What is still waited
+for when it goes on from another port has no result."""
+
+MOST_PORTS = 500
+"""The most source ports that a kind of stream takes."""
+
+Stretch = tuple[Way, Family, StreamKind]
+
+
 @dataclass(frozen=True)
 class Targets:
     """Where everything is: each way by family; health checks of nodes by family; the control by family.
 
-    ``others`` are the control listeners of other nodes, by node and family.
+    ``others`` are the control listeners of other nodes, by node and family; ``sent`` where all other streams go.
     """
 
     ways: Mapping[Asked, Target]
     health: Mapping[Family, Mapping[str, Target]]
     control: Mapping[Family, Target]
     others: Mapping[tuple[str, Family], Target] = field(default_factory=dict)
+    sent: Mapping[Stretch, Target] = field(default_factory=dict)
 
 
 class Streams:
@@ -54,12 +71,20 @@ class Streams:
         self.health: dict[Family, dict[str, Stream]] = {}
         self.control: dict[Family, Stream] = {}
         self.others: dict[tuple[str, Family], Stream] = {}
+        self.sent: dict[Sent, Stream] = {}
+        self._parts: dict[Stretch, list[Stream]] = {}
+        self._first_port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT - MOST_PORTS)
         self._traffic = Traffic(prober, clock)
 
     @property
     def details(self) -> dict[tuple[str, int], str]:
         """The prober's words on requests without an answer, by stream and number."""
         return self._traffic.details
+
+    @property
+    def counts(self) -> bool:
+        """Whether pods count datagrams that nobody answers."""
+        return any(kind.reuse is Reuse.ONE_WAY for _, _, kind in self.targets.sent)
 
     def start(self) -> None:
         """Start all streams."""
@@ -80,6 +105,87 @@ class Streams:
             self.control[family] = traffic.connect(f"control {family.value}", target, PACE)
         for (node, family), target in self.targets.others.items():
             self.others[node, family] = traffic.connect(f"control {node} {family.value}", target, OTHERS_PACE)
+        for key in self.targets.sent:
+            if not key[2].count:
+                self._send(key)
+
+    def _send(self, key: Stretch) -> Stream:
+        way, family, kind = key
+        parts = self._parts.setdefault(key, [])
+        name = f"{way.slug} {family.value} {kind.name} {len(parts)}"
+        parts.append(self._traffic.send(kind, name, self.targets.sent[key], self._first_port))
+        return parts[-1]
+
+    def send_counted(self, checked: Callable[[], None]) -> None:
+        """Send what does not go on: datagrams of each size and connections from one port at once, then what is much:
+        transfers, larger ones one by one where a smaller one was complete, and storms one after the other.
+
+        Args:
+            checked: called between transfers; may raise an error.
+
+        Raises:
+            HarnessError: the prober is gone.
+        """
+        began = time.monotonic()
+        counted = [key for key in self.targets.sent if key[2].count]
+        for key in counted:
+            if key[2].protocol is Protocol.UDP or key[2].reuse is Reuse.LASTING:
+                self._send(key)
+        bulk = sorted((key for key in counted if key[2].job_protocol == "bulk"), key=lambda key: key[2].size)
+        small = [key for key in bulk if key[2].size == bulk[0][2].size]
+        made = {key[:2]: self._send(key) for key in small}
+        self._traffic.wait(made.values(), TIMEOUT + max((key[2].timeout for key in small), default=0.0))
+        for key in bulk[len(small) :]:
+            checked()
+            complete = all(sample.answered for sample in made[key[:2]].samples) if key[:2] in made else True
+            if complete and time.monotonic() < began + TRANSFERS:
+                self._traffic.wait([self._send(key)], TIMEOUT + key[2].timeout)
+        for key in (key for key in counted if key[2].job_protocol == "tcp"):
+            checked()
+            if time.monotonic() < began + TRANSFERS:
+                self._traffic.wait([self._send(key)], TRANSFERS)
+
+    def renew(self) -> None:
+        """Go on from a new source port with each stream that keeps its own.
+
+        So what connection tracking remembers of a port is due to one event alone.
+        """
+        keeps = [key for key in self._parts if key[2].keeps_port and not key[2].count]
+        self._traffic.stop(self._parts[key][-1] for key in keeps)
+        for key in keeps:
+            self._send(key)
+
+    def ask_arrived(self, prober: Prober, pod: Target, node: str) -> None:
+        """Ask a pod which datagrams of one-way streams it has counted so far."""
+        self._traffic.ask_arrived(prober, pod, node)
+
+    def silent(self, now: float) -> list[str]:
+        """The names of streams that keep their port and were answered from it, but not lately.
+
+        Without those that have been silent for long enough while new TCP connections on their way were answered: that
+        they are not answered again is known.
+        """
+        found = []
+        for way, family, kind in self._parts:
+            part = self._parts[way, family, kind][-1]
+            if not kind.keeps_port or kind.count:
+                continue
+            last = self._last_answered(kind, part)
+            if last is None or last >= now - CALM - PATIENCE:
+                continue
+            control = self.streams[way, family].view(last, now - PATIENCE, now)
+            since = max((each.started for each in control if not each.answered or is_late(each)), default=last)
+            if now - since <= KNOWN:
+                found.append(part.name)
+        return found
+
+    def _last_answered(self, kind: StreamKind, part: Stream) -> float | None:
+        """When the last answered probe began; None if there is none."""
+        probes = list(part.samples)
+        if kind.reuse is not Reuse.ONE_WAY:
+            return max((each.started for each in probes if each.answered), default=None)
+        newest = self._traffic.newest_arrived(part)
+        return max((each.started for each in probes if each.seq <= newest), default=None)
 
     def redirect_health(self, port: int, new: int) -> None:
         """Probe the nodes' health checks at another port from now on, those that are probed at this one."""
@@ -94,6 +200,21 @@ class Streams:
         self._traffic.stop_all()
         for kept in self.lasting.values():
             kept.sort(key=lambda each: each.sample.started)
+        for (way, family, kind), parts in self._parts.items():
+            self.sent[way, family, kind.name] = self._joined(f"{way.slug} {family.value} {kind.name}", parts)
+
+    def _joined(self, name: str, parts: Iterable[Stream]) -> Stream:
+        """All parts of a stream as one; the numbers of its probes go on."""
+        joined, base, spacing = list[Sample](), 0, 0.0
+        for part in parts:
+            for sample in part.samples:
+                if detail := self.details.pop((part.name, sample.seq), ""):
+                    self.details[name, base + sample.seq] = detail
+            joined += [sample._replace(seq=base + sample.seq) for sample in part.samples]
+            base, spacing = base + max((sample.seq + 1 for sample in part.samples), default=0), part.spacing
+        stream = Stream(name, spacing, joined)
+        stream.freeze()
+        return stream
 
     def unsettled(self, now: float, asked: Sequence[Asked]) -> list[str]:
         """The names of the ways that did not answer every recent request in time."""

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import AFTER_503, EXPECTED, SPREADS, WEIGHED, EndpointChangeCheck, What
+from esipp.checks.endpoint_change import AFTER_503, EXPECTED, SPREADS, WEIGHED, EndpointChangeCheck, What, judges
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import PROMPT, Blur, needed
@@ -322,7 +322,7 @@ class Judge:
         return _with_lags(decided, _health_lags(self.lines, self.result.seen, self.result.uncertainty))
 
     def _path(self) -> Decision:
-        due = [line for line in self.lines if not line.change.graceful]
+        due = [line for line in self.lines if judges(What.PATH, line.change.kind.event)]
         late = [line for line in due if line.path is None]
         decided = _all_followed(due, late, "the nodePort followed", What.PATH)
         return _with_lags(decided, _path_lags(self.lines, self.result.seen, self.result.uncertainty))
@@ -430,7 +430,8 @@ class Judge:
 
     def _no_loss(self, family: Family) -> Decision:
         expected = EXPECTED[What.NO_LOSS]
-        used = [line for line in self.lines if line.change.graceful and line.traffic[family].used]
+        graceful = [line for line in self.lines if judges(What.NO_LOSS, line.change.kind.event)]
+        used = [line for line in graceful if line.traffic[family].used]
         downs = [line for line in used if doubts.about(line, family, self.doubts) is None]
         downs = [
             line
@@ -645,7 +646,8 @@ def _health_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tup
 
 def _path_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tuple[Timeline, Measured]]:
     """The lag of each change that the nodePort must follow."""
-    return list(_paths([line for line in lines if not line.change.graceful], seen.ports, blur))
+    due = [line for line in lines if judges(What.PATH_PROMPT, line.change.kind.event)]
+    return list(_paths(due, seen.ports, blur))
 
 
 def _paths(lines: Sequence[Timeline], ports: Mapping[str, Stream], blur: float) -> Iterator[tuple[Timeline, Measured]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from esipp.checks.endpoint_change import Kind
+from esipp.checks.endpoint_change import Kind, What, judges
 from esipp.checks.model import Family
 from esipp.judging.timeline.events import Decision, Mark
 from esipp.judging.timeline.losses import (
@@ -346,7 +346,7 @@ def hole_began(line: Timeline, family: Family) -> float | None:
 def black_hole(line: Timeline, family: Family) -> float | None:
     """The seconds for which the load balancer lost requests; None for other kinds of change or without another node."""
     seen = line.traffic.get(family)
-    if line.change.up or line.change.graceful or seen is None or not seen.used:
+    if line.change.up or not judges(What.BLACK_HOLE, line.change.kind.event) or seen is None or not seen.used:
         return None
     if seen.losses.end is None:
         return 0.0

@@ -1,0 +1,38 @@
+"""The generator of docs/events.md: each suite's table of events and streams, and why fields are empty."""
+
+from collections.abc import Iterator
+
+from esipp.base import markdown
+from esipp.checks.catalog import crossings, title_of
+from esipp.checks.crossing import Crossing
+
+HEAD = """# Events and streams
+
+Generated from the checks by `ci/generate`. Do not edit.
+
+Steady traffic of several kinds, the *streams*, flows while something happens. Each event is seen by each stream, on
+each *way* into the cluster. `esipp explain events` prints the same tables.
+
+A field says on how many ways a check requires something, and on how many checks only record what they see. Letters name
+the reasons for ways without a check.
+"""
+
+
+def page() -> str:
+    """The page."""
+    return HEAD + "".join("\n".join(["", *_section(each), ""]) for each in crossings())
+
+
+def _section(crossing: Crossing) -> Iterator[str]:
+    yield f"## {title_of(crossing.suite)}"
+    yield ""
+    yield from markdown.table(("event", *crossing.streams), crossing.rows())
+    yield ""
+    yield from markdown.table(("", "no check, because"), ((letter, why) for why, letter in crossing.reasons.items()))
+    yield ""
+    yield from markdown.table(("event", "when"), crossing.events.items())
+    yield ""
+    rows = ((name, sent, *crossing.required[name]) for name, sent in crossing.streams.items())
+    yield from markdown.table(
+        ("stream", "what one client sends", "required while nothing changes", "required during an event"), rows
+    )

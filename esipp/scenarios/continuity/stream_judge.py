@@ -1,0 +1,315 @@
+"""The judge of streams beside new TCP connections and those that last: from their probes to a decision. Pure.
+
+New TCP connections of the same client on the same way are the control. A stream may be silent while they are, and for
+a bounded time longer. A machine that is too busy keeps both waiting.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from esipp.checks.check import Status
+from esipp.checks.continuity import ONE_PORT, STALE, UNREWRITTEN, ContinuityCheck, Phase, Way
+from esipp.checks.model import Family
+from esipp.checks.stream import RECOVERS, STEADY, Reuse, StreamKind
+from esipp.judging.controls import Counts, Vantage, excused
+from esipp.judging.frame import Decision, ours_failed, undecided
+from esipp.judging.timeline import trouble
+from esipp.judging.timeline.losses import is_late
+from esipp.judging.timeline.sources import sources
+from esipp.judging.timeline.steady_runs import SILENCE
+from esipp.judging.timeline.streams import Sample
+from esipp.judging.topology import IPAddress, parse_address
+from esipp.scenarios.continuity.evidence import Seen
+
+LEAST = 4
+"""The fewest probes of a stream in a phase that allow a decision."""
+
+MOST_LOST = 0.05
+"""The share of probes that may be lost while nothing changes: datagrams are not sent again, so single ones may."""
+
+FEW = 2
+"""As many lost probes say nothing, whatever their share."""
+
+AROUND = 1.0
+"""Seconds before and after a transfer in which new TCP connections are its control."""
+
+TOO_LARGE = "EMSGSIZE"
+"""In the prober's details: the network said that a packet is too large for a link, so the next ones are smaller."""
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A time without an answer: from the first probe without one to the next answered probe, or the end.
+
+    ``before`` is the last answered probe. ``control`` is for how long new TCP connections were answered meanwhile,
+    without a pause.
+    """
+
+    since: float
+    until: float
+    probes: int
+    before: Sample | None
+    control: float
+
+
+class Judging(Protocol):
+    """What it takes from the judge of all others."""
+
+    seen: Seen
+
+    def vantage(self, family: Family) -> Vantage:
+        """The controls of the client without a Service."""
+
+    def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
+        """The right sources of an answer."""
+
+    def when(self, phase: Phase, at: float) -> str:
+        """A time in a phase, as text."""
+
+
+@dataclass(frozen=True)
+class StreamJudge:
+    """Decides one check of a stream, by the judge of all others."""
+
+    judge: Judging
+    check: ContinuityCheck
+    kind: StreamKind
+
+    def decide(self) -> Decision:
+        """The decision."""
+        check, samples = self.check, self.samples
+        if self.kind.reuse is Reuse.ONE_WAY and self.judge.seen.uncounted:
+            return undecided(check, self.judge.seen.uncounted)
+        if why := trouble.failed(self._all, most=self._most_errors):
+            return ours_failed(check, "too little", why)
+        if self.kind.job_protocol == "bulk":
+            return self._bulk()
+        if self.kind.ports:
+            return self._from_ports()
+        if len(samples) < LEAST:
+            return undecided(check, f"only {len(samples)} probes were made in this phase")
+        silences = self.silences
+        longest = max(silences, key=lambda each: each.control, default=None)
+        said = self._words(longest)
+        if longest and longest.control > self.bound:
+            return self._silent(longest, said)
+        if decided := self._scattered(said):
+            return decided
+        if decided := self._sources(said):
+            return decided
+        if not any(sample.answered for sample in samples):
+            return undecided(check, "no probe was answered, nor were new TCP connections for long enough", said)
+        sees = f"{len(samples)} probes of one client; a silence of less than {self.bound:.0f} s is missed"
+        return Decision(Status.PASS, check.expected, said, tally=self._counts, sees=sees)
+
+    # ------------------------------------------------------------------------------------------------- what there is
+    @property
+    def bound(self) -> float:
+        """Seconds for which the stream may be silent while new TCP connections are answered."""
+        return STEADY if self.check.subject.phase is Phase.QUIET else RECOVERS
+
+    @cached_property
+    def _all(self) -> list[Sample]:
+        """The stream's probes in the phase; those of a size are all of the quiet phase."""
+        subject, seen = self.check.subject, self.judge.seen
+        stream = seen.sent.get((subject.way, subject.family, self.kind.name))
+        if stream is None:
+            return []
+        return stream.samples if self.kind.count else seen.in_phase(subject.phase, stream.samples)
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """Those that say something.
+
+        What pods had counted that are gone is not known, so datagrams that nobody answers count from the last one's
+        end on.
+        """
+        found = [sample for sample in self._all if sample.outcome != trouble.OURS]
+        if self.kind.reuse is not Reuse.ONE_WAY or self.check.subject.phase is Phase.QUIET:
+            return found
+        window = self.judge.seen.window(self.check.subject.phase)
+        gone = [mark.at for mark in self.judge.seen.marks if mark.what == "gone"]
+        last = max((at for at in gone if window and window.began <= at <= window.until), default=0.0)
+        return [sample for sample in found if sample.started >= last]
+
+    @property
+    def _most_errors(self) -> int:
+        """How many errors of the prober do not matter: no connection can have the port that a lost one holds."""
+        if not self.kind.ports:
+            return trouble.MOST_ERRORS
+        lost = any(not sample.answered for sample in self.samples)
+        return len(self._all) if lost else len(self._all) // 2
+
+    @property
+    def _counts(self) -> dict[str, int]:
+        answered = sum(1 for sample in self.samples if sample.answered)
+        return {"answered": answered, "lost": len(self.samples) - answered}
+
+    def _words(self, longest: Silence | None) -> str:
+        counts, name = self._counts, self.judge.seen.details
+        said = f"{counts['lost']} of {len(self.samples)} probes lost"
+        if longest:
+            said += f", silent for at most {max(each.until - each.since for each in self.silences):.1f} s"
+            said += f" ({longest.control:.1f} s of it beside answered TCP connections)"
+        large = sum(TOO_LARGE in name.get((self._name, sample.seq), "") for sample in self.samples)
+        said += f"; {large} too large for a link, as the network said" if large else ""
+        pods = len({sample.pod for sample in self.samples if sample.pod})
+        return f"{said}; answered by {pods} pods" if pods > 1 else said
+
+    @property
+    def _name(self) -> str:
+        subject = self.check.subject
+        return f"{subject.way.slug} {subject.family.value} {self.kind.name}"
+
+    # ------------------------------------------------------------------------------------------------------- silence
+    @cached_property
+    def silences(self) -> list[Silence]:
+        """All times without an answer; the quiet phase is one time between two phases after the other."""
+        return list(self._silences())
+
+    def _silences(self) -> Iterator[Silence]:
+        spans = [(float("-inf"), float("inf"))]
+        if self.check.subject.phase is Phase.QUIET and not self.kind.count:
+            spans = self.judge.seen.quiet
+        for since, until in spans:
+            own = [sample for sample in self.samples if since <= sample.started < until]
+            before: Sample | None = None
+            first: Sample | None = None
+            lost = 0
+            for sample in own:
+                if sample.answered:
+                    if first is not None:
+                        yield self._silence(first, sample.started, lost, before)
+                    before, first, lost = sample, None, 0
+                else:
+                    first, lost = first or sample, lost + 1
+            if first is not None:
+                yield self._silence(first, own[-1].started + self.kind.every, lost, before)
+
+    def _silence(self, first: Sample, until: float, lost: int, before: Sample | None) -> Silence:
+        return Silence(first.started, until, lost, before, self._control(first.started, until))
+
+    def _control(self, since: float, until: float) -> float:
+        """For how long new TCP connections on the same way were answered in time, without a pause, in a time."""
+        subject = self.check.subject
+        stream = self.judge.seen.streams.get((subject.way, subject.family))
+        longest, began, last = 0.0, None, 0.0
+        for sample in stream.view(since, until) if stream else ():
+            fine = sample.answered and not is_late(sample)
+            if not fine or (began is not None and sample.started - last > SILENCE):
+                began = None
+            if fine:
+                began = sample.started if began is None else began
+                longest, last = max(longest, sample.ended - began), sample.started
+        return longest
+
+    def _silent(self, silence: Silence, said: str) -> Decision:
+        check, vantage = self.check, self.judge.vantage(self.check.subject.family)
+        if why := vantage.ours(silence.since, silence.since):
+            return undecided(check, why, said)
+        when = self.judge.when(check.subject.phase, silence.since)
+        reason = (
+            f"silent for {silence.until - silence.since:.1f} s, {when}, {silence.control:.1f} s of it while new TCP "
+        )
+        reason += "connections on the same way were answered"
+        seen = "lost"
+        if silence.before is not None:
+            reason += f"; the last answer was from {silence.before.pod}"
+            if removed := self._removed(silence):
+                reason += f", which {removed}"
+                beside = self._beside(silence)
+                reason += f"; from other ports, {beside} probes were answered meanwhile" if beside else ""
+                seen = STALE if self.kind.keeps_port and beside > FEW else seen
+        else:
+            reason += "; nothing was answered before"
+        return Decision(Status.FAIL, check.expected, said, reason, seen=seen, tally=self._counts)
+
+    def _removed(self, silence: Silence) -> str:
+        """What happened to the pod of the last answer, as text; empty if nothing did."""
+        assert silence.before is not None
+        words = {"gone": "was gone", "deleting": "was being deleted", "unready": "was unready"}
+        told = [
+            words[mark.what]
+            for mark in sorted(self.judge.seen.marks, key=lambda mark: mark.at)
+            if mark.pod == silence.before.pod and mark.what in words and mark.at < silence.until
+        ]
+        return told[-1] if told else ""
+
+    def _beside(self, silence: Silence) -> int:
+        """How many probes from other ports were answered meanwhile, on the same way by the same protocol."""
+        subject, name = self.check.subject, f"{self.kind.protocol.value.lower()}-{Reuse.NEW.value}"
+        stream = self.judge.seen.sent.get((subject.way, subject.family, name))
+        return sum(sample.answered for sample in stream.view(silence.since, silence.until)) if stream else 0
+
+    def _scattered(self, said: str) -> Decision | None:
+        """A failure if too many single probes are lost while nothing changes."""
+        counts = self._counts
+        if self.check.subject.phase is not Phase.QUIET or counts["lost"] <= max(FEW, MOST_LOST * len(self.samples)):
+            return None
+        vantage = self.judge.vantage(self.check.subject.family)
+        lost = [sample for sample in self.samples if not sample.answered]
+        told = [vantage.ours(sample.started, sample.started) for sample in lost]
+        own = Counts(counts["lost"], len(self.samples))
+        if why := (told[0] if all(told) else "") or excused(own, vantage.counts(self.judge.seen.quiet)):
+            return undecided(self.check, why, said)
+        reason = f"more than {MOST_LOST:.0%} of the probes were lost while nothing changed"
+        return Decision(Status.FAIL, self.check.expected, said, reason, seen="lost", tally=counts)
+
+    # --------------------------------------------------------------------------------------------- sources, transfers
+    def _sources(self, said: str) -> Decision | None:
+        """A failure if pods saw a wrong source."""
+        way = self.check.subject.way
+        found = sources((sample, self.judge.allowed(way, sample)) for sample in self.samples if sample.answered)
+        if not found.wrong or found.first is None:
+            return None
+        reason = f"{found.fault}; the first {self.judge.when(self.check.subject.phase, found.first.started)}"
+        kept = not way.local and {parse_address(source) for source in found.wrong} <= self.judge.seen.own
+        counts = {"right": found.right.total(), "wrong": found.wrong.total()}
+        shown = UNREWRITTEN if kept else "wrong"
+        return Decision(Status.FAIL, self.check.expected, f"{said}; {found.words}", reason, seen=shown, tally=counts)
+
+    def _from_ports(self) -> Decision:
+        """Whether every connection from certain source ports was answered: TCP sends again what is lost."""
+        check, lost = self.check, [sample for sample in self.samples if not sample.answered]
+        late = sum(is_late(sample) for sample in self.samples)
+        said = f"{len(lost)} of {len(self.samples)} probes lost, {late} late"
+        if len(self.samples) < LEAST:
+            return undecided(check, f"only {len(self.samples)} probes were made", said)
+        if decided := self._sources(said):
+            return decided
+        if not lost:
+            span = self.samples[-1].started - self.samples[0].started
+            sees = f"{len(self.samples)} probes of one client in {span:.1f} s"
+            return Decision(Status.PASS, check.expected, said, tally=self._counts, sees=sees)
+        vantage = self.judge.vantage(check.subject.family)
+        told = [vantage.ours(sample.started, sample.started) for sample in lost]
+        if all(told):
+            return undecided(check, told[0], said)
+        if not any(self._control(sample.started - AROUND, sample.ended + AROUND) for sample in lost):
+            return undecided(check, "new TCP connections were not answered at that time either", said)
+        details = self.judge.seen.details.get((self._name, lost[0].seq), "no details")
+        reason = f"{lost[0].outcome}: {details}; new TCP connections from other ports were answered at that time"
+        shared = self.kind.ports == 1 and all(sample.outcome == "timeout" for sample in lost)
+        seen = ONE_PORT if shared else "lost"
+        return Decision(Status.FAIL, check.expected, said, reason, seen=seen, tally=self._counts)
+
+    def _bulk(self) -> Decision:
+        """Whether every transfer was complete."""
+        check, made = self.check, self.samples
+        broken = [sample for sample in made if not sample.answered]
+        said = f"{len(made) - len(broken)} of {len(made)} transfers complete"
+        if not made:
+            return undecided(check, "no transfer was made, as smaller ones took too long or were not complete", said)
+        said += f", {', '.join(f'{sample.ended - sample.started:.2f} s' for sample in made)}"
+        if not broken:
+            return Decision(Status.PASS, check.expected, said, sees=f"{len(made)} transfers of one client")
+        vantage = self.judge.vantage(check.subject.family)
+        told = [vantage.ours(sample.started, sample.ended) for sample in broken]
+        if all(told):
+            return undecided(check, told[0], said)
+        if not any(self._control(sample.started - AROUND, sample.ended + AROUND) for sample in broken):
+            return undecided(check, "new TCP connections were not answered at that time either", said)
+        reason = f"{broken[0].outcome}: {self.judge.seen.details.get((self._name, broken[0].seq), 'no details')}"
+        return Decision(Status.FAIL, check.expected, said, reason, seen="lost", tally={"broken": len(broken)})

@@ -1,0 +1,314 @@
+"""Streams of continuity that are no TCP connections: who may be silent for how long, and whose address pods see."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.base.clock import Clock
+from esipp.base.errors import HarnessError
+from esipp.checks.check import Status
+from esipp.checks.continuity import NODEPORT, STALE, Phase, Way
+from esipp.checks.model import Family, TrafficPolicy
+from esipp.checks.stream import RECOVERS, Reuse, StreamKind
+from esipp.judging.timeline.streams import Sample, Stream
+from esipp.probing.traffic import Target
+from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.traffic import Streams, Targets
+from suites.continuity.checks import CHECKS as ALL_CHECKS
+from suites.continuity.checks import WAYS
+from suites.continuity.events import EVENTS
+from suites.continuity.streams import STREAMS, why_empty
+from suites.streams import BULK, DATAGRAMS, ONE_PORT, SCTP_NEW, SCTP_PORT, STORM, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from tests.unit.continuity_world import (
+    ADDRESS,
+    BEGAN,
+    CHECKS,
+    FEATURES,
+    SINCE,
+    STRANGER,
+    busy,
+    changed,
+    changed_stream,
+    control_lost,
+    differing,
+    lost,
+    world,
+)
+from tests.unit.verdicts import judge_with
+
+LOCAL, CLUSTER = "nodeport.local", "nodeport.cluster"
+STEADY_KINDS = (UDP_SOCKET, UDP_NEW, UDP_ONE_WAY, SCTP_PORT, SCTP_NEW)
+
+
+def silent(sample: Sample) -> Sample:
+    return Sample(sample.seq, sample.started, sample.started + 1.0, "timeout")
+
+
+def check_id(phase: Phase, slug: str, kind: StreamKind) -> str:
+    return f"continuity.{phase.value}.{slug}.ipv4.{kind.name}"
+
+
+def decided(seen: Seen, name: str) -> Any:
+    (check,) = (each for each in CHECKS if each.id == name)
+    return Judge(seen).decide(check)
+
+
+# ---------------------------------------------------------------------------------------------------------- the table
+def test_every_field_has_checks_or_a_reason() -> None:
+    crossed = {(c.subject.phase, c.subject.way, c.subject.stream) for c in ALL_CHECKS if c.subject.stream}
+    for event in EVENTS:
+        for way in WAYS:
+            for kind in STREAMS:
+                assert ((event.phase, way, kind) in crossed) == (why_empty(event, way, kind) == "")
+
+
+def test_names_of_streams_are_no_claims() -> None:
+    assert len({kind.name for kind in STREAMS}) == len(STREAMS)
+    assert len({check.id for check in ALL_CHECKS}) == len(ALL_CHECKS)
+
+
+# -------------------------------------------------------------------------------------------------------- the verdict
+@pytest.mark.parametrize("kind", STEADY_KINDS)
+def test_a_stream_that_stays_silent_beside_tcp_fails_in_the_phase_in_which_that_began(kind: StreamKind) -> None:
+    began = BEGAN[Phase.FLIPS] + 2
+    seen = changed_stream(world(), CLUSTER, kind, began, began + 8, silent)
+    assert differing(seen) == {check_id(Phase.FLIPS, CLUSTER, kind): Status.FAIL}
+
+
+@pytest.mark.parametrize("kind", [UDP_SOCKET, SCTP_PORT])
+def test_a_shorter_silence_is_allowed(kind: StreamKind) -> None:
+    began = BEGAN[Phase.FLIPS] + 2
+    seen = changed_stream(world(), CLUSTER, kind, began, began + RECOVERS - 0.8, silent)
+    assert differing(seen) == {}
+    assert "lost" in decided(seen, check_id(Phase.FLIPS, CLUSTER, kind)).observed
+
+
+def test_a_second_of_silence_while_nothing_changes_is_too_much() -> None:
+    seen = changed_stream(world(), LOCAL, UDP_SOCKET, SINCE + 1, SINCE + 2.6, silent)
+    assert differing(seen) == {check_id(Phase.QUIET, LOCAL, UDP_SOCKET): Status.FAIL}
+
+
+def test_a_silence_is_measured_by_tcp_on_the_same_way() -> None:
+    began = BEGAN[Phase.FLIPS] + 2
+    seen = changed_stream(world(), CLUSTER, UDP_SOCKET, began, began + 8, silent)
+    seen = changed(seen, CLUSTER, began, lost, count=40)
+    name = check_id(Phase.FLIPS, CLUSTER, UDP_SOCKET)
+    assert name not in differing(seen)
+    assert differing(changed(seen, "default.cluster", began, lost))[f"continuity.policy-flips.{CLUSTER}.ipv4.no-loss"]
+
+
+def test_a_busy_machine_decides_nothing() -> None:
+    began = BEGAN[Phase.FLIPS] + 2
+    seen = changed_stream(world(), CLUSTER, UDP_SOCKET, began, began + 8, silent)
+    assert differing(control_lost(seen, began))[check_id(Phase.FLIPS, CLUSTER, UDP_SOCKET)] is Status.INCONCLUSIVE
+    assert differing(busy(seen, began, 2.0))[check_id(Phase.FLIPS, CLUSTER, UDP_SOCKET)] is Status.INCONCLUSIVE
+
+
+def test_one_in_ten_lost_while_nothing_changes_is_too_much_and_one_in_fifty_is_not() -> None:
+    def one_in(count: int) -> Callable[[Sample], Sample]:
+        return lambda sample: silent(sample) if sample.seq % count == 0 else sample
+
+    few = changed_stream(world(), LOCAL, UDP_SOCKET, SINCE, 1e9, one_in(50))
+    assert differing(few) == {}
+    many = changed_stream(world(), LOCAL, UDP_SOCKET, SINCE, 1e9, one_in(10))
+    assert differing(many) == {check_id(Phase.QUIET, LOCAL, UDP_SOCKET): Status.FAIL}
+
+
+def test_a_wrong_source_of_one_datagram_is_noticed() -> None:
+    began = BEGAN[Phase.DELETED] + 1
+    wrong = changed_stream(world(), LOCAL, UDP_NEW, began, began + 0.2, lambda s: s._replace(source=STRANGER))
+    assert differing(wrong) == {check_id(Phase.DELETED, LOCAL, UDP_NEW): Status.FAIL}
+    at = BEGAN[Phase.CORDON] + 1
+    masqueraded = changed_stream(world(), LOCAL, SCTP_NEW, at, at + 0.5, lambda s: s._replace(source=ADDRESS["a"]))
+    assert differing(masqueraded) == {check_id(Phase.CORDON, LOCAL, SCTP_NEW): Status.FAIL}
+
+
+def stale(seen: Seen, kind: StreamKind) -> Seen:
+    """A client whose port goes on to the pod that was deleted; others are answered."""
+    since = BEGAN[Phase.DELETED] + 0.5 + 8
+    return changed_stream(seen, LOCAL, kind, since, BEGAN[Phase.DELETED] + 22, silent)
+
+
+def test_silence_after_the_pod_has_gone_is_stale_if_other_ports_are_answered() -> None:
+    name = check_id(Phase.DELETED, LOCAL, SCTP_PORT)
+    seen = stale(world(), SCTP_PORT)
+    found = decided(seen, name)
+    assert (found.status, found.seen) == (Status.FAIL, STALE)
+    assert "which was gone; from other ports" in found.reason
+    (check,) = (each for each in CHECKS if each.id == name)
+    judged = {
+        proxy: judge_with(check, Judge(seen), FEATURES, {"service-proxy": proxy}).status
+        for proxy in ("kube-proxy", "cilium")
+    }
+    assert judged == {"kube-proxy": Status.KNOWN, "cilium": Status.FAIL}
+    assert decided(stale(seen, SCTP_NEW), name).seen != STALE
+
+
+def test_silence_before_any_change_is_not_stale() -> None:
+    began = BEGAN[Phase.FLIPS] + 2
+    seen = changed_stream(world(), CLUSTER, SCTP_PORT, began, began + 8, silent)
+    assert decided(seen, check_id(Phase.FLIPS, CLUSTER, SCTP_PORT)).seen == "lost"
+
+
+def test_udp_that_goes_on_to_a_pod_that_is_gone_is_not_known() -> None:
+    name = check_id(Phase.DELETED, LOCAL, UDP_SOCKET)
+    assert differing(stale(world(), UDP_SOCKET)) == {name: Status.FAIL}
+
+
+def test_what_a_pod_had_counted_that_is_gone_is_not_known() -> None:
+    began = BEGAN[Phase.DELETED]
+    seen = changed_stream(world(), LOCAL, UDP_ONE_WAY, began, began + 8, silent)
+    assert differing(seen) == {}
+    unknown = replace(world(), uncounted="node a has no agent")
+    assert set(differing(unknown).values()) == {Status.INCONCLUSIVE}
+
+
+# ----------------------------------------------------------------------------------------------- large packets
+def test_datagrams_of_a_size_that_are_lost_are_noticed() -> None:
+    for kind in DATAGRAMS:
+        seen = changed_stream(world(), LOCAL, kind, 0, 1e9, silent)
+        assert differing(seen) == {check_id(Phase.QUIET, LOCAL, kind): Status.FAIL}
+
+
+def test_a_packet_that_the_network_calls_too_large_is_one_that_may_be_lost() -> None:
+    kind = DATAGRAMS[1]
+    seen = changed_stream(world(), LOCAL, kind, 0, SINCE + 0.1, silent)
+    details = {(f"{LOCAL} IPv4 {kind.name}", 0): "EMSGSIZE: Message too long (ICMP type 3 code 4 from 192.0.2.1)"}
+    seen = replace(seen, details=details)
+    found = decided(seen, check_id(Phase.QUIET, LOCAL, kind))
+    assert found.status is Status.PASS
+    assert "1 too large for a link" in found.observed
+
+
+def test_one_transfer_that_is_reset_is_noticed() -> None:
+    for slug in (LOCAL, "reference-proxy.local"):
+        seen = changed_stream(
+            world(), slug, BULK[0], 0, SINCE + 0.1, lambda s: Sample(s.seq, s.started, s.ended, "reset")
+        )
+        assert differing(seen) == {check_id(Phase.QUIET, slug, BULK[0]): Status.FAIL}
+
+
+def test_a_transfer_beside_tcp_that_fails_too_is_undecided() -> None:
+    seen = changed_stream(world(), LOCAL, BULK[0], 0, SINCE + 0.1, silent)
+    seen = changed(seen, LOCAL, SINCE - 2, lost, count=50)
+    assert differing(seen)[check_id(Phase.QUIET, LOCAL, BULK[0])] is Status.INCONCLUSIVE
+
+
+# --------------------------------------------------------------------------------------------- certain source ports
+def test_a_connection_from_a_port_that_others_have_too_must_be_answered() -> None:
+    seen = changed_stream(world(), LOCAL, ONE_PORT, SINCE, SINCE + 0.2, silent)
+    name = check_id(Phase.QUIET, LOCAL, ONE_PORT)
+    assert differing(seen) == {name: Status.FAIL}
+    (check,) = (each for each in CHECKS if each.id == name)
+    assert judge_with(check, Judge(seen), FEATURES, {"service-proxy": "cilium"}).status is Status.KNOWN
+    broken = changed_stream(
+        world(), LOCAL, ONE_PORT, SINCE, SINCE + 0.2, lambda s: Sample(s.seq, s.started, s.ended, "reset")
+    )
+    assert judge_with(check, Judge(broken), FEATURES, {"service-proxy": "cilium"}).status is Status.FAIL
+
+
+def test_a_connection_of_a_storm_that_is_lost_is_noticed_and_a_port_in_use_is_not() -> None:
+    seen = changed_stream(world(), CLUSTER, STORM, SINCE + 0.1, SINCE + 0.1005, silent)
+    assert differing(seen) == {check_id(Phase.QUIET, CLUSTER, STORM): Status.FAIL}
+    held = changed_stream(
+        world(), CLUSTER, STORM, SINCE, SINCE + 0.1, lambda s: Sample(s.seq, s.started, s.ended, "error")
+    )
+    assert differing(held) == {}
+    seen = changed_stream(seen, CLUSTER, STORM, SINCE + 0.2, 1e9, lambda s: Sample(s.seq, s.started, s.ended, "error"))
+    assert differing(seen) == {check_id(Phase.QUIET, CLUSTER, STORM): Status.FAIL}
+    unmade = changed_stream(world(), CLUSTER, STORM, SINCE, 1e9, lambda s: Sample(s.seq, s.started, s.ended, "error"))
+    assert differing(unmade) == {check_id(Phase.QUIET, CLUSTER, STORM): Status.ERROR}
+
+
+# -------------------------------------------------------------------------------------------------------- the traffic
+WAY = Way(NODEPORT, TrafficPolicy.LOCAL)
+
+
+class Running:
+    def __init__(self, sink: Callable[[dict[str, Any]], None], job: Any) -> None:
+        self.sink, self.job, self.cancelled = sink, job, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def wait(self, seconds: float) -> None:
+        assert seconds > 0
+
+    def says(self, seq: int, started: float, outcome: str = "answered", **more: Any) -> None:
+        self.sink({"seq": seq, "started": started, "ended": started + 0.01, "outcome": outcome, **more})
+
+
+def traffic(*kinds: StreamKind) -> tuple[Streams, list[Running]]:
+    made: list[Running] = []
+
+    def stream(job: Any, sink: Callable[[dict[str, Any]], None]) -> Running:
+        made.append(Running(sink, job))
+        if job.protocol == "bulk":
+            made[-1].says(0, 100.0, "reset" if job.size > 1_000_000 else "answered")
+        return made[-1]
+
+    target = Target("192.0.2.1", 30000)
+    sent = {(WAY, Family.IPV4, kind): target for kind in kinds}
+    prober: Any = SimpleNamespace(stream=stream)
+    return Streams(prober, Targets({}, {}, {}, {}, sent), Clock(0.0, 0.0)), made
+
+
+def test_a_stream_that_keeps_its_port_goes_on_from_another_one_in_the_same_stream() -> None:
+    streams, made = traffic(UDP_SOCKET, UDP_NEW)
+    streams.start()
+    made[0].says(0, 10.0)
+    made[0].says(1, 10.1, "timeout", detail="no answer")
+    streams.renew()
+    assert [running.cancelled for running in made] == [True, False, False]
+    made[2].says(0, 10.2)
+    streams.stop()
+    joined = streams.sent[WAY, Family.IPV4, "udp-socket"]
+    assert [(sample.seq, sample.outcome) for sample in joined.samples] == [
+        (0, "answered"), (1, "timeout"), (2, "answered"),
+    ]  # fmt: skip
+    assert streams.details == {("nodeport.local IPv4 udp-socket", 1): "no answer"}
+
+
+def test_a_stream_is_silent_that_was_answered_and_is_no_more_until_that_is_known() -> None:
+    streams, made = traffic(UDP_SOCKET, SCTP_PORT)
+    control = streams.streams[WAY, Family.IPV4] = Stream("control", 0.1)
+    streams.start()
+    assert streams.silent(10.0) == []
+    made[0].says(0, 10.0)
+    for seq in range(100):
+        at = 10.0 + seq / 10
+        control.add(Sample(seq, at, at + 0.01, "timeout" if at < 12 else "answered"))
+    assert streams.silent(11.0) == []
+    assert streams.silent(13.0) == ["nodeport.local IPv4 udp-socket 0"]
+    assert streams.silent(17.0) == ["nodeport.local IPv4 udp-socket 0"]
+    assert streams.silent(19.6) == []
+
+
+def test_a_larger_transfer_is_made_where_a_smaller_one_was_complete() -> None:
+    streams, made = traffic(*BULK, *DATAGRAMS, ONE_PORT, STORM)
+    streams.send_counted(lambda: None)
+    assert [running.job.size for running in made if running.job.protocol == "bulk"] == [1_000_000, 10_000_000]
+    assert {running.job.count for running in made if running.job.protocol == "udp"} == {8}
+    (storm,) = (running.job for running in made if running.job.protocol == "tcp")
+    (one,) = (running.job for running in made if running.job.protocol == "lasting")
+    assert one.ports == (storm.ports[0], storm.ports[0])
+    assert storm.order("x")["source_port"] == [storm.ports[0], storm.ports[0] + 249]
+
+
+def test_a_pod_that_does_not_answer_is_an_error_of_ours() -> None:
+    streams, made = traffic(UDP_ONE_WAY)
+    streams.start()
+    made[0].says(0, 10.0, "sent", nonce="a:b:0")
+
+    def ask(_: Any) -> Any:
+        return SimpleNamespace(result=lambda _: [{"outcome": "timeout", "detail": "not connected"}])
+
+    silent_pod: Any = SimpleNamespace(ask=ask)
+    with pytest.raises(HarnessError, match="not connected"):
+        streams.ask_arrived(silent_pod, Target("10.0.0.1", 8080), "a")
+    assert streams.counts
+    assert STREAMS[2].reuse is Reuse.ONE_WAY
