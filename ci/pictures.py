@@ -17,7 +17,7 @@ from ci.step import SetupError
 from esipp.app.judge import rejudge, write_rejudged
 from esipp.checks.catalog import all_checks
 from esipp.ledger.reading import read_run
-from esipp.ledger.recorded_run import read_past
+from esipp.ledger.rejudging import read_past
 from esipp.report.formats import FORMATS
 from tests.frozen.cut import unpack
 

@@ -14,7 +14,7 @@ from esipp.app.judge import rejudge
 from esipp.checks.catalog import all_checks
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import check_record, read_check
-from esipp.ledger.recorded_run import read_past
+from esipp.ledger.rejudging import read_past
 from esipp.report.comparing import diff_report, merge_report
 from esipp.report.comparing.diff import compare
 from esipp.report.comparing.merge import merge

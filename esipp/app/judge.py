@@ -16,8 +16,7 @@ from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import Ledger
 from esipp.ledger.reading import LEDGER
 from esipp.ledger.recorded_checks import check_record
-from esipp.ledger.recorded_run import Past, read_past, records
-from esipp.ledger.rejudging import Bench
+from esipp.ledger.rejudging import Bench, Past, read_past, records
 
 MOST_NAMED = 5
 """The maximum number of checks to name for each reason that they cannot be judged."""

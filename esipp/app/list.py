@@ -4,11 +4,10 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from esipp.base.kubernetes_version import read_version
 from esipp.base.plural import counted
 from esipp.checks.check import Check, Level, say_missing
 from esipp.checks.required_features import counts
-from esipp.checks.versions import asked_version, version_features
+from esipp.checks.versions import asked_version, read_version, version_features
 from esipp.cluster.dialect import Dialect, dialect_of
 from esipp.ledger.conclusion import LEVELS
 

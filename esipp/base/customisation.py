@@ -11,8 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.base.json import Json
-from esipp.base.labels import MANAGED_BY, RUN_LABEL
-from esipp.base.object_syntax import OURS
+from esipp.base.labels import MANAGED_BY, OURS, RUN_LABEL
 
 Pairs = tuple[tuple[str, str], ...]
 

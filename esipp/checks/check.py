@@ -352,3 +352,11 @@ def surrounded(check: Check, facts: Mapping[str, str]) -> str:
 def is_instrument(check: Check, facts: Mapping[str, str]) -> bool:
     """Return whether a check tests the reference load balancer as an instrument, and says nothing about the cluster."""
     return check.instrument and facts.get(OWN_REFERENCE) != "own"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact about a cluster, and how esipp determined it."""
+
+    value: str
+    decided: str

@@ -6,12 +6,12 @@ cluster has a feature unless its administrator disables it: a beta gate that is 
 does not.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from esipp.base.errors import PreflightError
-from esipp.base.kubernetes_version import OLDEST, read_version
 from esipp.checks.check import KUBERNETES, Check, Feature
 from esipp.checks.model import (
     Backends,
@@ -42,6 +42,15 @@ from esipp.checks.version_references import (
     OWN_TRAFFIC,
     TUTORIAL_NODE_PORT,
 )
+
+OLDEST = (1, 4)
+"""The first Kubernetes version that can preserve the client's source IP: kubernetes/kubernetes#29409."""
+
+
+def read_version(text: str) -> tuple[int, int] | None:
+    """Major and minor of a ``gitVersion`` (``v1.7.16-gke.0``, ``v1.6.4+coreos.0``) or of ``1.5``; None if invalid."""
+    found = re.match(r"v?(\d+)\.(\d+)(?![\d])", text)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from esipp.base.json import Json
-from esipp.base.kubernetes_version import read_version
+from esipp.checks.versions import read_version
 
 ALPHA, BETA = "service.alpha.kubernetes.io", "service.beta.kubernetes.io"
 VALUES = {"Local": "OnlyLocal", "Cluster": "Global"}

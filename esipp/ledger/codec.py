@@ -1,4 +1,5 @@
-"""Codec for evidence: dataclasses to JSON and back into equal objects, by their type hints.
+"""Codec for evidence: dataclasses to JSON and back into equal objects, by their type hints. ``judged`` and
+``read_judged`` make and read the one record in which a scenario's evidence stands.
 
 cattrs does what every such library does; what is ours is below: names of fields are checked both ways, maps whose keys
 are no text are lists of pairs, and lists of objects are tables (columns.py), which are a tenth as long.
@@ -19,6 +20,7 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from esipp.base.redaction import KNOWN
+from esipp.judging.scenario import recorded_as
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress
 from esipp.ledger.columns import Json, Ticks, pack, ticks_of, unpack
@@ -327,3 +329,26 @@ def _read_stream(told: dict[str, Json], _: Any) -> Stream:
 
 _CONVERTER.register_unstructure_hook(Stream, _stream)
 _CONVERTER.register_structure_hook(Stream, _read_stream)
+
+
+def judged(record: str, evidence: object) -> dict[str, Any]:
+    """The fields of the record.
+
+    Args:
+        record: the name that the scenario's evidence has in ledgers.
+        evidence: what it observed.
+    """
+    scenario = recorded_as(record)
+    packed = scenario.pack(evidence)
+    assert isinstance(packed, scenario.evidence), f"the evidence of {record} is {scenario.evidence.__name__}"
+    return {"suite": record, "seen": encode(packed)}
+
+
+def read_judged(record: str, seen: Any) -> Any:
+    """The evidence in a record, as it was packed.
+
+    Raises:
+        EvidenceError: it cannot be read.
+        KeyError: no scenario has this name in ledgers.
+    """
+    return decode(seen, recorded_as(record).evidence)

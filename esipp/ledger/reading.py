@@ -7,7 +7,7 @@ incomplete, and can never come out as conformant.
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from errno import EINVAL
 from functools import cached_property
@@ -18,13 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.hashing import file_name
 from esipp.base.plural import counted
-from esipp.checks.check import OWN_REFERENCE, Binding, Feature, Status
+from esipp.checks.check import OWN_REFERENCE, Binding, Fact, Feature, Status
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.power import say_run
-from esipp.ledger.agreement import contradictions
-from esipp.ledger.codec import EvidenceError
+from esipp.ledger.codec import EvidenceError, read_judged
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
-from esipp.ledger.evidence import read_judged
 from esipp.ledger.file import READABLE
 from esipp.ledger.older import Older
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
@@ -44,13 +42,6 @@ DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, 
 
 T = TypeVar("T")
 A = TypeVar("A")
-
-
-class Fact(NamedTuple):
-    """What was found about the cluster, and how that was decided."""
-
-    value: str
-    decided: str
 
 
 class Component(NamedTuple):
@@ -480,3 +471,52 @@ def _parsed(line: bytes) -> dict[str, Any]:
     if b"\\ud" in line or b"\\uD" in line:
         record = json.loads(json.dumps(record, ensure_ascii=False).encode(errors="replace"))
     return record  # type: ignore[no-any-return]
+
+
+Disagrees = Callable[[RecordedCheck, Verdict, int], bool]
+
+
+def contradictions(
+    checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], probed: Mapping[str, int]
+) -> Iterator[str]:
+    """What cannot be, a sentence for each kind.
+
+    Args:
+        checks: all checks.
+        verdicts: what was said of them, by their ids.
+        probed: how many probes there are of each path.
+    """
+    for disagrees, what in CONTRADICTIONS:
+        found = [
+            check.id
+            for check in checks
+            if check.id in verdicts
+            and disagrees(check, verdicts[check.id], probed.get(check.path, 0) if check.path else 0)
+        ]
+        if found:
+            yield f"{len(found)} {what}, among them {found[0]}"
+
+
+def _other_level(check: RecordedCheck, verdict: Verdict, _probes: int) -> bool:
+    return verdict.level is not check.level
+
+
+def _unseen(check: RecordedCheck, verdict: Verdict, probes: int) -> bool:
+    return bool(check.path) and verdict.status is Status.PASS and not probes
+
+
+def _not_accepted(check: RecordedCheck, verdict: Verdict, probes: int) -> bool:
+    return bool(check.path and probes) and verdict.status is Status.PASS and not check.accept.issuperset(verdict.shown)
+
+
+def _otherwise_counted(check: RecordedCheck, verdict: Verdict, probes: int) -> bool:
+    counted = sum(verdict.tally.values())
+    return bool(check.path and probes and counted) and counted != probes
+
+
+CONTRADICTIONS: Sequence[tuple[Disagrees, str]] = (
+    (_other_level, "verdicts have another level than their checks"),
+    (_unseen, "checks pass without a probe"),
+    (_not_accepted, "checks pass with a result that they do not accept"),
+    (_otherwise_counted, "verdicts count another number of probes than recorded"),
+)

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from esipp.base.fact import Fact
 from esipp.base.json import Json
 from esipp.base.plural import counted
+from esipp.checks.check import Fact
 from esipp.checks.profile import LoadBalancer, Marks
 from esipp.loadbalancers.profiles.words import bound
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from esipp.base.fact import Fact
+from esipp.checks.check import Fact
 from esipp.checks.model import AddressClass, Family, Path, TrafficPolicy, Vantage
 from esipp.checks.observation import Observation
 from esipp.checks.profile import Class, LoadBalancer

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from esipp.base.fact import Fact
-from esipp.checks.check import Feature
+from esipp.checks.check import Fact, Feature
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from esipp.base.fact import Fact
 from esipp.base.json import Json
+from esipp.checks.check import Fact
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.paging import listed
 from esipp.loadbalancers.reference import Reference

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from esipp.base.fact import Fact as Fact
+from esipp.checks.check import Fact as Fact
 from esipp.checks.model import AddressClass, EntryKind, Path, Vantage
 from esipp.checks.observation import Observation
 from esipp.cluster.client import ApiError, Cluster, UnreachableError

@@ -8,7 +8,6 @@ from typing import Any
 from esipp.base.client_places import Place
 from esipp.base.customisation import Pairs
 from esipp.base.errors import HarnessError, PreflightError
-from esipp.base.kubernetes_version import read_version
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import (
     HEALTH_VIEW,
@@ -25,7 +24,7 @@ from esipp.checks.exclusions import features_of
 from esipp.checks.model import Balancer, Claim, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.required_features import check_required
-from esipp.checks.versions import version_features
+from esipp.checks.versions import read_version, version_features
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import CLUSTER_IPS_SINCE, NEWEST
 from esipp.cluster.rights import rights_features

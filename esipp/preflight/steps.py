@@ -10,11 +10,10 @@ from typing import Any
 
 from esipp.base.client_places import Place
 from esipp.base.errors import PreflightError
-from esipp.base.kubernetes_version import read_version
 from esipp.base.redaction import learn_cloud
 from esipp.checks.model import Role
 from esipp.checks.rights import Right
-from esipp.checks.versions import check_age
+from esipp.checks.versions import check_age, read_version
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import NEWEST
 from esipp.cluster.rights import PAGE, lacking, needed

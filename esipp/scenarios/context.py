@@ -19,7 +19,7 @@ from esipp.judging.interruptions import Interruptions
 from esipp.judging.scenario import FOLDER, RunThen, Scenario
 from esipp.judging.schedule import PlannedEvent, Touches, steps
 from esipp.judging.topology import Topology
-from esipp.ledger.evidence import judged
+from esipp.ledger.codec import judged
 from esipp.ledger.run import Run
 from esipp.preflight.preflight import Findings
 from esipp.scenarios.packet_watch import Watch

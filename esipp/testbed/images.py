@@ -11,7 +11,7 @@ from typing import Any
 
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.hashing import key_of
-from esipp.base.object_syntax import is_subdomain
+from esipp.base.labels import is_subdomain
 from esipp.checks.catalog import HOUSE
 
 ECHO, BALANCER = "images/echoserver", "images/loadbalancer"

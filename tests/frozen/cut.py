@@ -22,10 +22,9 @@ from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Level, is_about
 from esipp.checks.continuity import Continuity
 from esipp.checks.endpoint_change import EndpointChange
-from esipp.ledger.codec import encode
-from esipp.ledger.evidence import read_judged
+from esipp.ledger.codec import encode, read_judged
 from esipp.ledger.reading import LEDGER, read_run
-from esipp.ledger.recorded_run import read_past, records
+from esipp.ledger.rejudging import read_past, records
 
 CONVERGENCE, CONTINUITY = "convergence", "continuity"
 """The names of their evidence in ledgers."""

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from esipp.checks.check import Binding, Level, Status
+from esipp.checks.check import Binding, Fact, Level, Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import conclude
-from esipp.ledger.reading import Fact, Probe, RecordedRun
+from esipp.ledger.reading import Probe, RecordedRun
 from esipp.ledger.recorded_checks import Place, RecordedCheck
 
 NODES = {"bare-node": "worker-2", "endpoint-node": "worker"}

@@ -96,7 +96,7 @@ def examined(
 ) -> Report:
     """What the doctor finds of it."""
     monkeypatch.setattr(examination, "Cluster", lambda *_: cluster)
-    monkeypatch.setattr("esipp.app.doctor.leftovers.outside.left_behind", lambda _server: {})
+    monkeypatch.setattr("esipp.app.doctor.examination.outside.left_behind", lambda _server: {})
     return examine_all(settings, CHECKS if checks is None else checks, [])
 
 

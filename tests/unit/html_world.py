@@ -5,10 +5,10 @@ import re
 from functools import cache
 from html.parser import HTMLParser
 
-from esipp.checks.check import Feature
+from esipp.checks.check import Fact, Feature
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Verdict, Witness
-from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedRun
+from esipp.ledger.reading import Component, Phase, Probe, RecordedRun
 from esipp.report.html import render
 from tests.unit.recorded_world import recorded
 from tests.unit.verdicts import judge

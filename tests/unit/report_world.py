@@ -19,7 +19,7 @@ from esipp.checks.policy_change import Flipping
 from esipp.judging.promise import Checking
 from esipp.judging.statistics import Distribution
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.ledger.evidence import judged
+from esipp.ledger.codec import judged
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.continuity.evidence import Seen as Continuity

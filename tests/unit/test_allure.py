@@ -18,9 +18,8 @@ from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import Probe, RecordedRun, read_run
 from esipp.report.allure import write
-from esipp.report.allure.describing import MOST_BYTES, description, observations, story_of
-from esipp.report.allure.environment import CATEGORIES, write_environment
-from esipp.report.allure.links import links
+from esipp.report.allure.describing import MOST_BYTES, description, links, observations, story_of
+from esipp.report.allure.replay import CATEGORIES, write_environment
 from tests.unit.test_reading import made
 
 KEP = "https://github.com/kubernetes/enhancements/issues/1"
@@ -178,7 +177,7 @@ def test_results_of_a_run_that_cannot_be_written_are_refused_first(
 
 
 def test_the_environment_is_java_properties(run: RecordedRun, tmp_path: Path) -> None:
-    told = replace(run, facts=run.facts | {"a b=c": run.facts["kubernetes"]._replace(value="é\n\\")})
+    told = replace(run, facts=run.facts | {"a b=c": replace(run.facts["kubernetes"], value="é\n\\")})
     write_environment(told, tmp_path)
     lines = (tmp_path / "environment.properties").read_text(encoding="ascii").splitlines()
     assert r"a\ b\=c = \u00e9\n\\" in lines

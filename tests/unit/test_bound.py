@@ -2,7 +2,7 @@
 
 import pytest
 
-from esipp.base.fact import Fact
+from esipp.checks.check import Fact
 from esipp.checks.timing import Blur, Held, hold, needed
 from esipp.judging.controls import Counts, Vantage, by_chance, excused
 from esipp.judging.promise import Bound

@@ -13,8 +13,7 @@ from esipp.app.plan.document import as_json, document
 from esipp.app.plan.plan import plan
 from esipp.base.customisation import INTERNAL, Annotation, Customisation, On, Toleration
 from esipp.base.errors import ExitCode, PreflightError
-from esipp.base.labels import labels_of
-from esipp.base.object_syntax import LONGEST_NAME, LONGEST_PREFIX, MOST_ANNOTATIONS
+from esipp.base.labels import LONGEST_NAME, LONGEST_PREFIX, MOST_ANNOTATIONS, labels_of
 from esipp.checks.catalog import all_checks
 from esipp.checks.profile import Grade
 from esipp.ledger.run import Settings

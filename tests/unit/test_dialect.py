@@ -10,13 +10,12 @@ import pytest
 
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
-from esipp.base.kubernetes_version import read_version
 from esipp.base.waiting import Budget
 from esipp.checks.catalog import versions_of
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import Family
 from esipp.checks.observation import Outcome
-from esipp.checks.versions import needs_kubernetes
+from esipp.checks.versions import needs_kubernetes, read_version
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of
 from esipp.preflight.preflight import _external_ips, _service_families

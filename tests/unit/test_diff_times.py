@@ -16,8 +16,17 @@ from esipp.checks.model import Balancer, Family
 from esipp.checks.policy_change import At
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.diff import compare
-from esipp.report.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
-from esipp.report.comparing.times import PROBES, Times, compare_times, samples
+from esipp.report.comparing.times import (
+    ALPHA,
+    LEAST,
+    PROBES,
+    Compared,
+    Times,
+    compare_samples,
+    compare_times,
+    correct,
+    samples,
+)
 from esipp.scenarios.continuity import numbers as continuity
 from esipp.scenarios.endpoint_change import numbers as endpoint_change
 from esipp.scenarios.endpoint_change.evidence import Moved

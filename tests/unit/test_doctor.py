@@ -256,7 +256,7 @@ def test_a_cluster_without_agents_is_asked_less(monkeypatch: pytest.MonkeyPatch)
 
 # ------------------------------------------------------------ leftovers
 def test_what_earlier_runs_left_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esipp.app.doctor.leftovers.time.time", lambda: 1_800_000_000.0)
+    monkeypatch.setattr("esipp.app.doctor.examination.time.time", lambda: 1_800_000_000.0)
     # by its command line a worker of pytest's is nobody of ours
     monkeypatch.setattr("esipp.testbed.leftovers.is_alive", lambda told: told == owner())
     old = of_run("0101-000000-aaaa", "2027-01-15T05:00:00Z", "elsewhere/1")  # three hours before

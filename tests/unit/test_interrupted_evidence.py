@@ -10,8 +10,7 @@ from esipp.checks.api import Requests
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Status, checks_about
 from esipp.judging.scenario import scenario_of
-from esipp.ledger.recorded_run import read_past
-from esipp.ledger.rejudging import Bench
+from esipp.ledger.rejudging import Bench, read_past
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.api import run as api
 from esipp.scenarios.api.judge import ApiEvidence

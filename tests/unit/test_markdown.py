@@ -11,8 +11,8 @@ from esipp.checks.model import Balancer
 from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
 from esipp.judging.promise import AS_STARTED
+from esipp.ledger.codec import judged
 from esipp.ledger.conclusion import LEVELS
-from esipp.ledger.evidence import judged
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
 from esipp.report.escaping import block, code, one_line, prose, table_cell

@@ -18,8 +18,7 @@ from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.merge import agreed, merge, merge_shards
-from esipp.report.comparing.merge_reasons import TITLE
-from esipp.report.comparing.merge_report import as_json, marks, matters, report
+from esipp.report.comparing.merge_report import TITLE, as_json, marks, matters, report
 from esipp.report.rendering.html import as_html
 from esipp.report.rendering.markdown import as_markdown
 from esipp.report.rendering.terminal import as_text

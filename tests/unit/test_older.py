@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from esipp.checks.disruption import Disruption, Proof
-from esipp.ledger.evidence import judged
+from esipp.ledger.codec import judged
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.continuity.evidence import Seen as Continuity

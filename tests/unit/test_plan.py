@@ -9,8 +9,7 @@ import pytest
 from esipp.app.cli import main
 from esipp.app.plan.assumed_cluster import Asked, imagine
 from esipp.app.plan.document import as_json, document
-from esipp.app.plan.limits import limited
-from esipp.app.plan.plan import Plan, plan, work_of
+from esipp.app.plan.plan import Plan, limited, plan, work_of
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import CARRIES, Check, Feature, Level, Status, is_about, missing_features

@@ -20,7 +20,7 @@ from esipp.base.errors import HarnessError
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Claim, Client, Family, Port, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome
-from esipp.ledger.recorded_run import read_observation
+from esipp.ledger.rejudging import read_observation
 from esipp.probing import prober as module
 from esipp.probing import transports
 from esipp.probing.jobs import CLAIMED, Job, job_on, read_result

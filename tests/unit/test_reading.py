@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
+from esipp.checks.check import Fact
 from esipp.checks.model import AddressClass
 from esipp.checks.path import PathCheck
 from esipp.judging.schedule import PlannedEvent, Touches
-from esipp.ledger.evidence import judged
+from esipp.ledger.codec import judged
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.terminal import summary
@@ -90,7 +91,7 @@ def test_a_whole_ledger_is_believed(healthy: Path) -> None:
     assert (run.conclusion.result, run.conclusion.exit_code) == ("conformant", 0)
     assert [check.id for check in run.checks] == [path_check.id for path_check in SOME]
     assert run.verdicts.keys() == {path_check.id for path_check in SOME}
-    assert run.facts["kubernetes"] == ("v1.36.3", "asked"), "the last word"
+    assert run.facts["kubernetes"] == Fact("v1.36.3", "asked"), "the last word"
     probes = run.probes[SOME[0].subject.path.key]
     assert [probe.seq for probe in probes] == [each.seq for each in evidence().observations[SOME[0].subject.path.key]]
     assert [phase.name for phase in run.phases] == ["observe"]

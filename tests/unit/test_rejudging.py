@@ -24,8 +24,7 @@ from esipp.judging.scenario import recorded_as, scenario_of
 from esipp.judging.topology import Topology
 from esipp.ledger.file import SCHEMA
 from esipp.ledger.reading import read_run
-from esipp.ledger.recorded_run import Past, read_observation, read_past, records
-from esipp.ledger.rejudging import Bench
+from esipp.ledger.rejudging import Bench, Past, read_observation, read_past, records
 from esipp.report.terminal import render
 from esipp.scenarios.paths.scenario import Window
 from tests.unit.rejudging_world import (

@@ -17,9 +17,8 @@ from esipp.checks.model import Family
 from esipp.judging.scenario import recorded_as
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress
-from esipp.ledger.codec import EvidenceError, decode, encode
+from esipp.ledger.codec import EvidenceError, decode, encode, judged, read_judged
 from esipp.ledger.columns import Ticks, as_ticks, pack, read_numbers, ticks_of, unpack, write_numbers
-from esipp.ledger.evidence import judged, read_judged
 from tests.unit.rejudging_world import NAMES, PATHS, can_be_decided, checks, decide, judge_of, seen
 
 FUZZED = settings(deadline=None, database=None, max_examples=80)  # a busy machine is slow

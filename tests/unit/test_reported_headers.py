@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from esipp.base.customisation import Annotation, Customisation, On
-from esipp.base.fact import Fact
-from esipp.checks.check import Status
+from esipp.checks.check import Fact, Status
 from esipp.checks.model import Claim
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profiles.loading import all_profiles

@@ -53,7 +53,7 @@ from esipp.checks.check import Status
 from esipp.judging.durations import expected
 from esipp.judging.frame import Known
 from esipp.judging.scenario import RunThen, scenario_of
-from esipp.ledger.evidence import read_judged
+from esipp.ledger.codec import read_judged
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.context import Context
 

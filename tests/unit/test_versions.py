@@ -10,7 +10,6 @@ import pytest
 from esipp.app import list as listing
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
-from esipp.base.kubernetes_version import read_version
 from esipp.checks.catalog import all_checks, checks_of, suite_names, versions_of
 from esipp.checks.check import KUBERNETES, Check, Feature, Level, Status, is_about, missing_features, say_missing
 from esipp.checks.explain import explain_check
@@ -23,6 +22,7 @@ from esipp.checks.versions import (
     check_age,
     dated,
     needs_kubernetes,
+    read_version,
     version_features,
 )
 from esipp.cluster.dialect import REMARKS, dialect_of

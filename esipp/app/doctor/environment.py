@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from esipp.app.doctor.model import DoctorCheck, no, ok, warn
 from esipp.base.customisation import Pairs
-from esipp.base.kubernetes_version import read_version
 from esipp.base.plural import counted
 from esipp.checks.check import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Check
 from esipp.checks.model import Family
 from esipp.checks.required_features import lacking, refusal
 from esipp.checks.rights import Right
+from esipp.checks.versions import read_version
 from esipp.cluster.dialect import NEWEST_RUN, dialect_of
 from esipp.cluster.rights import OF_DISRUPTIONS, OF_EVERY_RUN, OF_FEATURES, WELCOME, needed_by
 from esipp.judging.promise import promise_of

@@ -2,19 +2,22 @@
 
 import os
 import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from esipp.app.doctor import admission, environment, leftovers, machine, nodes
-from esipp.app.doctor.model import DoctorCheck, Grade, Report, no, ok, warn
+from esipp.app.doctor import admission, environment, machine, nodes
+from esipp.app.doctor.model import DoctorCheck, Grade, LeftOver, Report, no, ok, warn
 from esipp.app.plan.plan import RUN, Work, work_of
 from esipp.base.errors import EsippError
 from esipp.base.json import Json
 from esipp.checks.check import Check, Level, missing_features
 from esipp.checks.model import Role
 from esipp.cluster.client import Cluster
+from esipp.cluster.namespaces import is_alive
 from esipp.cluster.rights import lacking
+from esipp.disruption import marks
 from esipp.judging.topology import with_control_plane
 from esipp.ledger.run import Settings, know_cloud
 from esipp.loadbalancers.reference import Reference
@@ -32,6 +35,8 @@ from esipp.preflight.steps import (
     missing_rights,
     read_nodes,
 )
+from esipp.probing import outside
+from esipp.testbed import leftovers
 from esipp.testbed.objects import Ground
 from esipp.testbed.pull_secret import load
 from esipp.testbed.sampling import sample
@@ -233,7 +238,7 @@ def _admission(
 
 def _left(report: Report, cluster: Cluster) -> None:
     def look() -> DoctorCheck:
-        report.left_over = leftovers.left_over(cluster, report.clean)
+        report.left_over = left_over(cluster, report.clean)
         dead = [each for each in report.left_over if not each.alive]
         if dead:
             return warn("leftovers", f"{len(dead)} from earlier runs: {', '.join(each.what for each in dead[:3])}"
@@ -242,3 +247,31 @@ def _left(report: Report, cluster: Cluster) -> None:
         return ok("leftovers", f"none from earlier runs{busy}")
 
     report.may("leftovers", look, "the account must be able to list namespaces and nodes.")
+
+
+def left_over(cluster: Cluster, command: str) -> list[LeftOver]:
+    """Everything that certainly belongs to a run, including active ones.
+
+    Args:
+        cluster: the cluster.
+        command: the ``esipp clean`` command for that cluster.
+
+    Raises:
+        ApiError, UnreachableError: the API server does not answer or refuses.
+    """
+    found, now = [], time.time()
+    spaces = [each for each in leftovers.namespaces(cluster) if not each.foreign]
+    for space in spaces:
+        age = None if space.created is None else max(0.0, now - space.created)
+        what = f"namespace {space.name}"
+        found.append(LeftOver(what, space.run, age, f"{command} --run {space.run}", bool(space.alive)))
+    busy = {each.owner for each in spaces if each.alive}
+    for mark in marks.left_behind(cluster):
+        what = f"node {mark.node} is {mark.mark.name.lower()}"
+        found.append(LeftOver(what, mark.owner, None, command, mark.owner in busy or is_alive(mark.owner)))
+    for each in leftovers.containers(outside.left_behind(cluster.server), spaces):
+        if not each.foreign:
+            found.append(
+                LeftOver(f"container {each.name}", each.run, None, f"{command} --run {each.run}", bool(each.alive))
+            )
+    return found

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from esipp.app.doctor.model import DoctorCheck, ok, warn
-from esipp.base.kubernetes_version import read_version
+from esipp.checks.versions import read_version
 from esipp.cluster.client import Cluster
 
 KUBECTL_SECONDS = 10.0

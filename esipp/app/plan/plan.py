@@ -5,19 +5,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from esipp.app.plan import limits
 from esipp.app.plan.assumed_cluster import Asked, imagine
 from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.plural import counted
 from esipp.checks.catalog import designs
-from esipp.checks.check import HOST_NETWORK, Check, Feature, checks_about, missing_features, say_missing
+from esipp.checks.check import HOST_NETWORK, Check, Feature, Level, checks_about, missing_features, say_missing
 from esipp.checks.covering import Design
 from esipp.checks.model import Balancer, Service, ServiceType, Vantage
 from esipp.checks.path import OnPath
-from esipp.checks.profile import Annotation, LoadBalancer
+from esipp.checks.profile import Annotation, Class, Limit, LoadBalancer, Outcome, Policy
 from esipp.cluster.client import Cluster
 from esipp.judging.durations import expected, phases
+from esipp.loadbalancers.capabilities import names_of, uncarried
 from esipp.loadbalancers.provider_annotations import internal_of
 from esipp.loadbalancers.timeouts import Timeouts, timeouts_of
 from esipp.scenarios.objects import objects_by_scenario, objects_of
@@ -26,6 +26,9 @@ from esipp.testbed.objects import Ground
 from esipp.testbed.pods import speakers_of_sctp
 from esipp.testbed.sampling import NO_SAMPLE, Sample, sample
 from esipp.testbed.testbed import Testbed
+
+Limited = tuple[Limit, tuple[Check, ...]]
+"""A limit of a load balancer, and the checks that it affects."""
 
 RUN = "RUN"
 """Placeholder for a run's id."""
@@ -95,7 +98,7 @@ class Work:
     checks: int
     asked: tuple[Check, ...]
     unsupported: Mapping[str, tuple[Check, ...]]
-    limited: tuple[limits.Limited, ...]
+    limited: tuple[Limited, ...]
     made: Made
     designs: Mapping[str, Design]
     sample: Sample
@@ -198,7 +201,7 @@ def work_of(
         checks=len(checks),
         asked=able,
         unsupported={why: tuple(those) for why, those in unsupported.items()},
-        limited=tuple(limits.limited(profile, able)) if profile else (),
+        limited=tuple(limited(profile, able)) if profile else (),
         made=made,
         designs=_designs(checks, able),
         sample=chosen if made.agents else NO_SAMPLE,
@@ -319,3 +322,43 @@ def _parts(
 def _seconds_per_pair(profile: LoadBalancer, bound: float | None) -> float:
     """Seconds that a load balancer takes to follow one endpoint change up and one down."""
     return sum(each for each in (bound or profile.bound, profile.rise) if each)
+
+
+# ------------------------------------------------------------------------------------------------------------- limits
+SEVERITY = (Outcome.UNSUPPORTED, Outcome.UNDECIDED, Outcome.FAILS, Outcome.DIFFERS)
+"""Outcomes, the worst first: each check is listed under one limit only."""
+
+LOCAL: frozenset[Policy] = frozenset({"Local"})
+
+
+def limited(profile: LoadBalancer, checks: Iterable[Check]) -> list[Limited]:
+    """Each limit with the checks that it affects; each check is listed under its worst limit."""
+    stated = (limit for limit in profile.limits if limit.outcome is not Outcome.UNSUPPORTED)
+    limits = [*uncarried(profile), *_proxied(profile), *stated]
+    limits.sort(key=lambda limit: SEVERITY.index(limit.outcome))
+    found: dict[int, list[Check]] = {}
+    for check in checks:
+        hit = next((number for number, limit in enumerate(limits) if hits(limit, check)), None)
+        if hit is not None:
+            found.setdefault(hit, []).append(check)
+    return [(limits[number], tuple(of)) for number, of in sorted(found.items())]
+
+
+def _proxied(profile: LoadBalancer) -> Iterator[Limit]:
+    """The limit of a proxy, which hides the client's address; the status decides whether that is known."""
+    if profile.kind is not Class.PROXY:
+        return
+    mode = profile.status.ip_mode
+    reported = profile.status.form.value == "hostname" or (mode is not None and mode.value == "Proxy")
+    outcome, how = (Outcome.DIFFERS, "shows this") if reported else (Outcome.FAILS, "does not show this")
+    why = f"{profile.name} is a proxy: pods see its address under Local, and the Service's status {how}"
+    yield Limit(outcome, why, profile.datapath.kind.sources, policies=LOCAL)
+
+
+def hits(limit: Limit, check: Check) -> bool:
+    """Whether a check is about the cluster's own load balancer, and a limit applies to it."""
+    if limit.outcome is Outcome.UNSUPPORTED:
+        return any(check.subject.balanced.issuperset(words) for words in names_of(limit))
+    if limit.outcome is Outcome.FAILS and check.level is Level.RECORD:
+        return False
+    return check.subject.limited_by(limit)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,19 @@ from allure_commons.types import AttachmentType, ParameterMode
 
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
-from esipp.checks.reference import titles
+from esipp.checks.reference import Reference, titles
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
-from esipp.report.allure.links import links
+
+ISSUE = re.compile(r"https://github\.com/(?!kubernetes/enhancements/)[^/]+/[^/]+/issues/\d+")
+
+
+def links(references: Iterable[Reference]) -> Iterator[tuple[str, str, str]]:
+    """Kind (``issue``, or ``tms`` for other documents), address and title of each reference with an address."""
+    for each in references:
+        if each.link:
+            yield "issue" if ISSUE.fullmatch(each.link) else "tms", each.link, each.title
+
 
 SEVERITIES = {
     Level.CORE: allure.severity_level.CRITICAL,

@@ -13,7 +13,7 @@ from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.recorded_checks import RecordedCheck, check_record, read_check
 from esipp.ledger.run import Run
 from esipp.report.allure.describing import Describer
-from esipp.report.allure.environment import write_environment
+from esipp.report.allure.replay import write_environment
 
 MOST_READS = 5
 """How often the ledger is read again for an unknown path; a suite observes all its paths at once."""

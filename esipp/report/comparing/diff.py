@@ -11,8 +11,7 @@ from esipp.checks.check import Binding, Level
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import FAILING, WORSE, Change, Kind, Redefined, compare_checks, redefined
 from esipp.report.comparing.environment import Setting, environment
-from esipp.report.comparing.statistics import Compared
-from esipp.report.comparing.times import Times, compare_times
+from esipp.report.comparing.times import Compared, Times, compare_times
 
 
 @dataclass(frozen=True)

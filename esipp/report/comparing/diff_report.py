@@ -15,8 +15,7 @@ from esipp.ledger.conclusion import LEVELS
 from esipp.report.comparing.checks import DEFINITIONS, SEEN, TITLES, Change, Kind
 from esipp.report.comparing.diff import Diff
 from esipp.report.comparing.environment import name_of
-from esipp.report.comparing.statistics import ALPHA, LEAST, Compared
-from esipp.report.comparing.times import kinds
+from esipp.report.comparing.times import ALPHA, LEAST, Compared, kinds
 from esipp.report.comparing.words import ranges
 
 MOST_OBSERVED = 15
