@@ -9,7 +9,17 @@ from esipp.base.client_places import Place
 from esipp.base.customisation import Pairs
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, OWN_REFERENCE, Feature
+from esipp.checks.check import (
+    HEALTH_VIEW,
+    HOST_NETWORK,
+    KUBERNETES,
+    NAT,
+    OUTSIDE,
+    OWN_REFERENCE,
+    ROUTED,
+    TWO_ADDRESSES,
+    Feature,
+)
 from esipp.checks.exclusions import features_of
 from esipp.checks.model import Balancer, Claim, Family, Role
 from esipp.checks.profile import LoadBalancer
@@ -51,10 +61,10 @@ class Findings:
     """The results of preflight: nodes, roles, facts, features and components, and the reference load balancer, if any.
 
     ``outside_network`` is the docker network for outside clients, ``places`` are where outside clients run, and
-    ``described`` has the places that are not containers. ``sample`` are the nodes that run an agent. ``balancer`` is
-    the cluster's own load balancer, ``headers`` are those in which it reports clients. ``steering`` is how many seconds
-    any load balancer here may take to stop using a node, if known. ``ways`` are the commands to enter nodes that are
-    proven to be containers on this machine.
+    ``described`` has the places that are not containers. ``tools`` is the image that puts containers behind a router
+    and NAT. ``sample`` are the nodes that run an agent. ``balancer`` is the cluster's own load balancer, ``headers``
+    are those in which it reports clients. ``steering`` is how many seconds any load balancer here may take to stop
+    using a node, if known. ``ways`` are the commands to enter nodes that are proven to be containers on this machine.
     """
 
     nodes: Mapping[str, Node]
@@ -68,6 +78,7 @@ class Findings:
     notes: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     described: Mapping[Place, HostDescription] = field(default_factory=dict)
+    tools: str = ""
     balancer: Detected = NOTHING_FOUND
     headers: Mapping[Claim, Pairs] = field(default_factory=dict)
     sample: Sample = NO_SAMPLE
@@ -138,7 +149,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
         decided[VERSION] = "the kubelets' version, because no DaemonSet shows kube-proxy's"
     places, network, described = earlier.outside.places, earlier.outside.network, earlier.outside.described
     features = _features(nodes, roles, services)
-    features |= outside_clients.features(places, described.values(), [f for f in Family if _has(features, f)])
+    families = [family for family in Family if _has(features, family)]
+    features |= outside_clients.features(places, described.values(), families, earlier.outside.tools)
     features |= _of_a_pod(settings, features)
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
@@ -184,7 +196,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
     steering = steering_of(balancer.profiles, reference_settings, settings.bound)
-    found = replace(found, places=places, described=described, sample=chosen, ways=ways)
+    found = replace(found, places=places, described=described, tools=earlier.outside.tools, sample=chosen, ways=ways)
     return replace(found, balancer=balancer, headers=headers, steering=steering)
 
 
@@ -275,7 +287,7 @@ def _of_a_pod(settings: Settings, features: Mapping[str, Feature]) -> dict[str, 
     """The reason that there is no outside client, if esipp itself runs in the cluster."""
     if not settings.in_cluster or features["vantage.outside"].present:
         return {}
-    outside = ("vantage.outside", "vantage.outside.two-addresses")
+    outside = (OUTSIDE, TWO_ADDRESSES, ROUTED, NAT)
     return dict.fromkeys(outside, Feature(False, NO_CLIENT_OUTSIDE, ours=True))
 
 

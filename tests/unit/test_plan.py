@@ -71,7 +71,7 @@ def test_as_many_load_balancers_as_a_run_makes() -> None:
     assert made.made.balancers == classes.count("") - OF_A_VIEW - OF_HEADERS > 20
     assert made.made.unserved == classes.count("esipp.dev/nobody") > 5
     assert made.made.reference == sum(name.startswith("esipp.dev/reference") for name in classes) > 5
-    assert made.made.clients == 2
+    assert made.made.clients == 4
     ports = sum(len(each["spec"]["ports"]) for each in services if each["spec"]["type"] != "ClusterIP")
     assert made.made.node_ports == ports - OF_A_VIEW - OF_HEADERS > 100
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from esipp.base.errors import PreflightError
 from esipp.base.plural import counted
-from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Check, Feature
+from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, NAT, ROUTED, Check, Feature
 from esipp.checks.model import Balancer, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.versions import asked_version, version_features
@@ -14,6 +14,7 @@ from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.capabilities import features_of
 from esipp.loadbalancers.provider_annotations import header_features, headers_of
 from esipp.loadbalancers.views import NO_TOOL, cloud_of
+from esipp.preflight.outside_clients import ONLY_KIND
 from esipp.preflight.preflight import left_out
 from esipp.preflight.steps import NEEDS_TWO, say_too_few
 
@@ -137,6 +138,8 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     for each in Balancer:
         if each is not Balancer.DEFAULT:
             found[f"load-balancer.{each.value}"] = Feature(own_kind, only_kind)
+    for vantage in (ROUTED, NAT):
+        found[vantage] = Feature(own_kind, ONLY_KIND.why)
     shown = own_kind or not _managed(profile)
     found["nodes.control-plane"] = Feature(shown, ASSUMED if shown else "managed control planes are not nodes")
     found["nodes.excluded"] = Feature(own_kind, "usually no node is excluded from load balancers")
