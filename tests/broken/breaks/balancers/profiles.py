@@ -48,7 +48,7 @@ def other_source(_: Nodes) -> Iterator[Placed]:
         inside("nft", "; ".join((f"add table inet {TABLE}", f"add chain inet {TABLE} out {hook}", *rules)))
         yield Placed(time.time())
     finally:
-        inside("nft", f"destroy table inet {TABLE}")
+        inside("nft", f"delete table inet {TABLE}")
         for address, length in OTHERS.values():
             inside("ip", "address", "delete", f"{address}/{length}", "dev", "eth0")
 
@@ -67,7 +67,11 @@ def _break(
     *,
     may: Callable[[Check], bool] = no_check,
 ) -> Break:
-    return Break(name, Group.BALANCERS, what, FIGURES, apply, about(figure), names=names, may=may, unsure=about(*What))
+    """A break that nothing settles before: only health checks and packets are asked."""
+    return Break(
+        name, Group.BALANCERS, what, FIGURES, apply, about(figure), names=names, may=may, unsure=about(*What),
+        at_once=False,
+    )  # fmt: skip
 
 
 BREAKS = (
@@ -100,5 +104,6 @@ BREAKS = (
         FIGURES,
         options("--period", "1.3"),
         lambda check: False,
+        at_once=False,
     ),
 )
