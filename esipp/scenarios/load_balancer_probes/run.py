@@ -146,6 +146,7 @@ class _Dialled:
 
 def _window(context: Context, keys: list[Key], seconds: float, found: ProbeEvidence) -> None:
     """Dial all Services for so many seconds, capture their packets at every node with an agent, and read them."""
+    ours = {str(each) for each in held(context.topology)}  # the probers run from here on
     clients = context.clients
     services = {key: _Dialled.of(context.testbed, key) for key in keys}
     scopes = [each.scope for each in services.values()]
@@ -163,7 +164,6 @@ def _window(context: Context, keys: list[Key], seconds: float, found: ProbeEvide
         with ThreadPoolExecutor(max_workers=12) as pool:
             captures = list(pool.map(Tap.stop, taps))
     found.incomplete = "; ".join(dict.fromkeys([*silent, *(each.trouble for each in captures if each.trouble)]))
-    ours = {str(each) for each in held(context.topology)}
     for key, service in services.items():
         if service.vips:
             found.observed[key] = _read(service, captures, made[key], ours, seconds)
