@@ -8,6 +8,7 @@ from typing import Any
 from esipp.base.client_places import Place
 from esipp.base.customisation import Pairs
 from esipp.base.errors import HarnessError, PreflightError
+from esipp.base.plural import counted
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import (
     HEALTH_VIEW,
@@ -174,6 +175,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
+    proxy = facts["service-proxy"]
+    features["service-proxy.kube-proxy"] = Feature(proxy == "kube-proxy", f"{proxy} ({decided['service-proxy']})")
     if policies := network_policies.beyond_us(cluster):
         facts[network_policies.FACT] = ", ".join(policies)
         decided[network_policies.FACT] = "listed; a NetworkPolicy of esipp does not override them"
@@ -362,6 +365,8 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
     three = len(set(roles.values())) == 3
     two = "only two nodes can run pods; these checks need a third node, without a backend and not dialled"
     features["nodes.three"] = Feature(three, "three nodes can run pods" if three else two)
+    number = len({node.name for node in nodes.values() if node.usable and node.chosen})
+    features["nodes.four"] = Feature(number > 3, f"{counted(number, 'node')} can run our pods")
     for mark in MARKS:
         found = marked(nodes.values(), roles, mark)
         none = f"no node without another role has the label {MARKS[mark]}"
@@ -376,6 +381,8 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
     features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp disables it")
     features["packets"] = Feature(True, "tcpdump in the agents; --without packets disables it")
     for family in Family:
-        name = f"nodes.second-address.{family.value.lower()}"
-        features[name] = Feature(True, "the agents report it once they run")
+        for name in ("nodes.second-address", "nodes.other-addresses"):
+            features[f"{name}.{family.value.lower()}"] = Feature(True, "the agents report it once they run")
+        several = f"load-balancer.several-addresses.{family.value.lower()}"
+        features[several] = Feature(True, "the Services show it once they have VIPs")
     return features

@@ -34,7 +34,13 @@ from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Probe, ProbeEvidence
 from esipp.scenarios.load_balancer_probes.evidence import Observed as ObservedProbes
 from suites.continuity.checks import WAYS
-from tests.unit import endpoint_change_world, interoperability_world, policy_change_world, service_change_world
+from tests.unit import (
+    endpoint_change_world,
+    every_node_world,
+    interoperability_world,
+    policy_change_world,
+    service_change_world,
+)
 from tests.unit.test_policy_change_isolation import window
 
 Evidence = dict[str, Any]
@@ -184,6 +190,10 @@ def interoperability() -> Evidence:
     return {"interoperability": seen}
 
 
+def every_node() -> Evidence:
+    return {"every_node": every_node_world.seen()}
+
+
 def service_changes() -> Evidence:
     return {"changes": service_change_world.World(keeps=frozenset({"udp-socket"})).seen()}
 
@@ -198,6 +208,7 @@ def everything(more: int = 0) -> Evidence:
         **continuity(),
         **interoperability(),
         **service_changes(),
+        **every_node(),
         **probes(),
     }
 

@@ -314,7 +314,8 @@ def test_of_a_large_cluster_the_agents_are_told_and_bounded() -> None:
     small, large = of("metallb-l2", nodes=3), of("metallb-l2", nodes=300)
     assert (small.made.agents, small.made.nodes) == (4, 4), "with the control plane's"
     assert (large.made.agents, large.made.nodes) == (DEFAULT_NODES, 301)
-    assert large.made.pods - small.made.pods == DEFAULT_NODES - 4
+    endpoints = 6  # of every node: eleven instead of five
+    assert large.made.pods - small.made.pods == DEFAULT_NODES - 4 + endpoints
     assert "of them agents" not in text(small)
     assert "agents 4; each needs one kubectl process here" in text(small)
     assert "on every node that can run pods" in text(small)

@@ -130,6 +130,9 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found["families.dual"] = Feature(len(set(families)) > 1, f"address families: {_list(families)}")
     found["nodes.three"] = Feature(asked.nodes > 2, f"{asked.nodes} nodes can run pods")
     found["load-balancer"] = Feature(True, profile.name)
+    shows = own_kind or not _managed(profile)
+    number = asked.nodes + shows
+    found["nodes.four"] = Feature(number > 3, f"{counted(number, 'node')} can run our pods")
     found |= header_features(profile, headers_of(profile))
     cloud = cloud_of(profile)
     assumed = "assumes that its cloud's command-line tool is on PATH and logged in" if cloud else NO_TOOL
@@ -140,12 +143,14 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
             found[f"load-balancer.{each.value}"] = Feature(own_kind, only_kind)
     for vantage in (ROUTED, NAT):
         found[vantage] = Feature(own_kind, ONLY_KIND.why)
-    shown = own_kind or not _managed(profile)
-    found["nodes.control-plane"] = Feature(shown, ASSUMED if shown else "managed control planes are not nodes")
+    found["nodes.control-plane"] = Feature(shows, ASSUMED if shows else "managed control planes are not nodes")
     found["nodes.excluded"] = Feature(own_kind, "usually no node is excluded from load balancers")
     for family in Family:
-        name = f"nodes.second-address.{family.value.lower()}"
-        found[name] = Feature(False, "nodes usually have one address per family")
+        for name in ("nodes.second-address", "nodes.other-addresses"):
+            found[f"{name}.{family.value.lower()}"] = Feature(False, "nodes usually have one address per family")
+        several = f"load-balancer.several-addresses.{family.value.lower()}"
+        found[several] = Feature(False, "load balancers usually announce one address per family")
+        found[f"nodes.{family.value.lower()}"] = Feature(family in families, f"address families: {_list(families)}")
     said = "--allow-disruptive" if asked.disruptive else "only with --allow-disruptive"
     found["disruptive"] = Feature(asked.disruptive, said, ours=True)
     for name in ("nodes.shell", "control-plane.reachable"):

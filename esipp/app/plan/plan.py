@@ -140,8 +140,8 @@ def plan(asked: Asked) -> Plan:
         PreflightError: an option is invalid.
     """
     cluster = imagine(asked)
-    ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
     chosen = sample(cluster.nodes.values(), cluster.roles, asked.sample_nodes, asked.seed or 0)
+    ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features, sampled=chosen.nodes)
     work = work_of(
         asked.checks,
         ground,
