@@ -18,7 +18,7 @@ SENT = {
 CLAIMS: Mapping[str, tuple[What, ...]] = {
     VIP: tuple(what for what in AT_VIP if what is not What.BALANCE),
     NODE_PORT: (What.PATH, What.PATH_PROMPT, What.PLACE, What.SOURCE),
-    HEALTH: (What.HEALTH, What.HEALTH_PROMPT),
+    HEALTH: (What.HEALTH, What.HEALTH_PROMPT, What.OTHERS),
 }
 """The claims about each stream, for each load balancer. The balance is judged after all changes."""
 
