@@ -57,6 +57,21 @@ class FakeStreams:
         self.left: list[str] = []
         self.moved: list[tuple[int, int]] = []
 
+        self.counts = False
+        self.done: list[str] = []
+
+    def send_counted(self, checked: Callable[[], None]) -> None:
+        checked()
+        self.done.append("counted")
+
+    def silent(self, now: float) -> list[str]:
+        assert now > 0
+        self.done.append("heard")
+        return []
+
+    def renew(self) -> None:
+        self.done.append("renewed")
+
     def redirect_health(self, port: int, new: int) -> None:
         self.moved.append((port, new))
 
@@ -343,6 +358,7 @@ def test_ways_that_do_not_answer_again_are_told() -> None:
     session = gathering(acts, Phase.CORDON)
     session._go_through(acts, None)  # type: ignore[arg-type]
     assert session._windows[0].unsettled == "nodeport.local IPv4"
+    assert traffic.done == ["renewed", "counted", "heard", "renewed"], "a port from before the rules says nothing"
 
 
 @pytest.mark.usefixtures("_quick")

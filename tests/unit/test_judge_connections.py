@@ -99,6 +99,7 @@ def test_lost_syns_are_noticed_and_the_reason_says_how_many() -> None:
     said = judged(NODE_PORT + "late", 60)
     assert said.status is Status.FAIL
     assert "after a repeated SYN" in said.reason
+    assert not said.reason.startswith(("at ", "from ", "of "))  # no part is worse than the others
     assert "0 of" in said.reason
 
 
@@ -107,6 +108,7 @@ def test_lost_syns_are_noticed_and_the_reason_says_how_many() -> None:
     [
         (0, 0, {}),
         (60, 60, {}),  # the network loses as many
+        (60, 35, {}),  # it loses on two links what its control loses on one
         (60, 0, {"seconds": 2}),  # something stood still for a moment
         (60, 0, {"again": 0, "took": 0.4}),
         (60, 0, {"again": 0, "took": 1.4, "waited": True}),  # the pod was busy

@@ -166,6 +166,8 @@ class Gathering:
 
     def _go_through(self, acts: Acts, stack: contextlib.ExitStack) -> None:
         """One phase after the other, each when traffic has settled after the one before."""
+        # A port from which something came before the rules were there may be one that a node goes on to drop.
+        acts.streams.renew()
         self._since = time.monotonic()
         acts.streams.send_counted(self.stop.check)
         acts.hold(self._since + FIRST_QUIET - time.monotonic())

@@ -32,6 +32,13 @@ a moment, delays many answers at once."""
 BY_CHANCE = 1e-6
 """The chance below which connections differ from those without a Service. A run compares some thousand parts."""
 
+HOPS = 2
+"""How many times as many faults as its control a Service may have: a node may send connections on to the pod's node,
+over one more link that may lose packets."""
+
+WORSE = 2
+"""How many times as many faults as all connections a part of them must have to be named alone."""
+
 NEAR = 1.5
 """Seconds around a standstill in which an answer may be late because of it: TCP sends again after one second."""
 
@@ -204,7 +211,7 @@ def _compare(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evide
             total += counts[path.key]
         return total
 
-    found: list[tuple[float, bool, str]] = []
+    found: list[_Excess] = []
     compared = False
     for name, members in _parts(asked).items():
         own = count(each.path for each in members)
@@ -214,7 +221,8 @@ def _compare(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evide
         compared = True
         if _is_excess(aspect, own, own.faults, without):
             alone = _is_excess(aspect, own, own.faults - own.still, without)
-            found.append((own.faults / own.asked, alone, f"{name}{_say(aspect, own)}, {_say(aspect, without)} without"))
+            reason = f"{name}{_say(aspect, own)}, {_say(aspect, without)} without a Service"
+            found.append(_Excess(name, own.faults / own.asked, alone, reason))
     everything = count(each.path for each in asked)
     without = count(control.path for each in asked for control in each.controls if not control.path.service)
     observed = f"{_say(aspect, everything)}; without a Service {_say(aspect, without)}"
@@ -227,13 +235,31 @@ def _compare(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evide
     )
     if not found:
         return Decision(Status.PASS, check.expected, observed, tally=tally, sees=sees)
-    found.sort(key=lambda each: (each[1], each[0]), reverse=True)
-    _, alone, reason = found[0]
-    if not alone:
-        whose = ", ".join(sorted({each.client for each in evidence.stalls}))
-        why = f"{reason} a Service, but machines stood still meanwhile (those of {whose})"
+    worst = max(found, key=lambda each: (each.alone, each.share))
+    for each in found:
+        if not each.name and (each.alone, WORSE * each.share) >= (worst.alone, worst.share):
+            worst = each
+    if not worst.alone:
+        why = f"{worst.reason}, but machines of clients stood still, or pods were busy, at that time"
         return Decision(Status.INCONCLUSIVE, check.expected, observed, why, tally=tally, sees=sees)
-    return Decision(Status.FAIL, check.expected, observed, f"{reason} a Service", tally=tally, sees=sees)
+    return Decision(Status.FAIL, check.expected, observed, worst.reason, tally=tally, sees=sees)
+
+
+@dataclass(frozen=True)
+class _Excess:
+    """Connections with more faults than those without a Service.
+
+    Args:
+        name: the part that they are; empty for all.
+        share: the share with faults.
+        alone: whether they are more even without the faults at a time at which a machine stood still.
+        reason: the sentence.
+    """
+
+    name: str
+    share: float
+    alone: bool
+    reason: str
 
 
 WORDS = {Aspect.LATE: "late", Aspect.COPIES: "answered more than once", Aspect.PORTS: "with another source port"}
@@ -254,7 +280,8 @@ def _is_excess(aspect: Aspect, own: _Count, faults: int, without: _Count) -> boo
     """Whether so many faults are a fault of the data plane."""
     if faults < max(LEAST, LEAST_SHARE * own.asked) or (aspect is Aspect.LATE and len(own.seconds) < LEAST_SECONDS):
         return False
-    return more_lost_p(faults, own.asked, without.faults, without.asked) < BY_CHANCE
+    expected = min(HOPS * without.faults, without.asked)
+    return more_lost_p(faults, own.asked, expected, without.asked) < BY_CHANCE
 
 
 def _say(aspect: Aspect, count: _Count) -> str:

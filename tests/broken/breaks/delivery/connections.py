@@ -7,7 +7,7 @@ from esipp.checks.check import Check, Profile, is_about
 from esipp.checks.connections import Aspect, OnConnections
 from esipp.checks.model import Family, Protocol
 from esipp.judging.topology import family_of
-from suites.clients import OUTSIDE_1
+from suites.clients import OUTSIDE_1, OUTSIDE_2
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.forwarding import forwarded
 from tests.broken.masquerading import grouped
@@ -25,7 +25,7 @@ RUN = RunOptions(("source_ip",), ("nodeport.local.", "nodeport.cluster.", "conne
 def first(number: int, what: str, name: str) -> tuple[str, ...]:
     """The first packets of each such thing."""
     own = ("--hashlimit-mode", what, "--hashlimit-name", name, "--hashlimit-htable-expire", "900000")
-    return ("--match", "hashlimit", "--hashlimit-upto", "1/day", "--hashlimit-burst", str(number), *own)
+    return ("--match", "hashlimit", "--hashlimit-upto", "1/hour", "--hashlimit-burst", str(number), *own)
 
 
 def first_flows_rewritten(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -40,15 +40,32 @@ def first_flows_rewritten(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.rules(*rules)
 
 
-def losing_syns(*to: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Every node drops three in a hundred SYNs of these."""
-    chance = ("--match", "statistic", "--mode", "random", "--probability", "0.03")
+def addresses_outside(live: Live) -> dict[Family, list[str]]:
+    """The addresses of both clients outside."""
+    return grouped(address for each in (OUTSIDE_1, OUTSIDE_2) for address in live.addresses_of(each.name) if address)
 
-    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
-        words = ("--protocol", "tcp", *to, "--syn", *chance, *DROP)
-        return nodes.rules(*(Rule(family, "PREROUTING", words, table="mangle") for family in Family))
 
-    return apply
+LOSE = ("--syn", "--match", "statistic", "--mode", "random", "--probability", "0.03", *DROP)
+"""Three in a hundred SYNs."""
+
+
+def losing_syns(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Every node drops some SYNs to nodePorts."""
+    words = ("--protocol", "tcp", *TO_A_NODE_PORT, *LOSE)
+    return nodes.rules(*(Rule(family, "PREROUTING", words, table="mangle") for family in Family))
+
+
+def losing_clients_syns(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Every node drops some SYNs of clients outside, whatever they dial."""
+
+    def rules(live: Live) -> list[Rule]:
+        return [
+            Rule(family, "PREROUTING", ("--protocol", "tcp", "--source", address, *LOSE), table="mangle")
+            for family, addresses in addresses_outside(live).items()
+            for address in addresses
+        ]
+
+    return nodes.live(rules)
 
 
 def late_at_the_bare_node(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -77,39 +94,44 @@ def serving_late(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(lambda live: list(rules(live)))
 
 
-def doubling(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """The pod's node sends datagrams that came to a nodePort of a Local Service twice to the pod.
+def to_local_node_ports(live: Live, protocol: str) -> Iterator[tuple[Family, str, str, tuple[str, ...]]]:
+    """Family, pod's address and node, and the match for what came to the pod by a nodePort of a Local Service.
 
-    Of other Services the second one would have another source: it does not go through NAT again.
+    There the pod's node is the one that is dialled, and no other NAT changes the source.
     """
+    for service in live.services:
+        if service["spec"].get("externalTrafficPolicy") == "Local" and service["spec"]["type"] == "NodePort":
+            for port, address, node, _ in live.targets(service):
+                if port["protocol"] == protocol:
+                    words = ("--destination", address, *came_by(port, port["nodePort"]))
+                    yield family_of(address), address, node, words
+
+
+def doubling(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """The pod's node sends datagrams of clients outside to a nodePort of a Local Service twice to the pod."""
 
     def rules(live: Live) -> Iterator[Rule]:
-        for service in live.services:
-            if service["spec"].get("externalTrafficPolicy") == "Local" and service["spec"]["type"] == "NodePort":
-                for port, address, node, _ in live.targets(service):
-                    if port["protocol"] == "UDP":
-                        came = ("--destination", address, *came_by(port, port["nodePort"]))
-                        words = (*came, "--jump", "TEE", "--gateway", address)
-                        yield Rule(family_of(address), "POSTROUTING", words, (node,), "mangle")
+        own = addresses_outside(live)
+        for family, address, node, came in to_local_node_ports(live, "UDP"):
+            for source in own[family]:
+                words = ("--source", source, *came, "--jump", "TEE", "--gateway", address)
+                yield Rule(family, "POSTROUTING", words, (node,), "mangle")
 
     return nodes.live(lambda live: list(rules(live)))
 
 
 def moving_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """The nodes translate one client's source ports on the way to the pod, and keep its address."""
+    """The pod's node translates the source ports of clients outside to nodePorts of Local Services."""
 
-    def rules(live: Live) -> list[Rule]:
-        own = grouped(filter(None, live.addresses_of(OUTSIDE_1.name)))
-        found = []
-        for family, addresses in own.items():
-            for address in addresses:
-                host = f"[{address}]" if family is Family.IPV6 else address
-                words = ("--protocol", "tcp", "--source", address, "--destination", nodes.pod_cidrs[family])
+    def rules(live: Live) -> Iterator[Rule]:
+        own = addresses_outside(live)
+        for family, _, node, came in to_local_node_ports(live, "TCP"):
+            for source in own[family]:
+                host = f"[{source}]" if family is Family.IPV6 else source
                 to = ("--jump", "SNAT", "--to-source", f"{host}:20000-60000", "--random-fully")
-                found.append(Rule(family, "POSTROUTING", (*words, *to)))
-        return found
+                yield Rule(family, "POSTROUTING", ("--source", source, *came, *to), (node,))
 
-    return nodes.live(rules)
+    return nodes.live(lambda live: list(rules(live)))
 
 
 def of(aspect: Aspect, *protocols: Protocol, families: tuple[Family, ...] = tuple(Family)) -> Callable[[Check], bool]:
@@ -149,7 +171,7 @@ BREAKS = (
     _break(
         "three-in-a-hundred-syns-lost",
         "every node drops three in a hundred SYNs to nodePorts",
-        losing_syns(*TO_A_NODE_PORT),
+        losing_syns,
         of(Aspect.LATE, Protocol.TCP),
         "lost and sent again",
         samples=200,
@@ -170,24 +192,24 @@ BREAKS = (
     ),
     _break(
         "datagrams-doubled",
-        "the endpoint node sends datagrams that came to a nodePort of a Local Service twice to the pod",
+        "the endpoint node sends datagrams of clients outside to nodePorts of Local Services twice to the pod",
         doubling,
         of(Aspect.COPIES, Protocol.UDP),
         "doubled on the way",
     ),
     _break(
         "source-ports-moved",
-        "every node translates the source ports of one client outside over TCP, and keeps its address",
+        "the endpoint node translates source ports of clients outside at nodePorts of Local Services over TCP",
         moving_ports,
         of(Aspect.PORTS, Protocol.TCP),
-        "from outside-1: ",
+        "translates the source port although it keeps the address",
     ),
     Break(
         "network-loses-three-in-a-hundred-syns",
         Group.HARMLESS,
-        "every node drops three in a hundred of all SYNs that come to it, whether to a Service or not",
+        "every node drops three in a hundred of all SYNs of clients outside, whether to a Service or not",
         RunOptions(RUN.suites, RUN.checks, samples=200),
-        losing_syns(),
+        losing_clients_syns,
         lambda _: False,
     ),
 )

@@ -7,7 +7,7 @@ from threading import Event
 
 from esipp.base.labels import RUN_LABEL
 from esipp.checks.check import Check, is_about
-from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way
+from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.probing.traffic import FIRST_PORT, LAST_PORT
 from esipp.scenarios.continuity.objects import SELECTOR, service_name
@@ -29,10 +29,11 @@ def stream_of(check: Check, *names: str) -> bool:
 
 
 def by_chance(check: Check) -> bool:
-    """What a forwarder's own changes of routes break, and SCTP entries that stay, are known, and chance."""
+    """What a forwarder's own changes of routes break, a VIP that moves, SCTP entries that stay: known, and chance."""
     if not is_about(check, Continuity):
         return False
-    return check.subject.way.by == Balancer.ECMP.value or check.subject.stream == SCTP_PORT
+    moves = check.subject.way.by == Balancer.DEFAULT.value and check.subject.what is What.LASTING
+    return moves or check.subject.way.by == Balancer.ECMP.value or check.subject.stream == SCTP_PORT
 
 
 # -------------------------------------------------------------------------- a port that a node still ties to a pod
@@ -158,7 +159,7 @@ BREAKS = (
             and is_about(check, Continuity)
             and (check.subject.phase, check.subject.way) == (Phase.DELETED, LOCAL)
         ),
-        names="the last answer was from .*gone",
+        names="; the last answer was from ",
         may=by_chance,
         at_once=False,
         scoped=True,
@@ -168,9 +169,9 @@ BREAKS = (
         Group.DELIVERY,
         "nodes lose one in five datagrams at nodePorts; TCP is not affected",
         RunOptions(("continuity",), (QUIET,)),
-        losing_datagrams("--match", "statistic", "--mode", "nth", "--every", "5", "--packet", "0"),
+        losing_datagrams("--match", "statistic", "--mode", "random", "--probability", "0.2"),
         lambda check: stream_of(check, *(kind.name for kind in STEADY)),
-        names="probes were lost while nothing changed",
+        names="probes were lost while nothing changed|silent for",
         may=lambda check: by_chance(check) or stream_of(check, *(kind.name for kind in DATAGRAMS)),
         at_once=False,
         share=0.75,
@@ -198,7 +199,7 @@ BREAKS = (
             "--jump", "REJECT", "--reject-with", "tcp-reset", only=("--protocol", "tcp"),
         ),
         lambda check: stream_of(check, *(kind.name for kind in BULK)),
-        names="ECONNRESET",
+        names=" came back",
         unsure=lambda check: stream_of(check, BULK[1].name),
         may=by_chance,
         at_once=False,
