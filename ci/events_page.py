@@ -13,8 +13,8 @@ Generated from the checks by `ci/generate`. Do not edit.
 Steady traffic of several kinds, the *streams*, flows while something happens. Each event is seen by each stream, on
 each *way* into the cluster. `esipp explain events` prints the same tables.
 
-A field says on how many ways a check requires something, and on how many checks only record what they see. Letters name
-the reasons for ways without a check.
+A field says on how many ways a check requires something, and on how many checks only record what they see; where
+endpoints or policies change, it counts claims instead. Letters name the reasons for those without a check.
 """
 
 

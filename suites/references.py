@@ -52,6 +52,10 @@ SYNC_PERIOD = docs(
     "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",
     "Virtual IPs and Service Proxies: minSyncPeriod",
 )
+VIRTUAL_IPS = docs(
+    "reference/networking/virtual-ips/#proxy-modes",
+    "Virtual IPs and Service Proxies: proxy modes",
+)
 SERVER_SIDE_APPLY = docs("reference/using-api/server-side-apply/", "Server-Side Apply")
 KUBECTL_APPLY = docs(
     "tasks/manage-kubernetes-objects/declarative-config/#how-apply-calculates-differences-and-merges-changes",
@@ -98,6 +102,7 @@ API_NODE_PORT = _api("spec.ports.nodePort", "ports.nodePort (int32)")
 API_TARGET_PORT = _api("spec.ports.targetPort", "ports.targetPort (IntOrString)")
 API_HEADLESS = _api("spec.clusterIP: None", "clusterIP (string)")
 API_FAMILIES = _api("spec.ipFamilies", "ipFamilies ([]string)")
+API_SELECTOR = _api("spec.selector", "selector (map[string]string)")
 API_NOT_READY = _api("spec.publishNotReadyAddresses", "publishNotReadyAddresses (boolean)")
 API_RANGES = _api("spec.loadBalancerSourceRanges", "loadBalancerSourceRanges ([]string)")
 API_AFFINITY = _api("spec.sessionAffinity", "sessionAffinity (string)")
@@ -161,6 +166,10 @@ E2E_LOAD_BALANCERS = _source(
 E2E_RESTARTS = _source(
     "test/e2e/network/service.go", "Kubernetes e2e, Services: work after restarting kube-proxy and the API server"
 )
+E2E_REJECTED = _source(
+    "test/e2e/network/service.go#:~:text=rejected%20when%20no%20endpoints",
+    "Kubernetes e2e, Services: be rejected when no endpoints exist",
+)
 E2E_CONNTRACK = _source(
     "test/e2e/network/conntrack.go", "Kubernetes e2e, Conntrack: preserve UDP traffic when server pods cycle"
 )
@@ -185,6 +194,10 @@ NFTABLES_FIX_1_33 = issue(_KUBERNETES, 133969, "Automated cherry pick of #132456
 SHARED_HEALTH_PORT = issue(_KUBERNETES, 114702, "dual-stack local traffic policy service health checks")
 SHARED_HEALTH_PORT_FIX = issue(_KUBERNETES, 137370, "fix health check binding failure in case of dual-stack")
 PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no defined semantics")
+STALE_WITHOUT_ENDPOINTS = issue(
+    _KUBERNETES, 139628, "stale UDP conntrack entries are never cleaned up when a service scales down to zero endpoints"
+)
+STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
 """The changes that replaced and removed the annotations."""
 

@@ -30,6 +30,7 @@ class Crossing:
         streams: what is sent, by the stream's name in ids.
         required: what is required of each stream while nothing changes, and during an event.
         fields: the table, by event and stream.
+        counts: what its fields count: ways in, or claims.
     """
 
     suite: str
@@ -37,6 +38,7 @@ class Crossing:
     streams: Mapping[str, str]
     required: Mapping[str, tuple[str, str]]
     fields: Mapping[tuple[str, str], Field]
+    counts: str = "ways in"
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -60,7 +62,7 @@ class Crossing:
 
 def as_text(crossing: Crossing) -> Iterator[str]:
     """The table as lines for ``esipp explain events``."""
-    yield f"Events and streams of the suite {crossing.suite}: ways in with a requirement, of all ways"
+    yield f"Events and streams of the suite {crossing.suite}: {crossing.counts} with a requirement, of all"
     yield ""
     names = list(crossing.streams)
     wide = max(map(len, crossing.events))

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.checks.check import Check, Profile, Subject
-from esipp.checks.model import ANYTHING, Balancer, Family, Path, Role
+from esipp.checks.model import ANYTHING, Balancer, Family, Path, Role, TrafficPolicy
 from esipp.checks.path import OnPath
 from esipp.checks.profile import Limit
 
@@ -59,6 +59,13 @@ class FlipClaim(StrEnum):
     HEALTH_CLOSED = "closed"
     HEALTH_AGAIN = "open-again"
     KEPT = "kept"
+
+
+def judges(claim: FlipClaim, policy: TrafficPolicy) -> bool:
+    """Return whether a claim is judged over changes to this policy."""
+    if claim in (FlipClaim.REWRITES, FlipClaim.HEALTH_CLOSED):
+        return policy is TrafficPolicy.CLUSTER
+    return claim is not FlipClaim.HEALTH_AGAIN or policy is TrafficPolicy.LOCAL
 
 
 @dataclass(frozen=True)

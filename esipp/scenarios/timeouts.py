@@ -1,4 +1,4 @@
-"""Timeouts of the scenarios in which something changes under traffic: endpoint changes, policy changes, continuity."""
+"""Timeouts of the scenarios in which something changes under traffic: endpoint changes, policy changes, Services."""
 
 from dataclasses import dataclass, replace
 
@@ -51,6 +51,10 @@ class Timeouts:
 
     last_answers: Budget = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
     """After the end: what stays silent is known to have done so only once its time is up."""
+
+    # --------------------------------------------------------------------------------------------- service changes
+    change_shown: Budget = Budget("every stream to show a change", FIELD_LIMIT + 2.0, need=1, spacing=LOOKS)
+    """What is right only at the limit must have time to last."""
 
     # -------------------------------------------------------------------------------------------------- continuity
     ways_settled: Budget = Budget("every way to answer every request", 30.0, need=3, spacing=0.1)

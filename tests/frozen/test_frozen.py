@@ -55,6 +55,10 @@ MORE = ("features", "explain", "diff", "merge")
 """Snapshots that are not called as their part."""
 
 
+LATER = {"changes"}
+"""Suites that are younger than the frozen ledgers."""
+
+
 def test_the_frozen_ledgers_have_all_suites_and_statuses() -> None:
     facts = [kept(f"{FACTS}/{name}.txt") for name in names()]
     statuses = {line.split()[1] for text in facts for line in text.splitlines() if re.match(r"\S+\.\S+ [a-z]+ ", line)}
@@ -63,7 +67,7 @@ def test_the_frozen_ledgers_have_all_suites_and_statuses() -> None:
         json.loads(line)["id"]: json.loads(line)["suite"] for line in kept(f"{FACTS}/checks.jsonl.xz").splitlines()
     }
     suites = [{asked.get(line.split()[0]) for line in text.splitlines()} - {None} for text in facts]
-    assert sum(each == set(asked.values()) for each in suites) >= 4
+    assert sum(each == set(asked.values()) - LATER for each in suites) >= 4
     assert all(suites)
 
 

@@ -31,7 +31,7 @@ from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
 from esipp.scenarios.health.evidence import HealthEvidence as Health
 from suites.continuity.checks import WAYS
-from tests.unit import endpoint_change_world, interoperability_world, policy_change_world
+from tests.unit import endpoint_change_world, interoperability_world, policy_change_world, service_change_world
 from tests.unit.test_policy_change_isolation import window
 
 Evidence = dict[str, Any]
@@ -181,6 +181,18 @@ def interoperability() -> Evidence:
     return {"interoperability": seen}
 
 
+def service_changes() -> Evidence:
+    return {"changes": service_change_world.World(keeps=frozenset({"udp-socket"})).seen()}
+
+
 def everything(more: int = 0) -> Evidence:
     """Evidence of every kind."""
-    return {**health(), **convergence(more), **flips(), **api(), **continuity(), **interoperability()}
+    return {
+        **health(),
+        **convergence(more),
+        **flips(),
+        **api(),
+        **continuity(),
+        **interoperability(),
+        **service_changes(),
+    }

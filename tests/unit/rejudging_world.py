@@ -8,7 +8,7 @@ from typing import Any
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Feature, is_about
 from esipp.checks.endpoint_change import EndpointChange
-from esipp.checks.model import Balancer
+from esipp.checks.model import Balancer, Family
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.path import OnPath
 from esipp.checks.policy_change import Flipping
@@ -24,6 +24,7 @@ from tests.unit import (
     health_world,
     interoperability_world,
     policy_change_world,
+    service_change_world,
 )
 from tests.unit.services_api_server import FakeServices
 from tests.unit.test_api_judge import perform
@@ -31,8 +32,8 @@ from tests.unit.test_policy_change_isolation import window
 from tests.unit.world import SAMPLES, evidence
 
 PATHS, HEALTH, INTEROPERABILITY, API = "paths", "health_checks", "interoperability", "compatibility"
-FLIPS, CONVERGENCE, CONTINUITY = "flips", "convergence", "continuity"
-NAMES = (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CONTINUITY)
+FLIPS, CONVERGENCE, CHANGES, CONTINUITY = "flips", "convergence", "changes", "continuity"
+NAMES = (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CHANGES, CONTINUITY)
 """The names of the scenarios' evidence in ledgers."""
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP)
@@ -77,6 +78,7 @@ def seen() -> Mapping[str, Any]:
         API: perform(FakeServices()),
         FLIPS: flips,
         CONVERGENCE: Moved(results),
+        CHANGES: service_change_world.World(families=tuple(Family)).seen(),
         CONTINUITY: continuity_world.world(),
     }
 

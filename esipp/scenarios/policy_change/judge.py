@@ -17,6 +17,7 @@ from esipp.checks.policy_change import (
     IsolationHealthCheck,
     PolicyChange,
     PolicyChangeCheck,
+    judges,
 )
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, excused
@@ -132,7 +133,7 @@ def _settles(case: _Case) -> Decision:
     assert check.subject.at is not None
     strictly = check.subject.claim is FlipClaim.REWRITES
     made = followed(course, ground, check.subject.at, check.subject.family, strictly=strictly)
-    made = [(phase, lasting) for phase, lasting in made if not strictly or phase.flip.to is CLUSTER]
+    made = [(phase, lasting) for phase, lasting in made if judges(check.subject.claim, phase.flip.to)]
     observed = say_times(made)
     wrong = [(phase, why) for phase, lasting in made if (why := _followed(phase, lasting))]
     if not wrong:
@@ -342,7 +343,7 @@ def _health(case: _Case) -> Decision:
     again = check.subject.claim is FlipClaim.HEALTH_AGAIN
     faults, seen = [], list(_ports(course, case.ground, check.subject.family, check.subject.claim))
     for flip in course.flips_made():
-        if (flip.to is LOCAL) is again and bool(flip.health_port) is not again:
+        if judges(check.subject.claim, flip.to) and bool(flip.health_port) is not again:
             has = "has no health-check node port" if again else f"keeps health-check node port {flip.health_port}"
             faults.append(f"policy change {flip.number}: under {flip.to} the Service {has}")
     if not again:
@@ -389,7 +390,7 @@ def _ports(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> 
     again = claim is FlipClaim.HEALTH_AGAIN
     home = ground.topology.roles[Role.ENDPOINT_NODE]
     for flip in course.flips_made():
-        if (flip.to is LOCAL) is not again or (again and not flip.health_port):
+        if not judges(claim, flip.to) or (again and not flip.health_port):
             continue
         number = flip.number if again else flip.number - 1
         for node in dict.fromkeys(ground.topology.roles[role] for role in PLACES):

@@ -1,0 +1,81 @@
+"""The evidence of this scenario: what each stream showed, stage by stage, on one clock. No I/O."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from esipp.checks.model import Family
+from esipp.judging.controls import Vantage
+from esipp.judging.interruptions import Interruptions
+from esipp.judging.timeline.streams import Sample, Stream
+from esipp.scenarios.service_change.subject import At, place
+
+Asked = tuple[At, str, Family]
+"""A stream of an event: the entry, the name of its kind, and the family."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
+
+    ``closed`` and ``sticky`` are as in ``Change``.
+    """
+
+    words: str
+    cause: float
+    accepted: float
+    pods: tuple[str, ...] = ()
+    is_there: bool = True
+    closed: frozenset[str] = frozenset()
+    sticky: bool = False
+
+    def at(self, asked: Asked) -> "Stage":
+        """The stage as a stream must see it: nobody serves where it is closed."""
+        where, name, _ = asked
+        shut = place(where, name.partition("-")[0]) in self.closed
+        return replace(self, pods=(), is_there=False) if shut else self
+
+
+@dataclass
+class Stages:
+    """The evidence about one event: its stages until ``end``, its streams, and why some could not be started."""
+
+    stages: list[Stage] = field(default_factory=list)
+    end: float = 0.0
+    streams: dict[Asked, Stream] = field(default_factory=dict)
+    obstacles: dict[tuple[At, Family], str] = field(default_factory=dict)
+
+    def of_stages(self, asked: Asked) -> list["InStage"]:
+        """A stream, stage by stage."""
+        untils = [*(stage.cause for stage in self.stages[1:]), self.end]
+        found = []
+        for stage, until in zip(self.stages, untils, strict=True):
+            samples = [each for each in self.streams[asked].view(stage.cause, until) if _ends_in(each, until)]
+            found.append(InStage(stage.at(asked), until, samples))
+        return found
+
+
+def _ends_in(sample: Sample, until: float) -> bool:
+    """Whether a request belongs to the stage in which it began: what is under way may be answered as in the next."""
+    return not sample.answered or sample.ended <= until
+
+
+@dataclass(frozen=True)
+class InStage:
+    """The requests of a stream that began in a stage."""
+
+    stage: Stage
+    until: float
+    samples: Sequence[Sample]
+
+
+@dataclass
+class ServiceChangeEvidence(Interruptions):
+    """The whole evidence. ``controls`` are nodes' control listeners, by client, node and family."""
+
+    events: dict[str, Stages] = field(default_factory=dict)
+    controls: Mapping[tuple[str, str, Family], Stream] = field(default_factory=dict)
+
+    def vantage(self, client: str, family: Family) -> Vantage:
+        """The controls of a client."""
+        own = {node: each for (name, node, of), each in self.controls.items() if (name, of) == (client, family)}
+        return Vantage(own)

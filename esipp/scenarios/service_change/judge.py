@@ -1,0 +1,191 @@
+"""The judge of Services and pods that change: from the evidence to a verdict. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from esipp.checks.check import Status
+from esipp.checks.timing import FIELD_LIMIT
+from esipp.judging.controls import Vantage
+from esipp.judging.frame import Decision, ours_failed, undecided
+from esipp.judging.timeline import trouble
+from esipp.judging.timeline.steady_runs import Fits
+from esipp.judging.timeline.streams import Sample, Stream
+from esipp.scenarios.paths.judge import say_observed
+from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
+from esipp.scenarios.service_change.stages import gone, reached, refused, served, steady, stuck, wanted
+from esipp.scenarios.service_change.subject import STALE, Claim, ServiceChange, ServiceChangeCheck
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A check with the evidence for it."""
+
+    check: ServiceChangeCheck
+    event: Stages
+    stream: Stream
+    vantage: Vantage
+
+    @property
+    def subject(self) -> ServiceChange:
+        """What the check is about."""
+        return self.check.subject
+
+    @property
+    def stages(self) -> list[InStage]:
+        """The stream, stage by stage."""
+        return self.event.of_stages((self.subject.at, self.subject.stream.name, self.subject.family))
+
+
+ENOUGH = 12
+"""Requests for each of several pods after which one that has not answered is left out: of five, by chance in one of
+a hundred thousand."""
+
+LAST = 5
+"""Answers at the end of a stage that must all come from pods of before, if an older flow is to explain them."""
+
+
+def decide(check: ServiceChangeCheck, seen: ServiceChangeEvidence) -> Decision:
+    """The decision on a check."""
+    subject = check.subject
+    if cut := seen.cut_short(check):
+        return cut
+    event = seen.events.get(subject.event.name)
+    if event is None or not event.stages:
+        return undecided(check, "the event did not happen")
+    if why := event.obstacles.get((subject.at, subject.family)):
+        return undecided(check, why)
+    stream = event.streams.get((subject.at, subject.stream.name, subject.family))
+    if stream is None:
+        return undecided(check, "this stream was not sent")
+    if len(event.stages) < len(subject.event.changes):
+        return undecided(check, "the event broke off")
+    if ours := trouble.failed(stream.samples, name=stream.name):
+        return ours_failed(check, "too little", ours)
+    case = _Case(check, event, stream, seen.vantage(subject.at.client.name, subject.family))
+    return _CLAIMS[subject.claim](case)
+
+
+def _served(case: _Case) -> Decision:
+    """In each stage with pods, these answer within the limit, and go on to the end of the stage."""
+    made = [each for each in case.stages if each.stage.pods]
+    return _followed(case, made, served, "answered by a pod of the Service")
+
+
+def _gone(case: _Case) -> Decision:
+    """In each stage, no other pod answers after the limit. Something must have answered before it was gone."""
+    first, *made = case.stages
+    if steady(first, served(first.stage)) is None:
+        return undecided(case.check, "it was not answered before the change, so silence proves nothing", _words(made))
+    for each in made:
+        control = case.vantage.counts([(each.stage.accepted, each.until)])
+        if 2 * control.lost >= control.requests:
+            why = f"the control listeners answered too little in the same time: {control.words} lost"
+            return undecided(case.check, why, _words(made))
+    return _followed(case, made, gone, "not answered by another pod")
+
+
+def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], Fits], words: str) -> Decision:
+    check, lags = case.check, list[float]()
+    for each in made:
+        run = steady(each, fits_of(each.stage))
+        since = each.stage.accepted
+        lag = max(0.0, run.since - since) if run else each.until - since
+        if run is not None and lag <= FIELD_LIMIT:
+            lags.append(lag)
+            continue
+        if ours := case.vantage.ours(each.until - 2.0, each.until) or trouble.paused(each.samples, case.stream.name):
+            return undecided(check, ours, _words(made))
+        if run is None and lag < FIELD_LIMIT:
+            why = f"the Service {each.stage.words} for only {lag:.1f} s, as this stream had not shown an earlier stage"
+            return undecided(check, why, _words(made))
+        late = f"only {lag:.1f} s later" if run else f"never in {lag:.1f} s"
+        last = say_observed(_answers(each.samples[-10:]))
+        reason = f"the Service {each.stage.words}: {words} {late}; the last answers: {last}"
+        return Decision(Status.FAIL, check.expected, _words(made), reason, _stale(case, each))
+    most = f"{len(lags)} changes followed, after {max(lags, default=0.0):.1f} s at most"
+    sees = f"{len(case.stream.samples)} requests of one client; nodes that are not dialled may follow later"
+    return Decision(Status.PASS, check.expected, _words(made), most, sees=sees)
+
+
+def _stale(case: _Case, each: InStage) -> str:
+    """The evidence that only an older flow reaches a pod of before: new flows of the same client do not."""
+    subject = case.subject
+    if subject.fresh is None:
+        return ""
+    asked: Asked = (subject.at, subject.fresh.name, subject.family)
+    if asked not in case.event.streams:
+        return ""
+    own = case.stages
+    at = next(number for number, one in enumerate(own) if one.until == each.until)
+    fresh = case.event.of_stages(asked)[at]
+    before = {name for one in own[:at] for name in one.stage.pods}
+    answered = {sample.pod for sample in each.samples[-LAST:] if sample.answered}
+    right = steady(fresh, wanted(each.stage))
+    return STALE if right is not None and answered and answered <= before - {*each.stage.pods} else ""
+
+
+def _refused(case: _Case) -> Decision:
+    """In stages without pods, requests are refused. Nodes may limit the rate of their ICMP errors: one is enough."""
+    made = [each for each in case.stages if each.stage.is_there and not each.stage.pods]
+    observed = _words(made)
+    for each in made:
+        if any(refused(sample) for sample in each.samples):
+            continue
+        if any(sample.answered for sample in each.samples[-3:]):
+            return Decision(Status.FAIL, case.check.expected, observed, "requests are still answered")
+        if ours := case.vantage.ours(each.stage.accepted, each.until):
+            return undecided(case.check, ours, observed)
+        return Decision(Status.FAIL, case.check.expected, observed, "no request was refused: they got no answer")
+    sees = "nodes may limit the rate of ICMP errors, so one refused request of a stage is enough"
+    return Decision(Status.PASS, case.check.expected, observed, sees=sees)
+
+
+def _spread(case: _Case) -> Decision:
+    """In stages with several pods and no affinity, new requests reach every one."""
+    made = [each for each in case.stages if len(each.stage.pods) > 1 and not each.stage.sticky]
+    for each in made:
+        missing = sorted({*each.stage.pods} - reached(each))
+        if not missing:
+            continue
+        if ours := case.vantage.ours(each.stage.accepted, each.until):
+            return undecided(case.check, ours, _words(made))
+        if len(each.samples) < ENOUGH * len(each.stage.pods):
+            return undecided(case.check, f"only {len(each.samples)} requests were sent in this stage", _words(made))
+        reason = f"the Service {each.stage.words}: {', '.join(missing)} did not answer in {len(each.samples)} requests"
+        return Decision(Status.FAIL, case.check.expected, _words(made), reason)
+    return Decision(
+        Status.PASS, case.check.expected, _words(made), sees="a pod that gets far less than its share passes"
+    )
+
+
+def _sticky(case: _Case) -> Decision:
+    """In stages with affinity and several pods, one pod answers alone, from the limit on."""
+    made = [each for each in case.stages if len(each.stage.pods) > 1 and each.stage.sticky]
+    for each in made:
+        run = stuck(each)
+        if run is not None and run.since - each.stage.accepted <= FIELD_LIMIT:
+            continue
+        if ours := case.vantage.ours(each.until - 2.0, each.until) or trouble.paused(each.samples, case.stream.name):
+            return undecided(case.check, ours, _words(made))
+        last = say_observed(_answers(each.samples[-10:]))
+        reason = f"the Service {each.stage.words}: several pods still answer; the last answers: {last}"
+        return Decision(Status.FAIL, case.check.expected, _words(made), reason)
+    return Decision(Status.PASS, case.check.expected, _words(made), sees="the end of an affinity's timeout is not seen")
+
+
+def _answers(samples: Iterable[Sample]) -> Mapping[str, int]:
+    return Counter(sample.pod if sample.answered else sample.outcome for sample in samples)
+
+
+def _words(made: Iterable[InStage]) -> str:
+    return "; ".join(f"{each.stage.words}: {say_observed(_answers(each.samples))}" for each in made)
+
+
+_CLAIMS: Mapping[Claim, Callable[[_Case], Decision]] = {
+    Claim.SERVED: _served,
+    Claim.GONE: _gone,
+    Claim.REFUSED: _refused,
+    Claim.SPREAD: _spread,
+    Claim.STICKY: _sticky,
+}

@@ -1,0 +1,88 @@
+"""Testbed objects of this scenario: a Service for each event, and the pods that all of them share."""
+
+from collections.abc import Collection, Iterable
+
+from esipp.base.json import Json
+from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.checks.check import Check, checks_about, is_about
+from esipp.checks.model import OUTSIDE, Protocol, Role, ServiceType
+from esipp.scenarios.changing_pods import MORE_GRACE
+from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange
+from esipp.testbed import manifests
+from esipp.testbed.objects import Ground, Objects
+
+PORT = 80
+SERVES = 20
+"""Seconds for which a pod that terminates serves on."""
+
+TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
+
+
+def selector(run: str, pods: Pods) -> Json:
+    """The selector of a Service; as a merge patch, it replaces any other of this scenario."""
+    return {RUN_LABEL: run, **{_label(each): "yes" if each is pods else None for each in Pods}}
+
+
+def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
+    """The Service of an event, as it is in the first stage."""
+    ports = [
+        {
+            "name": each.value.lower(),
+            "protocol": each.value,
+            "port": PORT + (number if event.apart else 0),
+            "targetPort": target,
+        }
+        for number, (each, target) in enumerate(TARGETS.items())
+        if each in protocols
+    ]
+    spec: Json = {
+        "type": event.kind.value,
+        "ipFamilyPolicy": "PreferDualStack",
+        "selector": {key: value for key, value in selector(run, event.changes[0].pods).items() if value},
+        "ports": ports,
+    }
+    policies = {"externalTrafficPolicy": event.external, "internalTrafficPolicy": event.internal}
+    spec |= {key: policy.value for key, policy in policies.items() if policy}
+    metadata = {"name": event.service, "labels": labels_of(run)}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def events_of(checks: Iterable[Check]) -> list[Event]:
+    """The events that these checks are about."""
+    return list(dict.fromkeys(check.subject.event for check in checks if is_about(check, ServiceChange)))
+
+
+def objects(checks: list[Check], ground: Ground) -> Objects:
+    """Everything these checks need."""
+    events = events_of(checks)
+    protocols = {event: set[Protocol]() for event in events}
+    for each in checks_about(ServiceChange, checks):
+        protocols[each.subject.event] |= {stream.protocol for stream in each.subject.streams}
+    raw = any(Protocol.SCTP in each for each in protocols.values())
+    wanted = {name for event in events for change in event.changes for name in change.pods.names}
+    pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
+    services = [service(event, ground.run, protocols[event]) for event in events]
+    announced = frozenset(event.service for event in events if event.kind is ServiceType.LOAD_BALANCER)
+    clients = {each.subject.at.client for each in checks_about(ServiceChange, checks)}
+    return Objects(
+        tuple(pods),
+        tuple(services),
+        announced,
+        frozenset({OUTSIDE, INSIDE, *clients}),
+        raw=frozenset({OUTSIDE.name} if raw else ()),
+    )
+
+
+def _label(pods: Pods) -> str:
+    return f"esipp.dev/changes-{pods.value}"
+
+
+def _pod(name: str, ground: Ground, *, raw: bool) -> Json:
+    labels = {_label(pods): "yes" for pods in Pods if name in pods.names}
+    node = ground.roles[Role.ENDPOINT_NODE]
+    pod = manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw, labels=labels))
+    if name in (*Pods.LEAVING.names, *Pods.LEAVING_LOCAL.names):
+        arguments = pod["spec"]["containers"][0]["args"]
+        arguments[arguments.index("--on-sigterm") + 1] = f"serve:{SERVES}"
+        pod["spec"]["terminationGracePeriodSeconds"] = SERVES + MORE_GRACE
+    return pod

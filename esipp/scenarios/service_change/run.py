@@ -1,0 +1,311 @@
+"""The run of this scenario: every event on Services of its own, side by side, each seen by every stream."""
+
+import copy
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.json import Json
+from esipp.base.labels import UNSERVED_CLASS
+from esipp.base.waiting import Reading
+from esipp.checks.model import OUTSIDE, Family, Protocol, Role
+from esipp.checks.stream import Reuse, StreamKind
+from esipp.checks.timing import PROMPT
+from esipp.cluster.pods import is_ready, say_pod
+from esipp.judging.timeline.streams import Stream
+from esipp.judging.topology import by_family
+from esipp.probing.traffic import Pace, Target, Traffic
+from esipp.scenarios.context import Context, kept, perform, spare
+from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
+from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
+from esipp.scenarios.service_change.stages import STAYS, shows, steady, wanted
+from esipp.scenarios.service_change.subject import INSIDE, At, Change, Do, Event, ServiceChange, again
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
+from esipp.testbed import manifests
+from esipp.testbed.clients import Clients
+from esipp.testbed.manifests import HTTP
+from esipp.testbed.source_ranges import SourceRanges
+from esipp.testbed.testbed import Testbed
+
+CONTROL_PACE = Pace(0.5, 2.5)
+
+KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
+"""What a Service has in common with the one whose addresses and ports it gets."""
+
+OF_OTHERS = ("192.0.2.0/24", "2001:db8::/32")
+MANY = tuple(f"198.18.{number}.0/24" for number in range(100))
+"""Ranges that are reserved for documentation and for benchmarks."""
+
+AGAIN = PROMPT + STAYS
+"""Seconds that a stream gets in a stage if it did not show an earlier one like it in the whole time."""
+
+HOLDS = STAYS + 0.5
+"""Seconds for which what is right must last before the next stage."""
+
+SILENT = HOLDS + 1.5
+"""The same for silence: a SYN of its last second may be sent again, and answered, in the next stage."""
+
+
+@dataclass
+class Driver:
+    """One event: its Services, its streams and its stages.
+
+    Args:
+        testbed: has the Service of the first stage.
+        event: the event.
+        asked: the streams that checks ask for.
+        traffic: the streams of each client.
+        stop: ends all waits.
+        pods: the manifests of the pods, by name.
+        admitted: the CIDRs of the client outside.
+        timeouts: how long each wait may take.
+        seen: the evidence.
+    """
+
+    testbed: Testbed
+    event: Event
+    asked: list[tuple[At, StreamKind, Family]]
+    traffic: Mapping[str, Traffic]
+    stop: Stop
+    pods: Mapping[str, Json] = field(default_factory=dict)
+    admitted: Sequence[str] = ()
+    timeouts: Timeouts = TIMEOUTS
+    seen: Stages = field(default_factory=Stages)
+    _name: str = ""
+    _shown: dict[Asked, StreamKind] = field(default_factory=dict)
+    """The streams whose answers are known while they are sent."""
+    _late: dict[bool, set[Asked]] = field(default_factory=lambda: {True: set(), False: set()})
+    """The streams that did not show a stage with pods, or without, in time; later ones have ``AGAIN`` seconds."""
+
+    def perform(self) -> None:
+        """Go through all stages.
+
+        Raises:
+            ApiError: the API server refused a change.
+            UnreachableError: it did not answer.
+            HarnessError: a prober is gone.
+            StoppedError: the session ends.
+        """
+        self._name = self.event.service
+        first, *others = self.event.changes
+        now = time.monotonic()
+        self.seen.stages.append(_stage(first, now, now))
+        try:
+            self._start()
+            self._wait(first)
+            for change in others:
+                cause = time.monotonic()
+                self._does[change.do](change)
+                self.seen.stages.append(_stage(change, cause, time.monotonic()))
+                self._wait(change)
+            self.seen.end = end = time.monotonic()
+            last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
+            self.stop.converge(
+                lambda: Reading(time.monotonic() - end > last, "last answers"), self.timeouts.last_answers
+            )
+            self._ask_pods()
+        finally:
+            self.seen.end = self.seen.end or time.monotonic()
+            for traffic in self.traffic.values():
+                traffic.stop(self.seen.streams.values())
+
+    # --------------------------------------------------------------------------------------------------- the changes
+    @property
+    def _does(self) -> Mapping[Do, Callable[[Change], object]]:
+        return {
+            Do.SELECT: self._update,
+            Do.KILL: self._kill,
+            Do.START: self._start_again,
+            Do.TERMINATE: self._terminate,
+            Do.DELETE: self._delete,
+            Do.CREATE_AGAIN: lambda change: self._create(self._name, change),
+            Do.TAKE_OVER: self._take_over,
+            Do.TO_CLUSTER_IP: partial(self._update, type="ClusterIP", loadBalancerClass=None),
+            Do.TO_LOAD_BALANCER: partial(
+                self._update, type="LoadBalancer", loadBalancerClass=UNSERVED_CLASS, ports=self._spec["ports"]
+            ),
+            Do.SHARE_PORT: self._share_port,
+            Do.AFFINITY_ON: partial(self._update, sessionAffinity="ClientIP"),
+            Do.AFFINITY_OFF: partial(self._update, sessionAffinity="None", sessionAffinityConfig=None),
+            Do.ADMIT_OTHERS: partial(self._update, loadBalancerSourceRanges=list(OF_OTHERS)),
+            Do.ADMIT_CLIENT: partial(self._update, loadBalancerSourceRanges=[*MANY, *self.admitted]),
+            Do.ADMIT_ALL: partial(self._update, loadBalancerSourceRanges=self._spec.get("loadBalancerSourceRanges")),
+        }
+
+    def _path(self, name: str = "", kind: str = "services") -> str:
+        return f"/api/v1/namespaces/{self.testbed.namespace}/{kind}" + (f"/{name}" if name else "")
+
+    def _update(self, change: Change, **fields: object) -> None:
+        body = {"spec": {"selector": selector(self.testbed.run, change.pods), **fields}}
+        self.testbed.cluster.patch(self._path(self._name), body, "merge-patch")
+
+    def _share_port(self, change: Change) -> None:
+        number = _node_ports(self._spec)[Protocol.TCP.value]
+        self._update(change, ports=[{**port, "nodePort": number} for port in self._spec["ports"]])
+
+    def _kill(self, _: Change) -> None:
+        for name in self.event.changes[0].names:
+            self.testbed.cluster.delete(self._path(name, "pods"), grace=0)
+
+    def _terminate(self, change: Change) -> None:
+        for name in change.names:
+            self.testbed.cluster.delete(self._path(name, "pods"))
+
+    def _start_again(self, change: Change) -> None:
+        """Create a pod in place of each killed one, and wait until it is ready."""
+        for killed in change.pods.names:
+            pod = copy.deepcopy(self.pods[killed])
+            pod["metadata"]["name"] = pod["metadata"]["labels"][manifests.POD_LABEL] = again(killed)
+            self.testbed.cluster.create(self._path(kind="pods"), pod)
+
+        def look() -> Reading:
+            found = [self.testbed.cluster.request("GET", self._path(name, "pods")) for name in change.names]
+            return Reading(all(map(is_ready, found)), "; ".join(map(say_pod, found)))
+
+        held = self.stop.converge(look, self.timeouts.pods_ready)
+        if not held.held:
+            raise HarnessError(f"The pod in place of the killed one is not ready: {held}.", "kubectl get events -A")
+
+    def _delete(self, _: Change) -> None:
+        self.testbed.cluster.delete(self._path(self._name))
+
+    def _create(self, name: str, change: Change) -> None:
+        """Create a Service with the addresses and ports of the first one."""
+        first, pods = self.testbed.services[self.event.service], selector(self.testbed.run, change.pods)
+        spec = {key: first["spec"][key] for key in KEPT if key in first["spec"]}
+        spec["selector"] = {key: value for key, value in pods.items() if value}
+        metadata = {"name": name, "labels": first["metadata"]["labels"]}
+        made = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+        self.testbed.cluster.create(self._path(), made)
+        self._name = name
+
+    def _take_over(self, change: Change) -> None:
+        self._delete(change)
+        self._create(f"{self._name}-heir", change)
+
+    # --------------------------------------------------------------------------------------------------- the streams
+    def _ask_pods(self) -> None:
+        """Ask every pod of the event what it counted of the streams that nobody answers."""
+        if not any(kind.reuse is Reuse.ONE_WAY for _, kind, _ in self.asked):
+            return
+        for name in dict.fromkeys(name for change in self.event.changes for name in change.pods.names):
+            pod = self.testbed.pods[name]
+            address = next(iter(pod.addresses.values()))
+            for traffic in self.traffic.values():
+                traffic.ask_arrived(self.traffic[INSIDE.name].prober, Target(address, HTTP), pod.node)
+
+    @property
+    def _spec(self) -> Json:
+        """The Service of the first stage."""
+        spec: Json = self.testbed.services[self.event.service]["spec"]
+        return spec
+
+    def _start(self) -> None:
+        for at, kind, family in self.asked:
+            where = self._target(at, kind.protocol, family)
+            if isinstance(where, str):
+                self.seen.obstacles[at, family] = where
+                continue
+            stream = self.traffic[at.client.name].send(kind, f"{self.event.service} {at} {kind.name} {family}", where)
+            self.seen.streams[at, kind.name, family] = stream
+            if kind.reuse is not Reuse.ONE_WAY:
+                self._shown[at, kind.name, family] = kind
+
+    def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
+        """What is dialled; a sentence if it cannot be."""
+        name = self.event.service
+        if at is At.VIP:
+            vip = self.testbed.vips.get(name, {}).get(family)
+            why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
+            return Target(vip, PORT) if vip else why
+        if at.role is None:
+            address = by_family(self._spec.get("clusterIPs") or []).get(family)
+            return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
+        node = self.testbed.nodes[self.testbed.roles[at.role]]
+        if family not in node.internal:
+            return f"node {node.name} has no {family} address"
+        number = _node_ports(self._spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
+        return Target(node.internal[family], number)
+
+    def _wait(self, change: Change) -> None:
+        """Wait until every stream shows the stage, and has done so for long enough; or until it is late."""
+        stage, late = self.seen.stages[-1], set[Asked]()
+
+        def look() -> Reading:
+            now = time.monotonic()
+            late.clear()
+            late.update(asked for asked in self._shown if not self._shows(asked, stage.at(asked), now))
+            waiting = late if now - stage.accepted <= AGAIN else late - self._late[bool(stage.pods)]
+            if waiting:
+                return Reading(False, f"waiting for {', '.join(sorted(' '.join(asked) for asked in waiting))}")
+            return Reading(now - stage.accepted >= change.lasts, "followed")
+
+        self.stop.converge(look, self.timeouts.change_shown)
+        self._late[bool(stage.pods)] |= late
+
+    def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
+        seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))
+        found = steady(seen, wanted(stage))
+        is_new = self._shown[asked].reuse is Reuse.NEW
+        holds = HOLDS if stage.pods else SILENT
+        return found is not None and now - found.since >= holds and shows(seen, is_new=is_new)
+
+
+def _stage(change: Change, cause: float, accepted: float) -> Stage:
+    return Stage(change.do.value, cause, accepted, change.names, change.is_there, change.closed, change.sticky)
+
+
+def _node_ports(spec: Json) -> dict[str, int]:
+    return {port["protocol"]: int(port["nodePort"]) for port in spec["ports"]}
+
+
+def controls(traffic: Mapping[str, Traffic], clients: Clients) -> dict[tuple[str, str, Family], Stream]:
+    """The control listeners of two nodes, with no Service in the way.
+
+    Raises:
+        HarnessError: there is no agent on a node.
+    """
+    testbed, made = clients.testbed, {}
+    for role in (Role.ENDPOINT_NODE, Role.BARE_NODE):
+        node = testbed.nodes[testbed.roles[role]]
+        port = testbed.listeners.get(node.name, {}).get(Protocol.TCP)
+        if not port:
+            raise HarnessError(f"Node {node.name} has no agent.", "run again.")
+        for client, own in traffic.items():
+            for family, host in node.internal.items():
+                name = f"listener of {node.name} {family} {client}"
+                made[client, node.name, family] = own.connect(name, Target(host, port), CONTROL_PACE)
+    return made
+
+
+def observe(context: Context) -> ServiceChangeEvidence:
+    """The evidence of all events."""
+    run, testbed, clients, topology = context.run, context.testbed, context.clients, context.topology
+    checks, seen, stop = context.asked(ServiceChange), ServiceChangeEvidence(), Stop()
+    wanted_clients = {OUTSIDE, INSIDE, *(check.subject.at.client for check in checks)}
+    probers = {client.name: clients.probers[client.name] for client in wanted_clients}
+    traffic = {name: Traffic(prober, prober.clock()) for name, prober in probers.items()}
+    events, props = events_of(checks), objects(list(checks), context.ground)
+    pods = {pod["metadata"]["name"]: pod for pod in props.pods}
+    admitted = SourceRanges(clients=True).of(map(str, topology.stands[OUTSIDE.name].addresses), list(Family))
+
+    def go_through(event: Event) -> None:
+        own = (check.subject for check in checks if check.subject.event == event)
+        asked = dict.fromkeys((each.at, kind, each.family) for each in own for kind in each.streams)
+        driver = Driver(testbed, event, list(asked), traffic, stop, pods, admitted)
+        seen.events[event.name] = driver.seen
+        with kept(event.name, run, seen):
+            driver.perform()
+
+    with run.phase("changes", ", ".join(event.name for event in events)):
+        seen.controls = controls(traffic, clients)
+        try:
+            perform(run, "changes", {event.name: partial(go_through, event) for event in events}, stop)
+        finally:
+            for client, own in traffic.items():
+                own.stop(stream for (name, _, _), stream in seen.controls.items() if name == client)
+    spare(testbed, seen, (event.name for event in events))
+    return seen

@@ -1,0 +1,29 @@
+"""Registration of this scenario."""
+
+from esipp.checks.rights import rights
+from esipp.judging.scenario import Scenario, Typical
+from esipp.judging.schedule import PlannedEvent
+from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
+from esipp.scenarios.service_change.judge import decide
+from esipp.scenarios.service_change.sections import section, summary
+from esipp.scenarios.service_change.subject import ServiceChange
+
+SECONDS = {
+    "scaled-to-zero": 43, "replaced": 43, "deleted": 43, "taken-over": 38, "killed": 15, "terminating": 13,
+    "terminating-local": 13, "scaled-up-and-down": 15, "affinity": 20, "retyped": 45, "one-node-port": 38, "vip": 15,
+    "vip-udp": 45, "source-ranges": 15,
+}  # fmt: skip
+"""How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
+
+SCENARIO = Scenario(
+    name="service_change",
+    suite="changes",
+    record="changes",
+    subjects=(ServiceChange,),
+    evidence=ServiceChangeEvidence,
+    decide=decide,
+    section=section,
+    summary=summary,
+    phases=(Typical("changes", base=2, events=tuple(PlannedEvent(name, of) for name, of in SECONDS.items())),),
+    rights=(*rights("create delete get patch", "services"), *rights("create delete get", "pods")),
+)

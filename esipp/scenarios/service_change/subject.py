@@ -1,0 +1,235 @@
+"""``ServiceChange``: an event as data, the stream that sees it, and the claim. No I/O."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from esipp.checks.check import Check, Profile, Subject
+from esipp.checks.model import (
+    ANYTHING,
+    OUTSIDE,
+    Client,
+    Family,
+    Protocol,
+    Role,
+    ServiceType,
+    TrafficPolicy,
+    Vantage,
+)
+from esipp.checks.stream import StreamKind
+
+INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
+"""The client that dials ClusterIPs."""
+
+BESIDE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
+"""The client that dials ClusterIPs with internalTrafficPolicy Local."""
+
+
+class At(StrEnum):
+    """What is dialled: the nodePort of one node, the ClusterIP, or the VIP. Only ClusterIPs are dialled by pods.
+
+    ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too.
+    """
+
+    ENDPOINT_NODE = "endpoint-node"
+    BARE_NODE = "bare-node"
+    OTHER_NODE = "other-node"
+    CONTROL_PLANE = "control-plane"
+    CLUSTER_IP = "clusterip"
+    OWN_CLUSTER_IP = "clusterip-on-endpoint-node"
+    SHARED_PORT = "shared-node-port"
+    VIP = "vip"
+
+    @property
+    def role(self) -> Role | None:
+        """Return the node whose nodePort is dialled; None for any other address."""
+        if self is At.SHARED_PORT:
+            return Role.ENDPOINT_NODE
+        return None if self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.VIP) else Role(self.value)
+
+    @property
+    def client(self) -> Client:
+        """Return the client that dials there."""
+        return {At.CLUSTER_IP: INSIDE, At.OWN_CLUSTER_IP: BESIDE}.get(self, OUTSIDE)
+
+
+class Pods(StrEnum):
+    """Which pods a Service selects, by a label of its own each. All run on the endpoint node."""
+
+    NONE = "none"
+    FIRST = "first"
+    SECOND = "second"
+    ALL = "all"
+    KILLED = "killed"
+    LEAVING = "leaving"
+    LEAVING_LOCAL = "leaving-local"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the pods."""
+        several = {
+            Pods.NONE: (),
+            Pods.FIRST: ("changes-1",),
+            Pods.SECOND: ("changes-2",),
+            Pods.ALL: tuple(f"changes-{number}" for number in range(1, 6)),
+        }
+        return several.get(self, (f"changes-{self.value}",))
+
+
+class Do(StrEnum):
+    """How a stage of an event begins; scenarios/service_change/run.py does it."""
+
+    CREATE = "is created"
+    SELECT = "selects other pods"
+    KILL = "loses its pod, which is killed without grace"
+    START = "gets a pod in place of the killed one"
+    TERMINATE = "has only a pod that terminates and serves on"
+    DELETE = "is deleted"
+    CREATE_AGAIN = "is created again, with its nodePorts and ClusterIPs"
+    TAKE_OVER = "is deleted, and another Service gets its nodePorts and ClusterIPs"
+    TO_CLUSTER_IP = "becomes a ClusterIP Service"
+    TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
+    SHARE_PORT = "gets the nodePort of its TCP port for UDP, too"
+    AFFINITY_ON = "gets the affinity ClientIP"
+    AFFINITY_OFF = "loses its affinity, and selects all pods"
+    ADMIT_OTHERS = "admits only addresses of others"
+    ADMIT_CLIENT = "admits a hundred ranges, and the client's address as the last"
+    ADMIT_ALL = "has the source ranges of the beginning again, usually none"
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a stage begins, and which pods serve in it: nobody else may answer.
+
+    Args:
+        do: how it begins.
+        pods: those that serve.
+        closed: entries and protocols at which nobody serves (``bare-node udp``).
+        sticky: whether each client keeps its pod.
+        lasts: seconds for which the stage lasts at least.
+    """
+
+    do: Do
+    pods: Pods = Pods.NONE
+    closed: frozenset[str] = frozenset()
+    sticky: bool = False
+    lasts: float = 0.0
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether a Service has the addresses."""
+        return self.do is not Do.DELETE
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the pods that serve."""
+        return tuple(map(again, self.pods.names)) if self.do is Do.START else self.pods.names
+
+
+def again(pod: str) -> str:
+    """Return the name of the pod that is created in place of a killed one."""
+    return f"{pod}-again"
+
+
+def closing(entries: Iterable[At], *protocols: Protocol) -> frozenset[str]:
+    """Return ``Change.closed`` for these entries and protocols."""
+    return frozenset(place(at, protocol.value.lower()) for at in entries for protocol in protocols)
+
+
+def place(at: At, protocol: str) -> str:
+    """Return an entry and a protocol, as ``Change.closed`` has them."""
+    return f"{at.value} {protocol}"
+
+
+class Claim(StrEnum):
+    """A claim about a stream over all stages of an event."""
+
+    SERVED = "served"
+    GONE = "gone"
+    REFUSED = "refused"
+    SPREAD = "every-pod"
+    STICKY = "same-pod"
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens to a Service and its pods.
+
+    Args:
+        name: its name in ids and ledgers.
+        meanwhile: when requirements hold, as text: ``While a Service loses all its endpoints``.
+        changes: its stages, in order; the first is the creation.
+        kind: the type of the Service.
+        external, internal: its traffic policies; None if unset.
+        apart: whether each protocol has a port number of its own. Otherwise the API server gives all of them one
+            nodePort.
+    """
+
+    name: str
+    meanwhile: str
+    changes: tuple[Change, ...]
+    kind: ServiceType = ServiceType.NODE_PORT
+    external: TrafficPolicy | None = None
+    internal: TrafficPolicy | None = None
+    apart: bool = False
+
+    @property
+    def service(self) -> str:
+        """Return the name of the Service."""
+        return f"changes-{self.name}"
+
+
+@dataclass(frozen=True)
+class ServiceChange(Subject):
+    """A claim about one stream during one event.
+
+    ``fresh`` is the same without a past: only flows of a stream that reuses a port may follow an older connection
+    tracking entry.
+    """
+
+    event: Event
+    at: At
+    stream: StreamKind
+    family: Family
+    claim: Claim
+    fresh: StreamKind | None = None
+
+    @property
+    def part(self) -> str:
+        """Return the event."""
+        return self.event.name
+
+    @property
+    def streams(self) -> tuple[StreamKind, ...]:
+        """Return the streams that decide it."""
+        return (self.stream, self.fresh) if self.fresh else (self.stream,)
+
+    @property
+    def traits(self) -> Mapping[str, str]:
+        """Return the event, the claim and the protocol."""
+        return {"event": self.event.name, "claim": self.claim.value, "protocol": self.stream.protocol.value}
+
+    @property
+    def profile(self) -> Profile:
+        """Return the type of the Service, as it is dialled."""
+        if self.at is At.VIP:
+            return Profile.LOAD_BALANCER
+        return Profile.CLUSTER_IP if self.at in (At.CLUSTER_IP, At.OWN_CLUSTER_IP) else Profile.NODE_PORT
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """Return what the cluster's own load balancer must carry, if its VIP is dialled."""
+        words = (ANYTHING, self.stream.protocol.value, self.family.value, "unset", Vantage.OUTSIDE.value)
+        return frozenset(word.lower() for word in words if self.at is At.VIP)
+
+    @property
+    def own_service(self) -> str:
+        """Return the Service, if its VIP is dialled."""
+        return self.event.service if self.at is At.VIP else ""
+
+
+ServiceChangeCheck = Check[ServiceChange]
+
+STALE = "an endpoint of before answers a flow of before, and no other"
+"""Evidence: only flows from before a change reach the pods of before; new ones of the same client, at the same address,
+do not."""

@@ -1,0 +1,173 @@
+"""Checks of changes to Services and pods: each event, seen by each stream at each entry."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from esipp.checks.check import Level
+from esipp.checks.known_differences import KnownDifference, Nature
+from esipp.checks.model import Family, Protocol
+from esipp.checks.reference import Reference
+from esipp.checks.stream import Reuse, StreamKind
+from esipp.checks.timing import FIELD_LIMIT
+from esipp.scenarios.service_change.subject import (
+    STALE,
+    At,
+    Claim,
+    Event,
+    ServiceChange,
+    ServiceChangeCheck,
+    place,
+)
+from suites.changes.events import ENTRIES, EVENTS, FRESH, MORE_NODES, STREAMS, TCP_NEW, why_not
+from suites.needs import needs
+from suites.references import *
+
+SUITE = "changes"
+WITHIN = f"from {FIELD_LIMIT:.0f} s after each change on"
+
+EXPECTED = {
+    Claim.SERVED: "a pod of the Service answers in every stage",
+    Claim.GONE: "no other pod answers",
+    Claim.REFUSED: "refused without endpoints",
+    Claim.SPREAD: "every pod answers",
+    Claim.STICKY: "one pod answers under affinity",
+}
+
+FAILS_IF = {
+    Claim.SERVED: "a node does not follow a change of the Service or of its endpoints, or connection tracking goes on "
+    "sending a flow to where nobody answers",
+    Claim.GONE: "a node keeps the rules of a Service that is gone, or connection tracking goes on sending a flow to a "
+    "pod that is no longer an endpoint: data reaches whoever has that address now",
+    Claim.REFUSED: "a node drops requests to a Service without endpoints, so clients wait for a timeout",
+    Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
+    Claim.STICKY: "nodes ignore that sessionAffinity was set on an existing Service, or forget clients at once",
+}
+
+
+def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference:
+    return KnownDifference(
+        when=(("service-proxy", "kube-proxy"),),
+        covers=STALE,
+        before=before,
+        reason=f"kube-proxy leaves the connection tracking entries of {of}: a client that goes on sending from "
+        "the same port reaches the pod of before, whoever has its address then",
+        references=(*references, CONNTRACK),
+        nature=Nature.DEFECT,
+        evidence="Only what comes from a port that was in use before the change reaches the pods of before. What "
+        "comes from new ports of the same client is right.",
+        hides="Another cause by which a node keeps connection tracking entries of such flows.",
+    )
+
+
+KNOWN = {
+    ("scaled-to-zero", Protocol.UDP): _stale(
+        "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
+    ),
+    ("deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
+    ("retyped", Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED),
+    ("vip-udp", Protocol.UDP): _stale(
+        "UDP flows to a Service that has lost all its endpoints or is deleted",
+        STALE_WITHOUT_ENDPOINTS,
+        STALE_OF_DELETED,
+    ),
+    ("one-node-port", Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED),
+    **{(event.name, Protocol.SCTP): _stale("SCTP associations", SCTP_KEPT) for event in EVENTS},
+}
+"""Known defects of kube-proxy, by event and protocol."""
+
+
+def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
+    """Yield what is required of a stream."""
+    changes, there = event.changes, place(at, stream.protocol.value.lower())
+    if at not in MORE_NODES:
+        yield Claim.SERVED
+    if any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes)):
+        yield Claim.GONE
+    if at in MORE_NODES or stream.reuse is not Reuse.NEW:
+        return
+    if stream is TCP_NEW and event.name == "scaled-to-zero":
+        yield Claim.REFUSED
+    several = [change for change in changes if len(change.names) > 1]
+    if any(not change.sticky for change in several):
+        yield Claim.SPREAD
+    if any(change.sticky for change in several):
+        yield Claim.STICKY
+
+
+def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
+    """Return the level. What becomes of flows that are under way is documented for kube-proxy alone."""
+    by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name != "source-ranges"
+    core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP
+    return Level.CORE if core else Level.EXTENDED
+
+
+ABOUT = {
+    "terminating": (KEP_1669,),
+    "terminating-local": (KEP_1669,),
+    "affinity": (API_AFFINITY,),
+    "retyped": (API_NODE_PORT,),
+    "one-node-port": (API_NODE_PORT,),
+    "source-ranges": (API_RANGES,),
+}
+"""References of single events."""
+
+
+def references(event: Event, stream: StreamKind, claim: Claim) -> tuple[Reference, ...]:
+    """Return the references of a check."""
+    if claim is Claim.REFUSED:
+        return (E2E_REJECTED,)
+    general = (VIRTUAL_IPS, API_SELECTOR) if stream.reuse is Reuse.NEW else (VIRTUAL_IPS, E2E_CONNTRACK)
+    return (*ABOUT.get(event.name, ()), *general)
+
+
+def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> str:
+    """Return the requirement of a check."""
+    client = f"a client that sends {stream.sent} to {where}"
+    if claim is Claim.REFUSED:
+        return f"{event.meanwhile}, {client} is refused while there is no endpoint."
+    if claim is Claim.SPREAD:
+        return f"{event.meanwhile}, {client} is answered by each of several pods, if there is no affinity."
+    if claim is Claim.STICKY:
+        return f"{event.meanwhile}, {client} is answered by one of several pods under affinity, {WITHIN}."
+    reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
+    if claim is Claim.SERVED:
+        return f"{event.meanwhile}, {client} {reached} its pods, {WITHIN}."
+    return f"{event.meanwhile}, {client} {reached} no other pod, {WITHIN}."
+
+
+def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
+    """Return the known defects that a check shows."""
+    found = KNOWN.get((event.name, stream.protocol)) if stream in FRESH else None
+    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP
+    return (found,) if found and concerned else ()
+
+
+def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
+    vip = ("load-balancer",) if at is At.VIP else ()
+    sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
+    return ServiceChangeCheck(
+        id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
+        requirement=requirement(event, where, stream, claim),
+        level=level(event, stream, claim),
+        suite=SUITE,
+        references=references(event, stream, claim),
+        features=needs("vantage.outside", *sctp, *vip, family=family, node=at.role),
+        subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
+        expected=EXPECTED[claim],
+        fails_if=FAILS_IF[claim],
+        asked=f"{stream.sent}, from before the first change until after the last one",
+        differences=known(event, stream, claim),
+    )
+
+
+CHECKS = [
+    check(event, at, where, stream, family, claim)
+    for event in EVENTS
+    for at, where in ENTRIES.items()
+    for stream in STREAMS
+    if not why_not(event, at, stream)
+    for family in Family
+    for claim in claims(event, at, stream)
+]
+"""Each event is crossed with each entry and each stream, unless ``why_not`` has a reason; ``claims`` says what is
+required there."""

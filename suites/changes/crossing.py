@@ -1,0 +1,31 @@
+"""The table of events and streams of changes, from its checks."""
+
+from esipp.checks.crossing import Crossing, Field
+from esipp.checks.stream import Reuse, StreamKind
+from esipp.scenarios.service_change.subject import Claim, Event
+from suites.changes.checks import CHECKS, EXPECTED, SUITE
+from suites.changes.events import ENTRIES, EVENTS, STREAMS, why_not
+
+
+def field(event: Event, stream: StreamKind) -> Field:
+    """Return one field of the table."""
+    own = (check.subject for check in CHECKS if (check.subject.event, check.subject.stream) == (event, stream))
+    empty = {at.value: why_not(event, at, stream) for at in ENTRIES}
+    judged = dict.fromkeys(subject.at.value for subject in own)
+    return Field(tuple(judged), empty={at: why for at, why in empty.items() if why})
+
+
+def required(stream: StreamKind) -> tuple[str, str]:
+    """Return what is required of a stream while nothing changes, and during an event."""
+    claims = [Claim.SERVED, Claim.GONE]
+    claims += [Claim.SPREAD, Claim.STICKY] if stream.reuse is Reuse.NEW else []
+    return EXPECTED[Claim.SERVED], "; ".join(EXPECTED[claim] for claim in claims)
+
+
+CROSSING = Crossing(
+    SUITE,
+    {event.name: event.meanwhile for event in EVENTS},
+    {stream.name: stream.sent for stream in STREAMS},
+    {stream.name: required(stream) for stream in STREAMS},
+    {(event.name, stream.name): field(event, stream) for event in EVENTS for stream in STREAMS},
+)

@@ -1,0 +1,243 @@
+"""What happens to Services and pods, stage by stage. Each event is crossed with each stream: see checks.py.
+
+A new event is an entry here, its usual seconds in scenarios/service_change/scenario.py, and, for a new kind of change,
+its ``Do`` and how run.py does it.
+"""
+
+from dataclasses import replace
+
+from esipp.checks.model import Protocol, ServiceType, TrafficPolicy
+from esipp.checks.stream import Reuse, StreamKind
+from esipp.scenarios.service_change.subject import At, Change, Do, Event, Pods, closing
+from suites import streams
+
+NODE_PORTS = (At.ENDPOINT_NODE, At.BARE_NODE, At.OTHER_NODE, At.CONTROL_PLANE)
+TCP, UDP = Protocol.TCP, Protocol.UDP
+NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
+
+EVENTS = (
+    Event(
+        "scaled-to-zero",
+        "While a Service loses all its endpoints and gets another one",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.NONE),
+            Change(Do.SELECT, Pods.SECOND),
+        ),
+    ),
+    Event(
+        "replaced",
+        "While a Service's only endpoint is replaced by another one",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND),
+            Change(Do.SELECT, Pods.FIRST),
+        ),
+    ),
+    Event(
+        "deleted",
+        "While a Service is deleted, and created again with its nodePorts and ClusterIPs over another pod",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.DELETE),
+            Change(Do.CREATE_AGAIN, Pods.SECOND),
+        ),
+    ),
+    Event(
+        "taken-over",
+        "While a Service is deleted, and another one over another pod gets its nodePorts and ClusterIPs",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.TAKE_OVER, Pods.SECOND),
+        ),
+    ),
+    Event(
+        "killed",
+        "While a Service's only pod is killed without grace and replaced",
+        (
+            Change(Do.CREATE, Pods.KILLED),
+            Change(Do.KILL),
+            Change(Do.START, Pods.KILLED),
+        ),
+    ),
+    Event(
+        "terminating",
+        "While the only pod of a Service with Cluster policies terminates and still serves",
+        (
+            Change(Do.CREATE, Pods.LEAVING),
+            Change(Do.TERMINATE, Pods.LEAVING, lasts=6.0),
+        ),
+        external=TrafficPolicy.CLUSTER,
+        internal=TrafficPolicy.CLUSTER,
+    ),
+    Event(
+        "terminating-local",
+        "While the only pod of a Service with Local policies terminates and still serves",
+        (
+            Change(Do.CREATE, Pods.LEAVING_LOCAL),
+            Change(Do.TERMINATE, Pods.LEAVING_LOCAL, lasts=6.0),
+        ),
+        external=TrafficPolicy.LOCAL,
+        internal=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "scaled-up-and-down",
+        "While a Service goes from one endpoint to five and back",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.ALL),
+            Change(Do.SELECT, Pods.FIRST),
+        ),
+    ),
+    Event(
+        "affinity",
+        "While a Service with five endpoints gets the affinity ClientIP, has its endpoints replaced, and loses it",
+        (
+            Change(Do.CREATE, Pods.ALL),
+            Change(Do.AFFINITY_ON, Pods.ALL, sticky=True),
+            Change(Do.SELECT, Pods.SECOND, sticky=True),
+            Change(Do.AFFINITY_OFF, Pods.ALL),
+        ),
+    ),
+    Event(
+        "retyped",
+        "While a NodePort Service becomes a ClusterIP Service, a LoadBalancer with the same nodePorts, and a ClusterIP "
+        "Service again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=NO_NODE_PORT),
+            Change(Do.TO_LOAD_BALANCER, Pods.FIRST),
+            Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=NO_NODE_PORT),
+        ),
+    ),
+    Event(
+        "one-node-port",
+        "While the UDP port of a Service gets the nodePort of its TCP port, too",
+        (
+            Change(Do.CREATE, Pods.FIRST, closed=closing((At.SHARED_PORT,), UDP)),
+            Change(Do.SHARE_PORT, Pods.FIRST, closed=closing(NODE_PORTS, UDP)),
+        ),
+        apart=True,
+    ),
+    Event(
+        "vip",
+        "While a LoadBalancer loses all its endpoints, gets another one, and is deleted",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.NONE),
+            Change(Do.SELECT, Pods.SECOND),
+            Change(Do.DELETE),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
+    Event(
+        "vip-udp",
+        "While a LoadBalancer for UDP loses all its endpoints, gets another one, and is deleted",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.NONE),
+            Change(Do.SELECT, Pods.SECOND),
+            Change(Do.DELETE),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
+    Event(
+        "source-ranges",
+        "While a LoadBalancer's source ranges admit only others, the client among a hundred, and everybody",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.ADMIT_OTHERS, Pods.FIRST, closed=closing((At.VIP,), TCP)),
+            Change(Do.ADMIT_CLIENT, Pods.FIRST),
+            Change(Do.ADMIT_ALL, Pods.FIRST),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
+)
+
+TCP_NEW = replace(streams.TCP_NEW, sent="a new TCP connection every 400 ms", every=0.4)
+UDP_NEW = replace(streams.UDP_NEW, sent="a datagram every 400 ms, each from a new socket", every=0.4, timeout=1.0)
+UDP_SOCKET = replace(streams.UDP_SOCKET, sent="a datagram every 400 ms, all from one socket", every=0.4, timeout=1.0)
+UDP_ONE_WAY = replace(
+    streams.UDP_ONE_WAY, sent="a datagram every 400 ms, all from one socket, which nobody answers", every=0.4
+)
+SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW, streams.SCTP_PORT))
+
+STREAMS = (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT)
+"""What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
+
+FRESH = {UDP_SOCKET: UDP_NEW, UDP_ONE_WAY: UDP_NEW, SCTP_PORT: SCTP_NEW}
+"""Streams whose flows have a past, and the same without."""
+
+ENTRIES = {
+    At.ENDPOINT_NODE: "the nodePort of the endpoint node",
+    At.BARE_NODE: "the nodePort of a node without local endpoints",
+    At.OTHER_NODE: "the nodePort of a third node",
+    At.CONTROL_PLANE: "the nodePort of a control plane node",
+    At.SHARED_PORT: "the nodePort of its TCP port",
+    At.CLUSTER_IP: "the ClusterIP",
+    At.OWN_CLUSTER_IP: "the ClusterIP from the endpoint's node",
+    At.VIP: "the VIP",
+}
+"""What is dialled."""
+
+MORE_NODES = (At.OTHER_NODE, At.CONTROL_PLANE)
+"""What is dialled only where something is freed: what is gone is gone on every node."""
+
+USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
+DIALLED = {
+    "deleted": (*USUAL, *MORE_NODES),
+    "taken-over": (*USUAL, *MORE_NODES),
+    "terminating-local": (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP),
+    "retyped": (*USUAL, *MORE_NODES),
+    "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
+    **dict.fromkeys(("vip", "vip-udp", "source-ranges"), (At.VIP,)),
+}
+"""What is dialled in an event, if not the usual entries."""
+
+TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
+"""The events that a socket which nobody answers sees."""
+
+OF_SCTP = ("replaced", "taken-over")
+
+
+def why_not(event: Event, at: At, stream: StreamKind) -> str:
+    """Return why a stream is not sent to an entry during an event; empty if it is."""
+    if at not in DIALLED.get(event.name, USUAL):
+        return _why_not_there(event, at)
+    if event.kind is ServiceType.LOAD_BALANCER:
+        if stream.protocol is Protocol.SCTP:
+            return "few load balancers carry SCTP; nodePorts show what becomes of its entries"
+        if (stream.protocol is UDP) is not (event.name == "vip-udp"):
+            return "many load balancers carry one protocol: each has an event of its own"
+        return ""
+    if at is At.SHARED_PORT and stream.protocol is not UDP:
+        return "TCP has this nodePort before and after"
+    if stream.protocol is Protocol.SCTP:
+        if event.name not in OF_SCTP:
+            return "two events show what becomes of SCTP's entries of connection tracking"
+        if at is At.CLUSTER_IP:
+            return "SCTP needs raw sockets, which pods of clients do not get"
+        if at in MORE_NODES:
+            return "one proxy on all nodes: two of them show how it treats SCTP"
+    if stream.reuse is Reuse.ONE_WAY:
+        if event.name in ("killed", "terminating", "terminating-local"):
+            return "a pod that ends takes with it what it has counted"
+        if event.name not in TRACKED or at in MORE_NODES:
+            return "the socket that is answered meets the same entries of connection tracking"
+    if stream is UDP_SOCKET and event.name == "affinity":
+        return "one socket keeps its pod without affinity, too"
+    return ""
+
+
+def _why_not_there(event: Event, at: At) -> str:
+    if at is At.SHARED_PORT:
+        return "only one event has one number for TCP and UDP"
+    if event.kind is ServiceType.LOAD_BALANCER:
+        return "NodePort Services show the same at nodePorts and ClusterIPs"
+    if at is At.VIP:
+        return "NodePort Services have none"
+    if at in MORE_NODES:
+        return "nothing is freed, and the bare node stands for all nodes without endpoints"
+    if event.name == "terminating-local":
+        return "under Local only the endpoint's node may answer, as other suites require"
+    return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

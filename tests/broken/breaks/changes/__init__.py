@@ -1,0 +1,1 @@
+"""Breaks of what follows changes of Services and their pods."""

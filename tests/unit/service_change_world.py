@@ -1,0 +1,125 @@
+"""Services that change, simulated: nodes that follow after a while, and what of them may lie."""
+
+from dataclasses import dataclass, field
+
+from esipp.checks.model import Family, Role
+from esipp.judging.timeline.streams import Sample, Stream
+from esipp.scenarios.service_change.evidence import Asked, ServiceChangeEvidence, Stage, Stages
+from esipp.scenarios.service_change.subject import BESIDE, INSIDE, At, Event
+from suites.changes.checks import CHECKS
+from suites.changes.events import EVENTS
+from tests.unit.world import CLIENT_ADDRESSES, ROLES
+
+EVERY = 33.0
+"""Seconds from change to change."""
+
+SPACING, TIMEOUT = 0.5, 1.0
+HOME = ROLES[Role.ENDPOINT_NODE]
+
+
+def event_of(name: str) -> Event:
+    return next(each for each in EVENTS if each.name == name)
+
+
+@dataclass
+class World:
+    """All events; each field below is a lie.
+
+    Args:
+        lag: seconds until nodes follow a change.
+        keeps: what still reaches the pods of before, from the second stage on.
+        silent: what gets no answer from the second stage on.
+        drops: whether nodes drop what they should refuse.
+        never_served: what is never answered.
+        busy: seconds before the end of each stage in which nobody gets an answer, the control listeners included.
+        every: seconds from change to change.
+        errors: the first requests of each stream that are errors of our own.
+        most: how many pods of a Service are reached.
+        forgetful: whether nodes ignore affinity.
+        families: those of the streams.
+        obstacles: entries that cannot be dialled.
+    """
+
+    lag: float = 0.3
+    keeps: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
+    drops: bool = False
+    never_served: frozenset[str] = frozenset()
+    busy: float = 0.0
+    every: float = EVERY
+    errors: int = 0
+    most: int = 5
+    forgetful: bool = False
+    families: tuple[Family, ...] = (Family.IPV4,)
+    obstacles: dict[tuple[At, Family], str] = field(default_factory=dict)
+
+    def stages(self, event: Event) -> list[Stage]:
+        return [
+            Stage(
+                change.do.value,
+                self.every * at,
+                self.every * at + 0.05,
+                change.names,
+                change.is_there,
+                change.closed,
+                change.sticky,
+            )
+            for at, change in enumerate(event.changes)
+        ]
+
+    def _sample(self, stages: list[Stage], asked: Asked, seq: int) -> Sample:
+        when = 0.03 + seq * SPACING
+        _, name, family = asked
+        now = int(when // self.every)
+        followed = now if when - now * self.every >= self.lag or not now else now - 1
+        stage = stages[followed].at(asked)
+        lost = Sample(seq, when, when + TIMEOUT, "timeout")
+        if seq < self.errors:
+            return Sample(seq, when, when, "error")
+        if name in self.never_served or (name in self.silent and now) or self._is_busy(when):
+            return lost
+        pods = stages[0].at(asked).pods if name in self.keeps else stage.pods
+        if not pods:
+            is_refused = stage.is_there and not self.drops
+            return Sample(seq, when, when + 0.002, "refused") if is_refused else lost
+        source = CLIENT_ADDRESSES["outside-1"][family]
+        pods = pods[: self.most]
+        pod = pods[0 if stage.sticky and not self.forgetful else seq % len(pods)]
+        return Sample(seq, when, when + 0.002, "answered", pod, HOME, source)
+
+    def _is_busy(self, when: float) -> bool:
+        return bool(self.busy) and when % self.every > self.every - self.busy
+
+    def event(self, event: Event) -> Stages:
+        stages = self.stages(event)
+        end = self.every * len(stages)
+        made = Stages(stages, end, obstacles=dict(self.obstacles))
+        for check in CHECKS:
+            subject = check.subject
+            asked_for = subject.event == event and subject.family in self.families
+            if asked_for and (subject.at, subject.family) not in self.obstacles:
+                for kind in subject.streams:
+                    asked = subject.at, kind.name, subject.family
+                    samples = [self._sample(stages, asked, seq) for seq in range(int(end / SPACING))]
+                    made.streams[asked] = frozen(Stream(" ".join(asked), SPACING, samples))
+        return made
+
+    def seen(self) -> ServiceChangeEvidence:
+        seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in EVENTS})
+        times = [0.1 + 0.5 * number for number in range(int(2 * self.every * 4))]
+        for client in ("outside-1", INSIDE.name, BESIDE.name):
+            for family in self.families:
+                for node in (HOME, ROLES[Role.BARE_NODE]):
+                    samples = [self._control(seq, when) for seq, when in enumerate(times)]
+                    seen.controls = {**seen.controls, (client, node, family): frozen(Stream("listener", 0.5, samples))}
+        return seen
+
+    def _control(self, seq: int, when: float) -> Sample:
+        if self._is_busy(when):
+            return Sample(seq, when, when + 2.5, "timeout")
+        return Sample(seq, when, when + 0.002, "answered", "agent", HOME, "192.0.2.1")
+
+
+def frozen(stream: Stream) -> Stream:
+    stream.freeze()
+    return stream

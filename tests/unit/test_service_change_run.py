@@ -1,0 +1,220 @@
+"""The run of changes to Services on a simulated clock: what it asks the API server for, and what it waits for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.base.interrupt import Stop
+from esipp.base.waiting import Budget, Convergence, Reading
+from esipp.checks.model import Family, Protocol
+from esipp.checks.stream import StreamKind
+from esipp.judging.timeline.streams import Sample
+from esipp.scenarios.service_change import run
+from esipp.scenarios.service_change.objects import service
+from esipp.scenarios.service_change.run import Driver
+from esipp.scenarios.service_change.subject import At, Do, Pods
+from suites.changes.events import EVENTS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from tests.unit.service_change_world import event_of
+from tests.unit.world import NODE_ADDRESSES, topology
+
+RUN, PODS = "0a1b2c", ("changes-1", "changes-2", "changes-killed")
+LAST = TCP_NEW.timeout
+ASKED = [(At.BARE_NODE, kind, Family.IPV4) for kind in (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY)]
+ALL = [*ASKED, (At.CLUSTER_IP, TCP_NEW, Family.IPV4)]
+
+
+@dataclass
+class World:
+    """An API server that notes requests, nodes that follow after a while, and a clock that waits for nothing."""
+
+    follows: Callable[[str], float] = lambda _: 0.3
+    now: float = 1000.0
+    requests: list[tuple[str, str, Any]] = field(default_factory=list)
+    changes: list[tuple[float, tuple[str, ...]]] = field(default_factory=list)
+    dialled: list[tuple[str, Any]] = field(default_factory=list)
+    stopped: int = 0
+    asked: list[tuple[Any, str]] = field(default_factory=list)
+
+    def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
+        assert kind == "merge-patch"
+        self.requests.append(("patch", path, body))
+        self._select(body["spec"]["selector"])
+
+    def request(self, method: str, path: str) -> dict[str, Any]:
+        assert method == "GET"
+        self.now += 2.0
+        return {"metadata": {"name": path}, "spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+    def delete(self, path: str, *, grace: int | None = None) -> None:
+        assert (grace == 0) is ("/pods/" in path)
+        self.requests.append(("delete", path, None))
+        self.changes.append((self.now, ()))
+
+    def create(self, path: str, manifest: dict[str, Any]) -> None:
+        self.requests.append(("create", path, manifest))
+        if manifest["kind"] == "Pod":
+            self.changes.append((self.now, (manifest["metadata"]["name"],)))
+            return
+        self._select(manifest["spec"]["selector"])
+
+    def _select(self, selector: dict[str, Any]) -> None:
+        which = next(key for key, value in selector.items() if value == "yes").removeprefix("esipp.dev/changes-")
+        self.changes.append((self.now, Pods(which).names))
+
+    # what the driver needs of a prober and a clock
+    def send(self, kind: StreamKind, name: str, target: Any) -> Any:
+        self.dialled.append((kind.name, target))
+        return SimpleNamespace(name=name, view=lambda since, until, now: self._view(name, since, until))
+
+    def ask_arrived(self, prober: object, pod: Any, node: str) -> None:
+        assert prober == "inside"
+        self.asked.append((pod, node))
+
+    @property
+    def prober(self) -> str:
+        return "inside"
+
+    def stop(self, streams: object) -> None:
+        self.stopped += len(list(streams))  # type: ignore[call-overload]
+
+    def converge(self, look: Callable[[], Reading], budget: Budget, since: float | None = None) -> Convergence:
+        began, reading = self.now, look()
+        while not reading.right and self.now - began + budget.spacing <= budget.seconds:
+            self.now += budget.spacing
+            reading = look()
+        return Convergence(reading.right, self.now - began, 1, reading.state)
+
+    def _view(self, name: str, since: float, until: float) -> list[Sample]:
+        times = [since + 0.1 * number for number in range(int((until - since) / 0.1))]
+        return [self._sample(name, when) for when in times]
+
+    def _sample(self, name: str, when: float) -> Sample:
+        pods = [pods for at, pods in self.changes if at == 0 or at + self.follows(name) <= when][-1]
+        if not pods:
+            return Sample(0, when, when + 0.9, "timeout")
+        return Sample(0, when, when + 0.002, "answered", pods[0])
+
+
+def driven(
+    monkeypatch: pytest.MonkeyPatch, name: str, world: World, asked: list[tuple[At, StreamKind, Family]] = ALL
+) -> Driver:
+    event = event_of(name)
+    created = service(event, RUN, (Protocol.TCP, Protocol.UDP))
+    created["spec"] |= {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "ipFamilies": ["IPv4"]}
+    for number, port in enumerate(created["spec"]["ports"]):
+        port["nodePort"] = 31000 + number
+    world.changes.append((0.0, event.changes[0].pods.names))
+    nodes = {name: SimpleNamespace(name=name, internal=own) for name, own in NODE_ADDRESSES.items()}
+    testbed: Any = SimpleNamespace(
+        cluster=world,
+        namespace="esipp",
+        roles=topology().roles,
+        nodes=nodes,
+        services={event.service: created},
+        run=RUN,
+        pods={name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node="a") for name in PODS},
+    )
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: world.now))
+    stop = Stop()
+    monkeypatch.setattr(stop, "converge", world.converge)
+    traffic: Any = {"outside-1": world, "pod-on-bare-node": world}
+    manifests = {name: {"kind": "Pod", "metadata": {"name": name, "labels": {}}} for name in event.changes[0].names}
+    driver = Driver(testbed, event, asked, traffic, stop, manifests, ["203.0.113.5/32"])
+    driver.perform()
+    return driver
+
+
+@pytest.mark.parametrize("name", ["scaled-to-zero", "replaced", "deleted", "taken-over", "killed"])
+def test_a_healthy_cluster_goes_through_all_stages_in_seconds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    world = World()
+    driver = driven(monkeypatch, name, world)
+    assert [stage.pods for stage in driver.seen.stages] == [change.names for change in event_of(name).changes]
+    assert world.now - 1000.0 < 4.0 * len(driver.seen.stages) + LAST
+    assert world.now - driver.seen.end >= LAST, "what stays silent is known to have done so only then"
+    assert world.stopped == 2 * len(driver.seen.streams) == 2 * 5
+
+
+def test_a_killed_pod_is_replaced_by_one_of_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driven(monkeypatch, "killed", world)
+    (_, killed, _), (_, _, made) = world.requests
+    assert killed.endswith("/pods/changes-killed")
+    assert made["metadata"] == {"name": "changes-killed-again", "labels": {"esipp.dev/pod": "changes-killed-again"}}
+
+
+SPECS = {
+    Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None},
+    Do.AFFINITY_ON: {"sessionAffinity": "ClientIP"},
+    Do.AFFINITY_OFF: {"sessionAffinity": "None", "sessionAffinityConfig": None},
+    Do.ADMIT_OTHERS: {"loadBalancerSourceRanges": ["192.0.2.0/24", "2001:db8::/32"]},
+    Do.ADMIT_ALL: {"loadBalancerSourceRanges": None},
+}
+
+
+def test_what_each_change_of_a_service_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driver = driven(monkeypatch, "replaced", world)
+    changes = {change.do: change for event in EVENTS for change in event.changes}
+    for do, fields in SPECS.items():
+        driver._does[do](changes[do])
+        spec = world.requests[-1][2]["spec"]
+        assert {key: value for key, value in spec.items() if key != "selector"} == fields
+        chosen = [key for key, value in spec["selector"].items() if value == "yes"]
+        assert chosen == [f"esipp.dev/changes-{changes[do].pods.value}"]
+    driver._does[Do.TO_LOAD_BALANCER](changes[Do.TO_LOAD_BALANCER])
+    spec = world.requests[-1][2]["spec"]
+    assert (spec["type"], [port["nodePort"] for port in spec["ports"]]) == ("LoadBalancer", [31000, 31001])
+    driver._does[Do.SHARE_PORT](changes[Do.SHARE_PORT])
+    spec = world.requests[-1][2]["spec"]
+    assert [(port["protocol"], port["nodePort"]) for port in spec["ports"]] == [("TCP", 31000), ("UDP", 31000)]
+    driver._does[Do.ADMIT_CLIENT](changes[Do.ADMIT_CLIENT])
+    ranges = world.requests[-1][2]["spec"]["loadBalancerSourceRanges"]
+    assert (len(ranges), ranges[-1]) == (101, "203.0.113.5/32")
+    assert {*driver._does} == {*Do} - {Do.CREATE}
+
+
+def test_what_never_follows_has_its_whole_time_in_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(lambda name: 1e9 if "udp-socket" in name else 0.3)
+    driver = driven(monkeypatch, "deleted", world)
+    causes = [stage.cause for stage in driver.seen.stages]
+    assert causes[2] - causes[1] > 30
+    assert driver.seen.end - causes[2] > 30, "a pod that is not reached is something else than one that still is"
+
+
+def test_a_service_is_created_again_with_its_addresses_and_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, again in (("deleted", "changes-deleted"), ("taken-over", "changes-taken-over-heir")):
+        world = World()
+        driven(monkeypatch, name, world)
+        (_, gone, _), (_, _, made) = world.requests
+        assert gone.endswith(f"/services/changes-{name}")
+        assert made["metadata"]["name"] == again
+        assert made["spec"]["clusterIPs"] == ["10.96.0.7"]
+        assert {port["protocol"]: port["nodePort"] for port in made["spec"]["ports"]} == {"TCP": 31000, "UDP": 31001}
+
+
+def test_each_stream_goes_to_its_own_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driven(monkeypatch, "replaced", world)
+    ports = [(name, target.port) for name, target in world.dialled]
+    udp = [(kind.name, 31001) for kind in (UDP_NEW, UDP_SOCKET, UDP_ONE_WAY)]
+    assert ports == [("tcp-new", 31000), *udp, ("tcp-new", 80)]
+
+
+def test_every_pod_is_asked_what_it_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driven(monkeypatch, "replaced", world)
+    assert {(pod.host, pod.port) for pod, _ in world.asked} == {("10.244.1.1", 8080), ("10.244.1.2", 8080)}
+
+
+def test_a_stream_that_nobody_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(lambda name: 1e9 if "one-way" in name else 0.3)
+    driven(monkeypatch, "replaced", world)
+    assert world.now - 1000.0 < 15
+
+
+def test_an_entry_without_an_address_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = driven(monkeypatch, "replaced", World(), [(At.CLUSTER_IP, UDP_NEW, Family.IPV6)])
+    assert driver.seen.obstacles == {(At.CLUSTER_IP, Family.IPV6): "the Service has no IPv6 ClusterIP"}
