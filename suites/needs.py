@@ -2,9 +2,10 @@
 
 from enum import StrEnum
 
+from esipp.checks.check import NAT, ROUTED, TWO_ADDRESSES
 from esipp.checks.disruption import Disruption, feature_of
 from esipp.checks.model import Balancer, Client, Family, Vantage
-from suites.clients import OUTSIDE_2
+from suites.clients import OUTSIDE_2, OUTSIDE_NAT, OUTSIDE_ROUTED
 
 NODES = {
     "other-node": "nodes.three",
@@ -13,6 +14,9 @@ NODES = {
     "vip": "load-balancer",
 }
 """The feature of a node that not every cluster has, by its role; and of the VIP."""
+
+OTHERS_OUTSIDE = {OUTSIDE_2: TWO_ADDRESSES, OUTSIDE_ROUTED: ROUTED, OUTSIDE_NAT: NAT}
+"""The feature of each client outside but the first."""
 
 
 def needs(
@@ -36,8 +40,8 @@ def needs(
     found = set(others)
     if client is not None and client.vantage is Vantage.OUTSIDE:
         found.add("vantage.outside")
-    if client == OUTSIDE_2:
-        found.add("vantage.outside.two-addresses")
+    if client in OTHERS_OUTSIDE:
+        found.add(OTHERS_OUTSIDE[client])
     if family is not None:
         found.add(f"family.{family.value.lower()}")
     if node is not None and node.value in NODES:

@@ -125,7 +125,8 @@ def features(path: Path) -> frozenset[str]:
         f"nodes.second-address.{family}": path.entry.kind is EntryKind.SECOND_ADDRESS,
         "external-ips": service is not None and service.external_ips,
         "families.dual": service is not None and service.families is not None,
-        "nodes.control-plane": service is not None and service.backends is Backends.CONTROL_PLANE,
+        "nodes.control-plane": Role.CONTROL_PLANE in (path.client.role, path.entry.role)
+        or (service is not None and service.backends is Backends.CONTROL_PLANE),
     }
     if service is not None and service.reports is not Claim.NOTHING:
         others[f"{REPORTS}{service.reports.value}"] = True

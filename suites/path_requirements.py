@@ -19,6 +19,11 @@ from esipp.checks.path import Spread
 WHO = {
     "outside-1": "a client outside the cluster",
     "outside-2": "a second client outside the cluster",
+    "outside-routed": "a client outside the cluster, in another subnet behind a router,",
+    "outside-nat": "a client outside the cluster, behind NAT,",
+    "second-pod-on-other-node": "a second pod on another node",
+    "pod-on-control-plane": "a pod on a control plane node",
+    "host-on-control-plane": "a host process on a control plane node",
     "pod-on-endpoint-node": "a pod on the endpoint node",
     "pod-on-bare-node": "a pod on a node without local endpoints",
     "pod-on-other-node": "a pod on another node",

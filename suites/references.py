@@ -72,6 +72,13 @@ NODEPORT_ADDRESSES = docs(
 CLUSTER_CIDR = docs(
     "reference/command-line-tools-reference/kube-proxy/#:~:text=cluster%2Dcidr", "kube-proxy --cluster-cidr"
 )
+PROXY_HEALTH_PORT = docs(
+    "reference/command-line-tools-reference/kube-proxy/#:~:text=healthz%2Dbind%2Daddress",
+    "kube-proxy --healthz-bind-address",
+)
+DUAL_STACK_NODES = docs(
+    "concepts/services-networking/dual-stack/#prerequisites", "IPv4/IPv6 dual-stack: prerequisites of nodes"
+)
 MASQUERADE_AGENT = docs("tasks/administer-cluster/ip-masq-agent/", "IP Masquerade Agent")
 RETRANSMISSION = Reference(
     "RFC 6298, 2.1: TCP waits one second before it sends its first packet again",

@@ -53,7 +53,9 @@ def add_run_options(group: Any) -> None:
         default=None,
         metavar="WHERE",
         help="where the clients outside the cluster run, in order; comma-separated or repeated: machine (this one), "
-        "ssh:[USER@]HOST[:PORT], docker:NETWORK; or auto (containers on the network of kind's nodes; default), or none",
+        "ssh:[USER@]HOST[:PORT], docker:NETWORK; or auto (containers on the network of kind's nodes; default), or "
+        "none; machine=ADDRESS and ssh:HOST=ADDRESS give the address by which the cluster sees that client, if no node "
+        "can show it",
     )
     add(
         "--provider",

@@ -1,8 +1,9 @@
 """Places of outside clients, from ``--outside``: containers, this machine, hosts over ssh. Pure."""
 
+import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from esipp.base.errors import PreflightError
@@ -11,6 +12,10 @@ from esipp.base.redaction import KNOWN
 HINT = (
     "use auto, none, docker:NETWORK, machine or ssh:[USER@]HOST[:PORT]; separate several by commas: "
     "--outside machine,ssh:a@b."
+)
+GIVEN = (
+    "write the address by which the cluster sees that client, at most one of each IP family: "
+    "--outside machine=203.0.113.9, or machine=203.0.113.9+2001:db8::9."
 )
 
 _DOCKER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -38,12 +43,18 @@ class Place:
         name: the docker network, or the ssh host (a name, or an alias in the user's ssh configuration).
         user: the account on the ssh host; empty for the one in ssh's configuration.
         port: the ssh port; 0 for the one in ssh's configuration.
+        seen: the addresses by which the cluster sees the client there, as the user says; empty if esipp finds out.
     """
 
     kind: Kind
     name: str = ""
     user: str = ""
     port: int = 0
+    seen: tuple[str, ...] = ()
+
+    def given(self, version: int) -> str:
+        """The address that the user gives for IPv4 or IPv6; empty if there is none."""
+        return next((each for each in self.seen if ipaddress.ip_address(each).version == version), "")
 
     def __str__(self) -> str:
         """A description of the place."""
@@ -59,6 +70,8 @@ class Place:
 
 
 AUTO, NONE = "auto", "none"
+BEHIND_ROUTER, BEHIND_NAT = "outside-routed", "outside-nat"
+"""Clients that are no neighbours of the nodes: in another subnet behind a router, and behind NAT; both containers."""
 
 
 def read_places(text: str) -> tuple[Place, ...] | None:
@@ -76,8 +89,9 @@ def read_places(text: str) -> tuple[Place, ...] | None:
         if name in names:
             raise PreflightError(f"--outside {text}: '{name}' cannot be combined with another place.", HINT)
     places = tuple(_read(name, text) for name in names)
-    for place in places:
-        if places.count(place) > 1:
+    bare = [replace(place, seen=()) for place in places]
+    for place in bare:
+        if bare.count(place) > 1:
             raise PreflightError(f"--outside names {place} twice.", "every place except docker is exactly one client.")
     if any(place.kind is Kind.DOCKER for place in places[:-1]):
         raise PreflightError(
@@ -87,20 +101,47 @@ def read_places(text: str) -> tuple[Place, ...] | None:
     return places
 
 
-def _read(name: str, text: str) -> Place:
+def _read(whole: str, text: str) -> Place:
+    name, given, addresses = whole.partition("=")
     kind, colon, rest = name.partition(":")
-    if name == Kind.MACHINE:
+    if given and kind in (Kind.MACHINE, Kind.SSH):
+        return replace(_read(name, text), seen=_addresses(addresses, text))
+    if whole == Kind.MACHINE:
         return Place(Kind.MACHINE)
-    if kind == Kind.DOCKER and _DOCKER.fullmatch(rest):
+    if kind == Kind.DOCKER and not given and _DOCKER.fullmatch(rest):
         return Place(Kind.DOCKER, rest)
     found = _SSH.fullmatch(rest) if kind == Kind.SSH and colon else None
     if found and int(found["port"] or 1) in range(1, 65536):
         return Place(Kind.SSH, found["literal"] or found["host"], found["user"] or "", int(found["port"] or 0))
-    raise PreflightError(f"--outside {text}: '{name}' is not a valid place.", HINT)
+    raise PreflightError(f"--outside {text}: '{whole}' is not a valid place.", HINT)
+
+
+def _addresses(told: str, text: str) -> tuple[str, ...]:
+    """The addresses that the user gives, in their usual form.
+
+    Raises:
+        PreflightError: one is not the address of a client, or two are of one family.
+    """
+    found: list[ipaddress.IPv4Address | ipaddress.IPv6Address] = []
+    for each in told.split("+"):
+        try:
+            found.append(ipaddress.ip_address(each))
+        except ValueError:
+            raise PreflightError(f"--outside {text}: '{each}' is not an IP address.", GIVEN) from None
+        if found[-1].is_unspecified or found[-1].is_loopback or found[-1].is_multicast or found[-1].is_link_local:
+            raise PreflightError(f"--outside {text}: a cluster cannot see a client as {each}.", GIVEN)
+    if len({each.version for each in found}) < len(found):
+        raise PreflightError(f"--outside {text}: two addresses of one IP family.", GIVEN)
+    return tuple(str(each) for each in found)
 
 
 def place_of(client: str, places: tuple[Place, ...]) -> Place:
-    """The place of a client: outside-1 is at the first place, outside-2 at the second; all further ones at the last."""
+    """The place of a client: outside-1 is at the first place, outside-2 at the second; all further ones at the last.
+
+    Those behind a router or NAT are containers, so they are at the last place, too.
+    """
+    if client in (BEHIND_ROUTER, BEHIND_NAT):
+        return places[-1]
     number = int(client.rpartition("-")[2])
     return places[min(number, len(places)) - 1]
 
@@ -120,4 +161,4 @@ def keep_private(places: Iterable[Place], addresses: Iterable[object] = (), call
     """
     for place in places:
         if place.kind is Kind.SSH:
-            KNOWN.cloud.learn_host(place.name, place.user, [str(each) for each in addresses], called)
+            KNOWN.cloud.learn_host(place.name, place.user, [*place.seen, *map(str, addresses)], called)

@@ -14,6 +14,10 @@ SERVER_LABEL = "esipp.dev/server"
 OWNER = "esipp.dev/owner"
 """Annotation of a run's namespace: the host and process that removes it, as ``host/pid``."""
 
+ROUTE_LABEL, TOOLS_LABEL = "esipp.dev/route", "esipp.dev/tools"
+"""Labels of an outside client's container: the addresses to which the docker engine's machine has a route because of
+it, and the image with the tools that remove it."""
+
 UNSERVED_CLASS = "esipp.dev/nobody"
 """A load balancer class that no controller serves: the Service gets its ports and no VIP."""
 

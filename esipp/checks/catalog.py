@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from esipp.checks.check import Check, Level, checks_about, is_about
+from esipp.checks.covering import Design
 from esipp.checks.crossing import Crossing
 from esipp.checks.model import Path as DialledPath
 from esipp.checks.path import OnPath, PathCheck
@@ -51,6 +52,12 @@ def checks_of(suite: str) -> tuple[Check, ...]:
 @cache
 def _declared(suite: str) -> tuple[Check, ...]:
     return tuple(dated(check, versions_of(suite)) for check in _suite(suite, ".checks").CHECKS)
+
+
+def designs() -> dict[str, Design]:
+    """Return the covering designs by which suites choose their checks, by suite."""
+    modules = {name: _suite(name, ".checks") for name in suite_names()}
+    return {name: module.DESIGN for name, module in modules.items() if hasattr(module, "DESIGN")}
 
 
 def versions_of(suite: str) -> Rules:

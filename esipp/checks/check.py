@@ -64,6 +64,10 @@ OUTSIDE, TWO_ADDRESSES = "vantage.outside", "vantage.outside.two-addresses"
 """Features: a client outside the cluster, and a second one with another address. Features of their own say so if that
 does not hold for every IP family, or not for raw sockets: see ``_of_vantages``."""
 
+ROUTED, NAT = f"{OUTSIDE}.routed", f"{OUTSIDE}.nat"
+"""Features: a client outside in another subnet, behind a router; and one behind NAT. esipp makes both next to kind's
+nodes."""
+
 RAW_SOCKETS = f"{OUTSIDE}.raw-sockets"
 """Feature: clients outside may open raw sockets, which SCTP needs. Absent if these clients are containers."""
 
@@ -154,6 +158,11 @@ class Subject:
     def source_at_vips(self) -> frozenset[str]:
         """Return the families, in lower case, of claims about the address of clients outside at such VIPs."""
         return frozenset()
+
+    @property
+    def dials_nodes(self) -> bool:
+        """Return whether clients outside dial nodes, and not only VIPs."""
+        return True
 
     @property
     def through_pods(self) -> bool:
@@ -284,10 +293,12 @@ def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:
     families = named or {name for name, each in features.items() if name.startswith(FAMILY) and each.present}
     needed = {
         f"{vantage}.{family.removeprefix(FAMILY)}"
-        for vantage in (OUTSIDE, TWO_ADDRESSES)
+        for vantage in (OUTSIDE, TWO_ADDRESSES, ROUTED, NAT)
         if vantage in check.features
         for family in families
     }
+    if check.subject.dials_nodes:
+        needed |= {of_nodes(vantage, family) for vantage, family in (each.rsplit(".", 1) for each in needed)}
     needed |= {RAW_SOCKETS} if {OUTSIDE, "sctp"} <= check.features else set()
     return needed & features.keys()
 
@@ -297,6 +308,11 @@ def _uncarried(check: Check, names: Iterable[str]) -> set[str]:
     words = check.subject.balanced
     named = (name for name in names if words and name.startswith(CARRIES))
     return {name for name in named if words.issuperset(name.removeprefix(CARRIES).split("."))}
+
+
+def of_nodes(vantage: str, family: str) -> str:
+    """Return the name of the feature that a client outside reaches nodes, and not only VIPs."""
+    return f"{vantage}.nodes.{family}"
 
 
 def exclusions(check: str, names: Iterable[str]) -> list[str]:

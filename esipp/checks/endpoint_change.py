@@ -102,6 +102,7 @@ class What(StrEnum):
     TIMES_UP = "response-up"
     TIMES_DOWN = "response-down"
     HEALTH = "health-follows"
+    OTHERS = "health-of-other-nodes"
     PATH = "path-follows"
     HEALTH_PROMPT = "health-follows-promptly"
     PATH_PROMPT = "path-follows-promptly"
@@ -139,6 +140,7 @@ EXPECTED = {
     What.TIMES_UP: "recorded",
     What.TIMES_DOWN: "recorded",
     What.HEALTH: "200 and 503 follow every change",
+    What.OTHERS: "503 from every node that never has a pod",
     What.PATH: "the nodePort follows every change",
     What.HEALTH_PROMPT: f"200 and 503 within {PROMPT:.0f} s of the EndpointSlice",
     What.PATH_PROMPT: f"the nodePort within {PROMPT:.0f} s of the EndpointSlice",

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.checks.check import Check, Profile, Subject
-from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, Claim, Path, Vantage
+from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, Claim, EntryKind, Path, Vantage
 from esipp.checks.profile import Limit
 
 
@@ -85,6 +85,12 @@ class OnPath(Subject):
         """Return the family of its path, if a client outside dials such a VIP."""
         own = self.path.balanced and self.path.client.vantage is Vantage.OUTSIDE
         return frozenset({self.path.family.value.lower()}) if own else frozenset()
+
+    @property
+    def dials_nodes(self) -> bool:
+        """Return whether a client outside dials a node for it; its reference listeners do not count."""
+        ways = (path for path in self.paths if path.client.vantage is Vantage.OUTSIDE)
+        return any(path.entry.role is not None and path.entry.kind is not EntryKind.NODE_LISTENER for path in ways)
 
     @property
     def profile(self) -> Profile:

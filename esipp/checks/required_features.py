@@ -13,7 +13,8 @@ MOST_SIMILAR = 5
 """The largest number of similar names in a hint about an unknown feature."""
 
 PACKETS = "packets"
-"""The feature of packet capture, the second witness. No check needs it, but path checks have less evidence without."""
+"""The feature of packet capture, the second witness. Only comparisons with a load balancer's profile
+need it; path checks have less evidence without."""
 
 NOT_LOOKED_FOR = "this run did not check for it"
 

@@ -2,17 +2,20 @@
 
 A container next to the nodes shows the address of its own interface. This machine, or a remote host, may be behind NAT
 or a proxy; then only the other side sees its address. The data plane under test must not be the witness. So only the
-control listeners count: they run on the nodes' host network, with no Service in between. A listener must see the same
-address each time. An address that the client does not hold itself counts only if two nodes see it, if nothing else
-holds it, and if the client has no public address of its own. A client whose address is not proven in a family lacks
-the feature ``vantage.outside.<family>``: its checks are unsupported there, and never fail.
+listeners without a Service in between count: control listeners on the nodes' host network, and the echo servers of
+clients that are beside the nodes. A listener must see the same address each time. An address that the client does not
+hold itself counts only if two listeners see it, if nothing else holds it, and if the client has no public address of
+its own. The user can give the address, too (``--outside machine=203.0.113.9``); listeners must not contradict it. A
+client whose address is not proven in a family lacks the feature ``vantage.outside.<family>``: its checks are
+unsupported there, and never fail. One that reaches no node lacks only ``vantage.outside.nodes.<family>``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from esipp.checks.check import AT_VIPS, OUTSIDE, TWO_ADDRESSES, Feature
+from esipp.base.client_places import BEHIND_NAT, BEHIND_ROUTER
+from esipp.checks.check import AT_VIPS, NAT, OUTSIDE, ROUTED, TWO_ADDRESSES, Feature, of_nodes
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.topology import IPAddress, Node, Pod, parse_address
@@ -29,15 +32,16 @@ class Finding(StrEnum):
 
     DIRECT = "direct"
     NAT = "nat"
+    GIVEN = "given"
     UNPROVEN = "unproven"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One connection of a client to one control listener.
+    """One connection of a client to one listener.
 
     Args:
-        node: the listener's node.
+        node: the listener's node; or its client, if it is outside.
         own: the address of the client's socket.
         seen: the source address that the listener saw.
         claimed: the address in a header that only a proxy in between writes; empty without one.
@@ -58,7 +62,9 @@ class DiscoveredAddress:
         family: of the addresses.
         finding: what is between the client and the nodes.
         said: the finding and its witnesses, as a sentence.
-        own: the address of its sockets; ``seen``: the one that the nodes see; both None if nothing is proven.
+        own: the address of its sockets; ``seen``: the one that the nodes see; both None if nothing is proven. ``own``
+            is also None for an address that the user gives, which is that of all its sockets.
+        at_nodes: whether it reaches listeners on nodes.
     """
 
     client: str
@@ -67,10 +73,11 @@ class DiscoveredAddress:
     said: str
     own: IPAddress | None = None
     seen: IPAddress | None = None
+    at_nodes: bool = True
 
 
 def answers_of(node: str, made: Iterable[Observation]) -> list[Answer]:
-    """The answers of a node's control listener; other outcomes prove nothing."""
+    """The answers of a listener; other outcomes prove nothing."""
     found = []
     for each in made:
         if each.outcome is Outcome.ANSWERED and each.source and each.seen:
@@ -84,60 +91,75 @@ def answers_of(node: str, made: Iterable[Observation]) -> list[Answer]:
 
 
 def find(
-    client: str, family: Family, asked: Sequence[str], answers: Sequence[Answer], owner: Callable[[IPAddress], str]
+    client: str,
+    family: Family,
+    asked: Sequence[str],
+    answers: Sequence[Answer],
+    owner: Callable[[IPAddress], str],
+    given: IPAddress | None = None,
 ) -> DiscoveredAddress:
     """Decide what the answers prove.
 
     Args:
         client: the client's name.
         family: of the dialled addresses.
-        asked: the nodes whose listeners were dialled.
-        answers: the listeners' answers, several for each node.
+        asked: the nodes whose listeners were dialled; answers of others are of listeners outside.
+        answers: the listeners' answers, several for each.
         owner: returns the owner of an address ("node worker"), or an empty string for an unknown one.
+        given: the address that the user gives, if any.
     """
 
     def unproven(said: str) -> DiscoveredAddress:
         return DiscoveredAddress(client, family, Finding.UNPROVEN, said)
 
-    if not asked:
+    if not answers and given is not None and not (whose := owner(given)):
+        said = f"{client} is seen as {given}, according to --outside: it reaches no listener that could see it"
+        return DiscoveredAddress(client, family, Finding.GIVEN, said, None, given, at_nodes=False)
+    if not asked and not answers:
         return unproven(f"no node has a control listener that {client} could dial over {family}")
     if not answers:
         return unproven(f"{client} reaches no control listener over {family} (dialled: {', '.join(asked)}): {CLOSED}")
     for each in answers:
         if each.claimed:
-            return unproven(f"a proxy is between {client} and node {each.node}: it sends {each.claimed}")
+            return unproven(f"a proxy is between {client} and {_say(each.node, asked)}: it sends {each.claimed}")
     seen: dict[str, set[IPAddress]] = {}
     for each in answers:
         seen.setdefault(each.node, set()).add(each.seen)
-    for node, addresses in seen.items():
+    for name, addresses in seen.items():
         if len(addresses) > 1:
             return unproven(
-                f"node {node} sees {client} with the addresses {_and(addresses)}: a proxy, or NAT with several "
+                f"{_say(name, asked)} sees {client} with the addresses {_and(addresses)}: a proxy, or NAT with several "
                 "addresses, is in between"
             )
+    shown, views = {each.seen for each in answers}, {name: next(iter(addresses)) for name, addresses in seen.items()}
+    if given is not None and shown != {given}:
+        other, address = next((name, address) for name, address in views.items() if address != given)
+        return unproven(f"--outside says that {client} is seen as {given}, but {_say(other, asked)} sees {address}")
     if len({each.own for each in answers}) > 1:
-        return unproven(f"{client} dials the nodes from several addresses: {_and({a.own for a in answers})}")
-    own, shown = answers[0].own, {each.seen for each in answers}
-    nodes = list(seen)
-    if shown == {own}:
-        said = f"{client} reaches {_nodes(nodes)} with its own address {own}: nothing rewrites it on the way"
-        return DiscoveredAddress(client, family, Finding.DIRECT, said, own, own)
+        return unproven(f"{client} dials from several addresses: {_and({a.own for a in answers})}")
+    own, nodes = answers[0].own, [name for name in seen if name in asked]
+    others = [name for name in seen if name not in asked]
+    if shown == {own} and (nodes or len(others) > 1):
+        where = _names(nodes, others)
+        said = f"{client} reaches {where} with its own address {own}: nothing rewrites it on the way"
+        return DiscoveredAddress(client, family, Finding.DIRECT, said, own, own, at_nodes=bool(nodes))
     for address in sorted(shown - {own}, key=str):
         if whose := owner(address):
             return unproven(f"{client} appears as {address}, the address of {whose}: something on the way rewrites it")
     if len(shown) > 1:
-        views = "; ".join(f"node {node} sees {_and(addresses)}" for node, addresses in seen.items())
-        return unproven(f"the nodes see {client} (own address {own}) with different addresses: {views}")
+        told = "; ".join(f"{_say(name, asked)} sees {address}" for name, address in views.items())
+        return unproven(f"{client} (own address {own}) is seen with different addresses: {told}")
     (address,) = shown
-    if own.is_global:
+    if own.is_global and given is None:
         return unproven(f"{client} has the public address {own}, but appears as {address}: something rewrites it")
-    if len(nodes) < 2:
+    if len(seen) < 2 and given is None:
         return unproven(
-            f"{client} is behind NAT (own address {own}), and only node {nodes[0]} sees its translated address "
-            f"{address}: one witness is no proof"
+            f"{client} is behind NAT (own address {own}), and only {_say(next(iter(seen)), asked)} sees its translated "
+            f"address {address}: one witness is no proof"
         )
-    said = f"{client} is behind NAT: its own address is {own}, and {_nodes(nodes)} see {address}"
-    return DiscoveredAddress(client, family, Finding.NAT, said, own, address)
+    as_given = ", as --outside says" if given is not None else ""
+    said = f"{client} is behind NAT: its own address is {own}, and {_names(nodes, others)} see {address}{as_given}"
+    return DiscoveredAddress(client, family, Finding.NAT, said, own, address, at_nodes=bool(nodes))
 
 
 def told_apart(found: Iterable[DiscoveredAddress]) -> list[DiscoveredAddress]:
@@ -154,15 +176,27 @@ def told_apart(found: Iterable[DiscoveredAddress]) -> list[DiscoveredAddress]:
     return kept
 
 
+FEATURES = {"outside-1": OUTSIDE, BEHIND_ROUTER: ROUTED, BEHIND_NAT: NAT}
+"""The feature of a client's address, by name; all others have that of a second client."""
+
+
 def features(found: Iterable[DiscoveredAddress]) -> dict[str, Feature]:
-    """The features of clients outside, by family: the first client, and a second one with another address."""
+    """The features of the addresses of clients outside, and of their ways to nodes, by family.
+
+    The clients behind a router and behind NAT are extras of esipp beside kind's nodes: without them a run is complete.
+    """
     told: dict[str, Feature] = {}
-    for each in found:
-        first = each.client == "outside-1"
-        name = f"{OUTSIDE if first else TWO_ADDRESSES}.{each.family.value.lower()}"
-        proven = each.finding is not Finding.UNPROVEN
+
+    def tell(name: str, each: DiscoveredAddress, *, present: bool) -> None:
         if name not in told or told[name].present:
-            told[name] = Feature(proven, each.said, ours=not proven)
+            extra = each.client in (BEHIND_ROUTER, BEHIND_NAT)
+            told[name] = Feature(present, each.said, ours=not present and not extra)
+
+    for each in found:
+        vantage, family = FEATURES.get(each.client, TWO_ADDRESSES), each.family.value.lower()
+        tell(f"{vantage}.{family}", each, present=each.finding is not Finding.UNPROVEN)
+        if not each.at_nodes:
+            tell(of_nodes(vantage, family), each, present=False)
     return told
 
 
@@ -236,18 +270,37 @@ def at_vips(found: Iterable[DiscoveredAddress], vips: Iterable[Mapping[Family, s
     return told
 
 
-def behind_nat(found: Iterable[DiscoveredAddress], client: str) -> Mapping[IPAddress, IPAddress]:
-    """The translated address of each of a client's own addresses behind NAT."""
-    return {
-        each.own: each.seen
-        for each in found
-        if each.client == client and each.finding is Finding.NAT and each.own is not None and each.seen is not None
-    }
+def behind_nat(
+    found: Iterable[DiscoveredAddress], client: str, held: Iterable[IPAddress] = ()
+) -> Mapping[IPAddress, IPAddress]:
+    """The translated address of each of a client's own addresses behind NAT.
+
+    Args:
+        found: the discovered addresses.
+        client: the client's name.
+        held: all addresses that it holds: an address that the user gives is the translated one of each.
+    """
+    held = list(held)
+    told: dict[IPAddress, IPAddress] = {}
+    for each in found:
+        if each.client != client or each.seen is None:
+            continue
+        if each.finding is Finding.NAT and each.own is not None:
+            told[each.own] = each.seen
+        if each.finding is Finding.GIVEN:
+            told |= {own: each.seen for own in held if own.version == each.seen.version}
+    return told
 
 
 def _and(addresses: Iterable[IPAddress]) -> str:
     return " and ".join(sorted(map(str, addresses)))
 
 
-def _nodes(nodes: Sequence[str]) -> str:
-    return ("nodes " if len(nodes) > 1 else "node ") + " and ".join(nodes)
+def _say(name: str, nodes: Sequence[str]) -> str:
+    """A listener in words: a node's, or that of a client outside."""
+    return f"node {name}" if name in nodes else name
+
+
+def _names(nodes: Sequence[str], others: Sequence[str]) -> str:
+    told = [("nodes " if len(nodes) > 1 else "node ") + " and ".join(nodes)] if nodes else []
+    return " and ".join([*told, *others])

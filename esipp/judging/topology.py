@@ -86,13 +86,16 @@ class Stand:
     """A client's actual place: its addresses, and its node (None outside the cluster).
 
     ``behind_nat`` maps its own addresses to those that NAT gives them before the cluster, as client address discovery
-    proved before anything was judged; ``addresses`` are then those that the cluster sees.
+    proved before anything was judged; ``addresses`` are then those that the cluster sees. ``only_vips`` are the
+    families in which it reaches no node, so that no reference listener shows whether something rewrites its address on
+    the way.
     """
 
     client: Client
     addresses: frozenset[IPAddress]
     node: str | None = None
     behind_nat: Mapping[IPAddress, IPAddress] = field(default_factory=dict)
+    only_vips: frozenset[Family] = frozenset()
 
     def shown(self, own: IPAddress) -> IPAddress:
         """The address with which the cluster sees a socket of this client."""
@@ -184,6 +187,7 @@ class Topology:
                     "node": stand.node,
                     "addresses": sorted(str(address) for address in stand.addresses),
                     **({"behind_nat": nat} if (nat := _pairs(stand.behind_nat)) else {}),
+                    **({"only_vips": sorted(stand.only_vips)} if stand.only_vips else {}),
                 }
                 for name, stand in self.stands.items()
             },

@@ -21,7 +21,7 @@ from esipp.packets.scope import Scope
 End = tuple[str, int]
 Join = int | str
 
-REQUEST, REPLY, ERROR, NAMED = "request", "reply", "error", "named"
+REQUEST, REPLY, ERROR, NAMED, ASKED = "request", "reply", "error", "named", "asked"
 IN, OUT, OTHER = "in", "out", "other"
 
 LINUX_SLL2 = 276
@@ -39,6 +39,8 @@ IN_SEGMENT = re.compile(rb"([0-9a-f]{16}:[A-Za-z0-9._-]{1,64}:[0-9]{1,7})\r?\n")
 """A nonce of our own prober that ends a line: of the raw protocol its only one, of HTTP a header's.
 
 Anything may stand before it. The echo server's document has the nonce between quotes."""
+IN_HTTP = re.compile(rb"[A-Z]{3,7} (/[!-~]{0,200}) HTTP/1\.[01]\r?\n")
+"""An HTTP request; of those without a nonce of ours, the path is of interest: health checks of load balancers."""
 IN_REPLY = re.compile(rb'"nonce": ?"([A-Za-z0-9._:-]{1,128})"')
 
 
@@ -49,9 +51,10 @@ class Sighting:
     ``direction`` is the node's view: "in", "out", or "other" for a frame to another host. ``time`` is the node's unix
     clock. ``kind``: "request" opens (SYN, datagram with a nonce, INIT), "reply" answers it (SYN-ACK, document,
     INIT-ACK), "error" refuses it (RST, ABORT, ICMP unreachable; the ends of an ICMP error have port 0), "named" is the
-    segment of TCP that carries the nonce. ``join`` is what all packets of one attempt share and no NAT changes: TCP the
-    SYN's sequence number (of a "named" one its own), UDP the nonce, SCTP the initiate tag. ``at`` is the record's place
-    in the capture's bytes. ``nonce`` is the probe's, where the packet carries it.
+    segment of TCP that carries the nonce, "asked" one with an HTTP request without a nonce. ``join`` is what all
+    packets of one attempt share and no NAT changes: TCP the SYN's sequence number (of a "named" or "asked" one its
+    own), UDP the nonce, SCTP the initiate tag. ``at`` is the record's place in the capture's bytes. ``nonce`` is the
+    probe's, where the packet carries it; of "asked" the request's path.
     """
 
     node: str
@@ -247,8 +250,11 @@ def _tcp(body: bytes) -> _Opening | None:
         return REQUEST, sequence, ""
     if ack and (syn or reset):
         return REPLY if syn else ERROR, (acknowledged - 1) % 2**32, ""
-    if found := IN_SEGMENT.search(body, (body[12] >> 4) * 4):
+    start = (body[12] >> 4) * 4
+    if found := IN_SEGMENT.search(body, start):
         return NAMED, sequence, found.group(1).decode()
+    if found := IN_HTTP.match(body, start):
+        return ASKED, sequence, found.group(1).decode()
     return None
 
 

@@ -5,13 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from esipp.base.client_places import Kind, Place, keep_private, most_clients, read_places
 from esipp.base.errors import PreflightError
-from esipp.checks.check import OUTSIDE, RAW_SOCKETS, TWO_ADDRESSES, Feature
+from esipp.checks.check import NAT, OUTSIDE, RAW_SOCKETS, ROUTED, TWO_ADDRESSES, Feature
 from esipp.checks.model import Family
 from esipp.judging.topology import Node
 from esipp.probing.hosts import HostDescription, look
 from esipp.probing.outside import check_network, find_network
 
 NO_OUTSIDE_CLIENT = Feature(False, "there is no client outside the cluster", ours=True)
+ONLY_KIND = Feature(False, "esipp puts a client behind a router or NAT only with containers beside kind's nodes")
 
 
 def resolve(text: str, nodes: list[Node]) -> tuple[tuple[Place, ...], str | None]:
@@ -55,12 +56,15 @@ def describe_hosts(places: Iterable[Place], nodes: Collection[Node]) -> dict[Pla
 
 
 def features(
-    places: tuple[Place, ...], described: Iterable[HostDescription], families: Iterable[Family]
+    places: tuple[Place, ...], described: Iterable[HostDescription], families: Iterable[Family], tools: str = ""
 ) -> dict[str, Feature]:
-    """The features of outside clients that are known before anything is created."""
+    """The features of outside clients that are known before anything is created.
+
+    ``tools`` is the image that puts containers behind a router and NAT; empty if the nodes are not kind's.
+    """
     # missing outside clients are a lack of esipp's environment, not of the cluster
     if not places:
-        return {OUTSIDE: NO_OUTSIDE_CLIENT, TWO_ADDRESSES: NO_OUTSIDE_CLIENT}
+        return dict.fromkeys((OUTSIDE, TWO_ADDRESSES, ROUTED, NAT), NO_OUTSIDE_CLIENT)
     names, most = ", ".join(map(str, places)), most_clients(places)
     only = f"only one outside client: {names}; add more with --outside, separated by commas"
     several = most is None or most > 1
@@ -68,6 +72,11 @@ def features(
         OUTSIDE: Feature(True, names),
         TWO_ADDRESSES: Feature(several, names if several else only, ours=not several),
     }
+    if places[-1].kind is Kind.DOCKER and tools:
+        found[ROUTED] = Feature(True, "a container in a subnet of its own, to which the docker engine's machine routes")
+        found[NAT] = Feature(True, "a container that rewrites its packets to its address beside the nodes")
+    else:
+        found |= {ROUTED: ONLY_KIND, NAT: ONLY_KIND}
     hosts = {each.place: each for each in described}
     for number, place in enumerate(places):
         if place not in hosts:

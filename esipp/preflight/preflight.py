@@ -8,8 +8,19 @@ from typing import Any
 from esipp.base.client_places import Place
 from esipp.base.customisation import Pairs
 from esipp.base.errors import HarnessError, PreflightError
+from esipp.base.plural import counted
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, OWN_REFERENCE, Feature
+from esipp.checks.check import (
+    HEALTH_VIEW,
+    HOST_NETWORK,
+    KUBERNETES,
+    NAT,
+    OUTSIDE,
+    OWN_REFERENCE,
+    ROUTED,
+    TWO_ADDRESSES,
+    Feature,
+)
 from esipp.checks.exclusions import features_of
 from esipp.checks.model import Balancer, Claim, Family, Role
 from esipp.checks.profile import LoadBalancer
@@ -51,10 +62,10 @@ class Findings:
     """The results of preflight: nodes, roles, facts, features and components, and the reference load balancer, if any.
 
     ``outside_network`` is the docker network for outside clients, ``places`` are where outside clients run, and
-    ``described`` has the places that are not containers. ``sample`` are the nodes that run an agent. ``balancer`` is
-    the cluster's own load balancer, ``headers`` are those in which it reports clients. ``steering`` is how many seconds
-    any load balancer here may take to stop using a node, if known. ``ways`` are the commands to enter nodes that are
-    proven to be containers on this machine.
+    ``described`` has the places that are not containers. ``tools`` is the image that puts containers behind a router
+    and NAT. ``sample`` are the nodes that run an agent. ``balancer`` is the cluster's own load balancer, ``headers``
+    are those in which it reports clients. ``steering`` is how many seconds any load balancer here may take to stop
+    using a node, if known. ``ways`` are the commands to enter nodes that are proven to be containers on this machine.
     """
 
     nodes: Mapping[str, Node]
@@ -68,6 +79,7 @@ class Findings:
     notes: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     described: Mapping[Place, HostDescription] = field(default_factory=dict)
+    tools: str = ""
     balancer: Detected = NOTHING_FOUND
     headers: Mapping[Claim, Pairs] = field(default_factory=dict)
     sample: Sample = NO_SAMPLE
@@ -138,7 +150,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
         decided[VERSION] = "the kubelets' version, because no DaemonSet shows kube-proxy's"
     places, network, described = earlier.outside.places, earlier.outside.network, earlier.outside.described
     features = _features(nodes, roles, services)
-    features |= outside_clients.features(places, described.values(), [f for f in Family if _has(features, f)])
+    families = [family for family in Family if _has(features, family)]
+    features |= outside_clients.features(places, described.values(), families, earlier.outside.tools)
     features |= _of_a_pod(settings, features)
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
@@ -162,6 +175,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
+    proxy = facts["service-proxy"]
+    features["service-proxy.kube-proxy"] = Feature(proxy == "kube-proxy", f"{proxy} ({decided['service-proxy']})")
     if policies := network_policies.beyond_us(cluster):
         facts[network_policies.FACT] = ", ".join(policies)
         decided[network_policies.FACT] = "listed; a NetworkPolicy of esipp does not override them"
@@ -184,7 +199,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
     steering = steering_of(balancer.profiles, reference_settings, settings.bound)
-    found = replace(found, places=places, described=described, sample=chosen, ways=ways)
+    found = replace(found, places=places, described=described, tools=earlier.outside.tools, sample=chosen, ways=ways)
     return replace(found, balancer=balancer, headers=headers, steering=steering)
 
 
@@ -275,7 +290,7 @@ def _of_a_pod(settings: Settings, features: Mapping[str, Feature]) -> dict[str, 
     """The reason that there is no outside client, if esipp itself runs in the cluster."""
     if not settings.in_cluster or features["vantage.outside"].present:
         return {}
-    outside = ("vantage.outside", "vantage.outside.two-addresses")
+    outside = (OUTSIDE, TWO_ADDRESSES, ROUTED, NAT)
     return dict.fromkeys(outside, Feature(False, NO_CLIENT_OUTSIDE, ours=True))
 
 
@@ -350,6 +365,8 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
     three = len(set(roles.values())) == 3
     two = "only two nodes can run pods; these checks need a third node, without a backend and not dialled"
     features["nodes.three"] = Feature(three, "three nodes can run pods" if three else two)
+    number = len({node.name for node in nodes.values() if node.usable and node.chosen})
+    features["nodes.four"] = Feature(number > 3, f"{counted(number, 'node')} can run our pods")
     for mark in MARKS:
         found = marked(nodes.values(), roles, mark)
         none = f"no node without another role has the label {MARKS[mark]}"
@@ -364,6 +381,8 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
     features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp disables it")
     features["packets"] = Feature(True, "tcpdump in the agents; --without packets disables it")
     for family in Family:
-        name = f"nodes.second-address.{family.value.lower()}"
-        features[name] = Feature(True, "the agents report it once they run")
+        for name in ("nodes.second-address", "nodes.other-addresses"):
+            features[f"{name}.{family.value.lower()}"] = Feature(True, "the agents report it once they run")
+        several = f"load-balancer.several-addresses.{family.value.lower()}"
+        features[several] = Feature(True, "the Services show it once they have VIPs")
     return features

@@ -22,6 +22,7 @@ from esipp.judging.topology import Node, cast_roles, read_node
 from esipp.ledger.run import Settings
 from esipp.preflight import outside_clients
 from esipp.probing.hosts import HostDescription
+from esipp.probing.outside import find_tools
 
 LEAST_DISK = 100 * 1024 * 1024
 HINT_RIGHTS = f"kubectl apply -f {PAGE} creates an account with all rights that a run needs; see docs/rights.md."
@@ -181,11 +182,15 @@ def check_nodes(raw: list[dict[str, Any]], settings: Settings) -> tuple[dict[str
 
 @dataclass(frozen=True)
 class Outside:
-    """Where outside clients run, the docker network of the nodes, and the results of hosts' examination."""
+    """Where outside clients run, the docker network of the nodes, and the results of hosts' examination.
+
+    ``tools`` is the image that puts containers behind a router and NAT; empty if there is none.
+    """
 
     places: tuple[Place, ...] = ()
     network: str | None = None
     described: Mapping[Place, HostDescription] = field(default_factory=dict)
+    tools: str = ""
 
 
 def check_outside(settings: Settings, nodes: Mapping[str, Node]) -> Outside:
@@ -195,7 +200,8 @@ def check_outside(settings: Settings, nodes: Mapping[str, Node]) -> Outside:
         PreflightError: a place is invalid, cannot run the prober, or is a node.
     """
     places, network = outside_clients.resolve(settings.outside, list(nodes.values()))
-    return Outside(places, network, outside_clients.describe_hosts(places, nodes.values()))
+    tools = find_tools(list(nodes.values())) if network else ""
+    return Outside(places, network, outside_clients.describe_hosts(places, nodes.values()), tools)
 
 
 def _hint_of_too_few(raw: list[dict[str, Any]], context: str) -> str:

@@ -3,11 +3,19 @@
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from esipp.base.client_places import Kind, Place, keep_private, place_of
+from esipp.base.client_places import BEHIND_NAT, BEHIND_ROUTER, Kind, Place, keep_private, place_of
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Family
-from esipp.judging.client_addresses import Answer, DiscoveredAddress, answers_of, checked, find, told_apart
-from esipp.judging.topology import IPAddress
+from esipp.judging.client_addresses import (
+    Answer,
+    DiscoveredAddress,
+    Finding,
+    answers_of,
+    checked,
+    find,
+    told_apart,
+)
+from esipp.judging.topology import IPAddress, family_of, parse_address
 from esipp.probing import hosts, transports
 from esipp.probing.hosts import HostDescription
 from esipp.probing.jobs import Job
@@ -22,8 +30,11 @@ ASK_SECONDS = 8.0
 
 LISTENERS_DIALLED = 3
 
+ECHO_PORT = 8081
+"""The TCP port of the echo server in each container, which is its main process."""
+
 Listeners = Mapping[str, tuple[str, int]]
-"""Address and port of control listeners, by node."""
+"""Address and port of listeners, by node; or by client, if they are outside."""
 
 
 class Outside:
@@ -39,6 +50,7 @@ class Outside:
         self, places: tuple[Place, ...], containers: OutsideContainers, described: Mapping[Place, HostDescription]
     ) -> None:
         self._places, self._containers, self._described = places, containers, described
+        self._neighbours: dict[str, list[str]] = {}
         self.whereabouts: list[DiscoveredAddress] = []
 
     def place(self, client: str) -> Place:
@@ -53,12 +65,23 @@ class Outside:
         """
         place = self.place(client)
         if place.kind is Kind.DOCKER:
-            return self._containers.start(client)
+            addresses = self._containers.start(client)
+            if self.is_beside_nodes(client):
+                self._neighbours[client] = addresses
+            return addresses
         return sorted(str(address) for address in self._described[place].addresses)
 
-    def hosts(self, clients: Iterable[str]) -> list[str]:
-        """The clients that are not containers; they may be behind NAT."""
-        return [client for client in clients if self.place(client).kind is not Kind.DOCKER]
+    def is_beside_nodes(self, client: str) -> bool:
+        """Whether a client is a container next to the nodes, so that nodes see the address of its interface."""
+        return self.place(client).kind is Kind.DOCKER and client not in (BEHIND_ROUTER, BEHIND_NAT)
+
+    def elsewhere(self, clients: Iterable[str]) -> list[str]:
+        """The clients that are not beside the nodes: routers or NAT may be in between."""
+        return [client for client in clients if not self.is_beside_nodes(client)]
+
+    def on_other_ways(self) -> list[DiscoveredAddress]:
+        """The addresses of this machine and of hosts, which may reach nodes and VIPs by different ways."""
+        return [each for each in self.whereabouts if self.place(each.client).kind is not Kind.DOCKER]
 
     def prober(self, client: str, name: str = "") -> Prober:
         """Start a new prober at a client's place.
@@ -74,7 +97,9 @@ class Outside:
     def learn(
         self, clients: Iterable[str], listeners: Mapping[Family, Listeners], owner: Callable[[IPAddress], str]
     ) -> list[DiscoveredAddress]:
-        """Discover the addresses that nodes see for the clients that are not containers, in parallel.
+        """Discover the addresses that nodes see for the clients that are not beside them, in parallel.
+
+        The echo servers of the clients beside the nodes are asked, too: they are outside the cluster.
 
         Args:
             clients: all outside clients.
@@ -84,17 +109,20 @@ class Outside:
         Raises:
             HarnessError: a prober does not start, or is gone.
         """
-        wanted = self.hosts(clients)
+        wanted = self.elsewhere(clients)
 
         def ask(client: str) -> list[DiscoveredAddress]:
+            if why := self._containers.broken.get(client):
+                return [DiscoveredAddress(client, family, Finding.UNPROVEN, why) for family in listeners]
             prober = self.prober(client)
             try:
                 prober.hello()
-                answers = _ask(prober, listeners)
+                answers = _ask(prober, {family: {**_first(listeners[family]), **self._echo_servers(family)}
+                                        for family in listeners})  # fmt: skip
             finally:
                 prober.close()
             return [
-                find(client, family, list(nodes)[:LISTENERS_DIALLED], answers[family], owner)
+                find(client, family, list(_first(nodes)), answers[family], owner, self._given(client, family))
                 for family, nodes in listeners.items()
             ]
 
@@ -104,6 +132,20 @@ class Outside:
         for each in found:
             keep_private([self.place(each.client)], [each.seen] if each.seen is not None else [])
         return self.whereabouts
+
+    def _given(self, client: str, family: Family) -> IPAddress | None:
+        """The address of a client that the user gives."""
+        given = self.place(client).given(4 if family is Family.IPV4 else 6)
+        return parse_address(given) if given else None
+
+    def _echo_servers(self, family: Family) -> dict[str, tuple[str, int]]:
+        """The echo servers of the clients beside the nodes."""
+        return {
+            client: (address, ECHO_PORT)
+            for client, addresses in sorted(self._neighbours.items())
+            for address in addresses
+            if address and family_of(address) is family
+        }
 
     def check(self, owner: Callable[[IPAddress], str]) -> list[DiscoveredAddress]:
         """Check the discovered addresses again, now that more owners of addresses are known."""
@@ -119,11 +161,16 @@ class Outside:
         self._containers.remove()
 
 
+def _first(listeners: Listeners) -> dict[str, tuple[str, int]]:
+    """The control listeners that are dialled."""
+    return dict(list(listeners.items())[:LISTENERS_DIALLED])
+
+
 def _ask(prober: Prober, listeners: Mapping[Family, Listeners]) -> dict[Family, list[Answer]]:
-    """The answers of the control listeners to a prober."""
+    """The answers of listeners to a prober."""
     flying = []
     for family, nodes in listeners.items():
-        for node, (host, port) in list(nodes.items())[:LISTENERS_DIALLED]:
+        for node, (host, port) in nodes.items():
             job = Job(f"whereabouts {node} {family}", "tcp", host, port, ASKS, ASK_SECONDS)
             flying.append((family, node, prober.submit(job)))
     answers: dict[Family, list[Answer]] = {family: [] for family in listeners}

@@ -195,6 +195,7 @@ class Client(Backend):
 
     vantage: str
     behind_nat: NotRequired[dict[str, str]]
+    only_vips: NotRequired[list[str]]
 
 
 class Topology(TypedDict):

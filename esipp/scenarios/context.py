@@ -84,7 +84,8 @@ class Context:
     def ground(self) -> Ground:
         """What scenarios choose their objects by."""
         run, found = self.run, self.findings
-        return Ground(run.id, run.settings.image, found.nodes, found.roles, found.features, found.steering)
+        sampled = found.sample.nodes
+        return Ground(run.id, run.settings.image, found.nodes, found.roles, found.features, found.steering, sampled)
 
     def runnable(self) -> list[Check]:
         """The selected checks that can run on this cluster."""

@@ -14,7 +14,7 @@ Learn = Callable[[Testbed], Mapping[str, Sequence[str]]]
 
 
 def learner(run: Run, outside: Outside, own: Mapping[str, Sequence[str]], into: dict[str, Feature]) -> Learn | None:
-    """The discovery function for the testbed; None if all outside clients are containers.
+    """The discovery function for the testbed; None if all outside clients are beside the nodes.
 
     Args:
         run: the run, which records the results.
@@ -22,7 +22,7 @@ def learner(run: Run, outside: Outside, own: Mapping[str, Sequence[str]], into: 
         own: their own addresses by name.
         into: features, updated for clients whose address cannot be verified.
     """
-    if not outside.hosts(own):
+    if not outside.elsewhere(own):
         return None
 
     def learn(testbed: Testbed) -> Mapping[str, Sequence[str]]:

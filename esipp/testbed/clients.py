@@ -109,11 +109,12 @@ class Clients:
         found = self.outside.check(Owners(nodes, self.testbed.pods, self.testbed.vips).of) if self.outside else []
         stands = {}
         for client in clients:
+            addresses = frozenset(parse_address(a) for a in self.probers[client.name].hello()["addresses"])
             if client.vantage is Vantage.OUTSIDE and any(each.client == client.name for each in found):
                 outer = frozenset(each.seen for each in found if each.client == client.name and each.seen)
-                stands[client.name] = Stand(client, outer, None, behind_nat(found, client.name))
+                only_vips = frozenset(e.family for e in found if e.client == client.name and not e.at_nodes)
+                stands[client.name] = Stand(client, outer, None, behind_nat(found, client.name, addresses), only_vips)
                 continue
-            addresses = frozenset(parse_address(a) for a in self.probers[client.name].hello()["addresses"])
             if client.vantage is Vantage.NODE:
                 addresses = nodes[self._node_of(client)].addresses
             if not addresses:

@@ -13,7 +13,8 @@ from esipp.judging.topology import Node
 class Ground:
     """What is known about the cluster and the run when a scenario chooses its objects.
 
-    ``steering`` is how many seconds a load balancer may take to stop using a node, if known.
+    ``steering`` is how many seconds a load balancer may take to stop using a node, if known. ``sampled`` are the nodes
+    that run an agent.
     """
 
     run: str
@@ -22,6 +23,7 @@ class Ground:
     roles: Mapping[Role, str]
     features: Mapping[str, Feature]
     steering: float | None = None
+    sampled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

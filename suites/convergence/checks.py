@@ -15,7 +15,7 @@ BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
 AT_VIP = (
     What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.BALANCE, What.TIMES_UP, What.TIMES_DOWN,
 )  # fmt: skip
-AT_NODES = (What.HEALTH, What.HEALTH_PROMPT, What.PATH, What.PATH_PROMPT, What.PLACE, What.SOURCE)
+AT_NODES = (What.HEALTH, What.OTHERS, What.HEALTH_PROMPT, What.PATH, What.PATH_PROMPT, What.PLACE, What.SOURCE)
 OWN_VIEWS = (What.VIEW_LOCAL, What.VIEW_CLUSTER)
 VIEWS = (*OWN_VIEWS, What.FREED)
 
@@ -71,14 +71,15 @@ def check(
     *references: Reference,
 ) -> Check[EndpointChange]:
     """Return one check; its features follow from its load balancer, claim and family."""
-    viewed = [HEALTH_VIEW] if what in OWN_VIEWS and balancer is Balancer.DEFAULT else []
+    others = [HEALTH_VIEW] if what in OWN_VIEWS and balancer is Balancer.DEFAULT else []
+    others += ["nodes.four"] if what is What.OTHERS else []
     return Check(
         id=f"{SUITE}.{balancer.value}.{place}.{what.value}",
         requirement=sentence,
         level=level,
         suite=SUITE,
         references=references,
-        features=needs(*viewed, client=OUTSIDE_1, family=family, balancer=balancer),
+        features=needs(*others, client=OUTSIDE_1, family=family, balancer=balancer),
         subject=EndpointChange(balancer, what, family),
         expected=EXPECTED[what],
         fails_if=FAILS_IF.get(what, ""),

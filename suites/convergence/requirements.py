@@ -54,6 +54,10 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
         f"{WHILE}, the health check of each node follows every change: 200 with the first pod, 503 after the last.",
         DESIGN_TIMES, SERVICE_HEALTH,
     ),
+    What.OTHERS: (
+        f"{WHILE} of other nodes, the health check of every node that never has a pod says 503 all the time.",
+        DESIGN_HEALTH, SERVICE_HEALTH,
+    ),
     What.PATH: (
         f"{WHILE}, the nodePort of each node follows every change: it answers with the first pod, and stops after the "
         f"last{FIRST_FAMILY}.",
@@ -106,6 +110,7 @@ LEVELS: dict[What, Level] = {
     What.TIMES_UP: Level.RECORD,
     What.TIMES_DOWN: Level.RECORD,
     What.HEALTH: Level.CORE,
+    What.OTHERS: Level.CORE,
     What.PATH: Level.CORE,
     What.HEALTH_PROMPT: Level.EXTENDED,
     What.PATH_PROMPT: Level.EXTENDED,
@@ -122,6 +127,7 @@ FAILS_IF = {
     What.NO_LOSS: "a node drops requests while its last pod terminates, although the pod still serves (KEP-1669)",
     What.BALANCE: "the load balancer uses only one node, prefers some, or hashes badly",
     What.HEALTH: "the health check always says 200, still says 200 after the last pod, or says 503 with local pods",
+    What.OTHERS: "a node without a pod says 200 while pods of other nodes change, or nothing at all",
     What.PATH: "the service proxy of a node does not follow EndpointSlices",
     What.HEALTH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",
     What.PATH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",

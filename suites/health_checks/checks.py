@@ -6,6 +6,7 @@ from esipp.checks.check import Check, Level
 from esipp.checks.health import About, HealthAnswer, HealthScenario, Place, Question, Situation
 from esipp.checks.model import Client, Family
 from suites.clients import HOST_ON_OTHER_NODE, OUTSIDE_1, POD_ON_OTHER_NODE
+from suites.health_checks import profile_figures
 from suites.health_checks.requirements import *
 from suites.known_differences.findings import COUNTED_BY_TARGET, COUNTED_TWICE
 from suites.needs import needs
@@ -132,4 +133,11 @@ def life_cycle() -> Iterator[Check]:
         yield scenario_check("lifecycle", claim, said, client=OUTSIDE_1 if claim in LISTENING else None)
 
 
-CHECKS: tuple[Check, ...] = (*statuses(), *documents(), *truths(), *while_endpoints_change(), *life_cycle())
+CHECKS: tuple[Check, ...] = (
+    *statuses(),
+    *documents(),
+    *truths(),
+    *while_endpoints_change(),
+    *life_cycle(),
+    *profile_figures.CHECKS,
+)

@@ -10,7 +10,7 @@ from suites.clients import BACKEND
 CLIENT = frozenset({AddressClass.CLIENT})
 NODE = frozenset({AddressClass.NODE})
 HAIRPIN = frozenset({AddressClass.HAIRPIN})
-BARE = (Role.BARE_NODE, Role.OTHER_NODE)
+BARE = (Role.BARE_NODE, Role.OTHER_NODE, Role.CONTROL_PLANE)
 """The roles of nodes without an endpoint."""
 
 

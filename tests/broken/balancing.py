@@ -66,7 +66,7 @@ def options(*words: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
 
     @contextmanager
     def apply(_: Nodes) -> Iterator[Placed]:
-        there = _access()
+        there = access()
         before = loadbalancer.options(there)
         try:
             loadbalancer.restart(there, (*before, *words))
@@ -92,7 +92,7 @@ def own_balancer(nodes: Nodes, given: tuple[str, ...]) -> Iterator[None]:
             route(given)
             yield
     finally:
-        forget(_access(), given)
+        forget(access(), given)
         run_metallb(nodes, 1)
 
 
@@ -108,14 +108,14 @@ def forget(there: ClusterAccess, given: Sequence[str]) -> None:
 def route(given: Sequence[str]) -> None:
     """Route a pool outside the nodes' network, for all hosts with the docker engine as default gateway."""
     if ONLY_POOL in given:
-        there, pool = _access(), given[given.index(ONLY_POOL) + 1]
+        there, pool = access(), given[given.index(ONLY_POOL) + 1]
         via = next(each for each in balancer_addresses() if ":" not in each)
         docker(there, *router.on_this_machine(loadbalancer.image_of(there), "route", "replace", pool, "via", via))
 
 
 def balancer_addresses() -> list[str]:
     """Source addresses of the reference load balancer's health checks and proxied connections."""
-    return loadbalancer.addresses(_access())
+    return loadbalancer.addresses(access())
 
 
 def run_metallb(nodes: Nodes, replicas: int) -> None:
@@ -137,7 +137,7 @@ def run_metallb(nodes: Nodes, replicas: int) -> None:
     assert waited.held, waited
 
 
-def _access() -> ClusterAccess:
+def access() -> ClusterAccess:
     there = ClusterAccess.load(places())
     assert there is not None, "these tests need a cluster that ci/conformance keeps"
     return there

@@ -21,6 +21,7 @@ class Group(StrEnum):
     HEALTH = "health"
     BALANCERS = "balancers"
     COMPATIBILITY = "compatibility"
+    NODES = "nodes"
     CHANGES = "changes"
     HARMLESS = "harmless"
 

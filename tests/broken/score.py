@@ -17,6 +17,7 @@ TITLES = {
     Group.HEALTH: "Health checks",
     Group.BALANCERS: "Load balancers",
     Group.COMPATIBILITY: "Compatibility",
+    Group.NODES: "Single nodes, addresses and endpoints",
     Group.CHANGES: "Changes of Services and pods",
     Group.HARMLESS: "Must not fail",
 }

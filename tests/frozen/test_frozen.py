@@ -55,7 +55,7 @@ MORE = ("features", "explain", "diff", "merge")
 """Snapshots that are not called as their part."""
 
 
-LATER = {"changes"}
+LATER = {"changes", "nodes", "vantages"}
 """Suites that are younger than the frozen ledgers."""
 
 

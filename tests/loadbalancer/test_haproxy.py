@@ -110,6 +110,7 @@ def test_what_cannot_be_served_is_left_out() -> None:
         ("drop-xff", Mode.PROXY_XFF, "mode http", "forwardfor"),
         ("wrong-proxy-header", Mode.PROXY_V2, "set-src str(2001:db8::1)", "forwardfor"),
         ("drop-proxy-header", Mode.PROXY_V2, "check port 31000\n", "send-proxy"),
+        ("wrong-path", Mode.PROXY, "uri /livez ver", "uri /healthz"),
         ("hang", Mode.PROXY, "silent-drop if { rand(12) eq 0 }", "set-src"),
         ("unequal", Mode.PROXY, "server n2 10.0.0.2:30080 check port 31000 weight 4\n", "weight 1"),
     ],

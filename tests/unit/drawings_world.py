@@ -12,9 +12,10 @@ from esipp.checks.continuity import Phase as ContinuityPhase
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.health import Answer as HealthAnswer
 from esipp.checks.health import Place
-from esipp.checks.model import Balancer, Family
+from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.observation import Outcome, Verdict
 from esipp.checks.policy_change import At, Flipping
+from esipp.checks.profile import Destination, Target
 from esipp.judging.promise import Checking, Promise
 from esipp.judging.statistics import Distribution
 from esipp.judging.timeline.events import Mark, Steer
@@ -30,8 +31,16 @@ from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, R
 from esipp.scenarios.endpoint_change.timeline import Seen
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
 from esipp.scenarios.health.evidence import HealthEvidence as Health
+from esipp.scenarios.load_balancer_probes.evidence import Figures, Probe, ProbeEvidence
+from esipp.scenarios.load_balancer_probes.evidence import Observed as ObservedProbes
 from suites.continuity.checks import WAYS
-from tests.unit import endpoint_change_world, interoperability_world, policy_change_world, service_change_world
+from tests.unit import (
+    endpoint_change_world,
+    every_node_world,
+    interoperability_world,
+    policy_change_world,
+    service_change_world,
+)
 from tests.unit.test_policy_change_isolation import window
 
 Evidence = dict[str, Any]
@@ -181,6 +190,10 @@ def interoperability() -> Evidence:
     return {"interoperability": seen}
 
 
+def every_node() -> Evidence:
+    return {"every_node": every_node_world.seen()}
+
+
 def service_changes() -> Evidence:
     return {"changes": service_change_world.World(keeps=frozenset({"udp-socket"})).seen()}
 
@@ -195,4 +208,15 @@ def everything(more: int = 0) -> Evidence:
         **continuity(),
         **interoperability(),
         **service_changes(),
+        **every_node(),
+        **probes(),
     }
+
+
+def probes() -> Evidence:
+    """Health checks of the cluster's own load balancer in packets."""
+    figures = Figures("cloud", Target.HEALTH_CHECK_NODE_PORT, "/healthz", 1.0, ("192.0.2.0/24",))
+    seen = Probe(1.0, "node-a", "192.0.2.6", Target.HEALTH_CHECK_NODE_PORT, "/healthz")
+    observed = ObservedProbes(6.0, ("node-a",), (seen,), 10, {Destination.VIP: 10})
+    key = (Balancer.DEFAULT, TrafficPolicy.LOCAL)
+    return {"load_balancer_probes": ProbeEvidence(figures={key: (figures,)}, observed={key: observed})}

@@ -22,11 +22,13 @@ from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.health.evidence import Fact, Followed, HealthEvidence, Leaving, Node, Round
 from esipp.scenarios.health.objects import service_name
-from suites.health_checks.checks import CHECKS, NODES
+from suites.health_checks.checks import CHECKS as ALL
+from suites.health_checks.checks import NODES
 from tests.unit.verdicts import judge_with
 from tests.unit.world import FINE
 
 NAMESPACE = "esipp-test"
+CHECKS = tuple(check for check in ALL if isinstance(check.subject, (HealthAnswer, HealthScenario)))
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 BY_ID = {check.id: check for check in CHECKS}
 SAMPLES = 20

@@ -21,6 +21,7 @@ from esipp.scenarios.paths.evidence import Evidence
 from tests.unit import (
     continuity_world,
     endpoint_change_world,
+    every_node_world,
     health_world,
     interoperability_world,
     policy_change_world,
@@ -32,8 +33,8 @@ from tests.unit.test_policy_change_isolation import window
 from tests.unit.world import SAMPLES, evidence
 
 PATHS, HEALTH, INTEROPERABILITY, API = "paths", "health_checks", "interoperability", "compatibility"
-FLIPS, CONVERGENCE, CHANGES, CONTINUITY = "flips", "convergence", "changes", "continuity"
-NAMES = (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CHANGES, CONTINUITY)
+FLIPS, CONVERGENCE, CHANGES, CONTINUITY, EVERY_NODE = "flips", "convergence", "changes", "continuity", "every_node"
+NAMES = (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CHANGES, CONTINUITY, EVERY_NODE)
 """The names of the scenarios' evidence in ledgers."""
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP)
@@ -80,6 +81,7 @@ def seen() -> Mapping[str, Any]:
         CONVERGENCE: Moved(results),
         CHANGES: service_change_world.World(families=tuple(Family)).seen(),
         CONTINUITY: continuity_world.world(),
+        EVERY_NODE: every_node_world.seen(),
     }
 
 

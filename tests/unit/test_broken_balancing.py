@@ -40,7 +40,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         given[:] = words
         done.append(f"balancer {' '.join(words)}".strip())
 
-    monkeypatch.setattr(balancing, "_access", lambda: SimpleNamespace(ask=lambda *words: done.append(words[-1])))
+    monkeypatch.setattr(balancing, "access", lambda: SimpleNamespace(ask=lambda *words: done.append(words[-1])))
     monkeypatch.setattr(balancing.loadbalancer, "restart", restart)
     monkeypatch.setattr(balancing.loadbalancer, "options", lambda _: list(given))
     monkeypatch.setattr(balancing.loadbalancer, "addresses", lambda _: ["172.18.0.6", "fc00::6"])

@@ -512,13 +512,20 @@ def test_a_request_names_its_connection(said: bytes) -> None:
         b'{"schema": 1, "nonce": "' + NONCE.encode() + b'", "protocol": "tcp"}\n',
         NONCE.encode(),
         NONCE[:-2].encode() + b"\n",
-        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"GET /healthz\r\n\r\n",
     ],
-    ids=["an answer", "truncated", "without its number", "another request"],
+    ids=["an answer", "truncated", "without its number", "no HTTP"],
 )
 def test_what_is_no_whole_request_names_nothing(said: bytes) -> None:
     named = (VETH, FROM_US, 0.0014, data(CLIENT, 5000, POD, TARGET, said))
     assert {each.kind for each in capture("worker-a", *PRESERVED, named).sightings} == {"request", "reply"}
+
+
+def test_an_http_request_without_a_nonce_shows_its_path() -> None:
+    said = b"GET /healthz?verbose HTTP/1.1\r\nHost: a\r\n\r\n"
+    asked = (VETH, FROM_US, 0.0014, data(CLIENT, 5000, POD, TARGET, said))
+    (sighting,) = [each for each in capture("worker-a", *PRESERVED, asked).sightings if each.kind == "asked"]
+    assert (sighting.nonce, sighting.source) == ("/healthz?verbose", (CLIENT, 5000))
 
 
 def test_a_proxy_is_followed_by_the_nonce_whatever_port_it_takes() -> None:

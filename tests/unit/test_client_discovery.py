@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Feature, Status
+from esipp.checks.check import Feature, Status, missing_features
 from esipp.checks.model import AddressClass, Client, Family, Protocol, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.judging.client_addresses import (
@@ -27,6 +27,8 @@ from esipp.judging.client_addresses import (
 from esipp.judging.client_addresses import find as decide
 from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.judging.topology import IPAddress, Stand, parse_address
+from esipp.scenarios.paths.evidence import Evidence
+from esipp.scenarios.paths.judge import decide as decide_check
 from esipp.testbed.client_discovery import reference_listeners
 from esipp.testbed.clients import Clients
 from tests.unit.world import NODES, ROLES, by_id, show, topology, verdict
@@ -70,7 +72,7 @@ def test_nat_needs_two_nodes() -> None:
             "with the addresses 192.0.2.10 and 192.0.2.9: a proxy, or NAT with several addresses",
         ),
         ([answer("a", OWN, claimed="a PROXY protocol header naming 10.1.0.2")], "a proxy is between"),
-        ([answer("a", OWN), answer("b", "10.7.0.2", own="10.7.0.2")], "dials the nodes from several addresses"),
+        ([answer("a", OWN), answer("b", "10.7.0.2", own="10.7.0.2")], "dials from several addresses"),
         ([answer(node, NAT, own="9.9.9.9") for node in "ab"], "has the public address 9.9.9.9"),
     ],
 )
@@ -78,6 +80,85 @@ def test_what_proves_nothing(answers: list[Answer], words: str) -> None:
     found = find(*answers)
     assert (found.finding, found.seen) == (Finding.UNPROVEN, None)
     assert words in found.said
+
+
+# ------------------------------------------------------------------------- other listeners, and what the user says
+def given(address: str, *answers: Answer) -> DiscoveredAddress:
+    return decide("outside-1", Family.IPV4, ["a", "b"], answers, lambda address: "", parse_address(address))
+
+
+def test_listeners_outside_are_witnesses_as_nodes_are() -> None:
+    found = find(answer("a", NAT), answer("outside-2", NAT))
+    assert (found.finding, found.at_nodes) == (Finding.NAT, True)
+    assert found.said.endswith("node a and outside-2 see 192.0.2.9")
+    assert find(answer("a", NAT), answer("outside-2", OTHER)).finding is Finding.UNPROVEN
+
+
+def test_a_client_that_reaches_no_node_needs_two_listeners_outside() -> None:
+    assert find(answer("outside-2", NAT)).finding is Finding.UNPROVEN
+    assert find(answer("outside-2", OWN)).finding is Finding.UNPROVEN
+    for seen in (NAT, OWN):
+        found = find(answer("outside-2", seen), answer("outside-3", seen))
+        assert (str(found.seen), found.at_nodes) == (seen, False)
+
+
+def test_what_the_user_says_counts_where_no_listener_can_see_the_client() -> None:
+    found = given(NAT)
+    assert (found.finding, found.own, str(found.seen), found.at_nodes) == (Finding.GIVEN, None, NAT, False)
+    assert found.said.startswith("outside-1 is seen as 192.0.2.9, according to --outside")
+    assert behind_nat([found], "outside-1", map(parse_address, (OWN, "2001:db8::1"))) == {
+        parse_address(OWN): parse_address(NAT)
+    }
+
+
+def test_what_the_user_says_makes_one_witness_enough() -> None:
+    found = given(NAT, answer("a", NAT))
+    assert (found.finding, found.at_nodes) == (Finding.NAT, True)
+    assert found.said.endswith("as --outside says")
+
+
+def test_what_the_user_says_must_not_contradict_a_listener() -> None:
+    found = given(NAT, answer("a", OTHER))
+    assert (found.finding, found.seen) == (Finding.UNPROVEN, None)
+    assert found.said == "--outside says that outside-1 is seen as 192.0.2.9, but node a sees 192.0.2.10"
+    world = topology()
+    node = next(iter(world.nodes.values()))
+    owner = Owners(world.nodes, world.backends, {}).of
+    whose = decide("outside-1", Family.IPV4, ["a"], [], owner, parse_address(node.internal[Family.IPV4]))
+    assert whose.finding is Finding.UNPROVEN, "a node's address is no client's"
+
+
+def test_a_client_that_reaches_no_node_is_asked_at_vips_only() -> None:
+    told = features([given(NAT)])
+    assert told["vantage.outside.ipv4"].present
+    assert not told["vantage.outside.nodes.ipv4"].present
+    assert told["vantage.outside.nodes.ipv4"].ours
+    for name, asked in (
+        ("loadbalancer.local.tcp.ipv4.outside-1-to-vip", True),
+        ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", False),
+        ("loadbalancer.local.tcp.ipv6.outside-1-to-vip", True),
+        ("nodeport.local.tcp.ipv4.pod-on-other-node-to-endpoint-node", True),
+    ):
+        check = by_id(name)
+        there = {each: Feature(True, "there") for each in check.features}
+        assert (not missing_features(check, there | told)) is asked, name
+
+
+@pytest.mark.parametrize(("seen", "status"), [(NAT, Status.PASS), ("172.18.0.2", Status.FAIL), (OTHER, Status.FAIL)])
+def test_its_address_at_a_vip_needs_no_listener(seen: str, status: Status) -> None:
+    check = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip")
+    world = topology()
+    client = check.subject.path.client
+    nat, only = {parse_address(OWN): parse_address(NAT)}, frozenset({Family.IPV4})
+    stand = Stand(client, frozenset({parse_address(NAT)}), None, nat, only)
+    world = replace(world, stands={**world.stands, client.name: stand})
+    made = [replace(made_answer(check.subject.path, seen, seq), source=(OWN, 40000 + seq)) for seq in range(3)]
+    evidence = Evidence({check.subject.path.key: made}, world, {}, len(made))
+    assert decide_check(check, evidence).status is status
+    whole = replace(
+        evidence, topology=replace(world, stands={**world.stands, client.name: replace(stand, only_vips=frozenset())})
+    )
+    assert decide_check(check, whole).status is Status.INCONCLUSIVE, "who reaches nodes needs its listener"
 
 
 def test_where_no_listener_stands_nobody_is_asked() -> None:
@@ -171,6 +252,8 @@ def test_clients_know_by_which_addresses_they_are_seen() -> None:
     vips = {"balanced": {Family.IPV4: "172.18.255.77"}}
     testbed = SimpleNamespace(nodes=world.nodes, roles=ROLES, pods={}, vips=vips, second_addresses={})
     clients = Clients(cast(Any, testbed), cast(Any, SimpleNamespace(check=check)))
+    hello = SimpleNamespace(hello=lambda: {"addresses": [OWN]})
+    clients.probers |= dict.fromkeys(("outside-1", "outside-2"), cast(Any, hello))
     made = clients._topology(Client(name, Vantage.OUTSIDE) for name in ("outside-1", "outside-2"))
     assert owners == ["the load balancer of balanced"]
     assert clients.addresses("outside-1") == {parse_address(NAT)}
@@ -241,6 +324,7 @@ def test_checks_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -
     sourced = [check for check in all_checks() if check.subject.source_at_vips == {"ipv4"}]
     assert {check.suite for check in sourced} == {
         "source_ip",
+        "vantages",
         "interoperability",
         "compatibility",
         "convergence",

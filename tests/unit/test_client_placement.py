@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from esipp.app.cli import main
-from esipp.base.client_places import Kind, Place, most_clients, place_of, read_places
+from esipp.base.client_places import BEHIND_NAT, BEHIND_ROUTER, Kind, Place, most_clients, place_of, read_places
 from esipp.base.errors import ExitCode, PreflightError
-from esipp.checks.check import OUTSIDE, RAW_SOCKETS, TWO_ADDRESSES, missing_features
+from esipp.checks.check import NAT, OUTSIDE, RAW_SOCKETS, ROUTED, TWO_ADDRESSES, missing_features
 from esipp.checks.model import Family
 from esipp.judging.topology import parse_address
 from esipp.preflight import outside_clients
@@ -36,6 +36,8 @@ FAR = Place(Kind.SSH, "far", "me", 2022)
         ("ssh:me@[fd00::1]:22", (Place(Kind.SSH, "fd00::1", "me", 22),)),
         ("ssh:[fe80::1%eth0]", (Place(Kind.SSH, "fe80::1%eth0"),)),
         ("machine, ssh:me@far:2022,docker:kind", (MACHINE, FAR, Place(Kind.DOCKER, "kind"))),
+        ("machine=203.0.113.9", (Place(Kind.MACHINE, seen=("203.0.113.9",)),)),
+        ("ssh:far=2001:DB8::9+203.0.113.9", (Place(Kind.SSH, "far", seen=("2001:db8::9", "203.0.113.9")),)),
     ],
 )
 def test_places_are_read(told: str, places: tuple[Place, ...] | None) -> None:
@@ -47,7 +49,9 @@ def test_places_are_read(told: str, places: tuple[Place, ...] | None) -> None:
     [
         "", "machine:1", "docker", "docker:", "docker:-x", "ssh", "ssh:", "ssh:-oProxyCommand=x", "ssh:me@-x",
         "ssh:far:0", "ssh:far:70000", "ssh:a b", "ssh:fd00::1", "ssh:me@far;true", "auto,machine", "machine,none",
-        "machine,machine", "machine,,ssh:far", "docker:a,machine", "docker:a,docker:b", "https://far",
+        "machine,machine", "machine=203.0.113.9,machine", "docker:kind=203.0.113.9", "machine=", "machine=nonsense",
+        "machine=203.0.113.9+203.0.113.8", "machine=0.0.0.0", "machine=::1", "ssh:far=224.0.0.1", "machine,,ssh:far",
+        "docker:a,machine", "docker:a,docker:b", "https://far",
     ],
 )  # fmt: skip
 def test_what_is_no_place_is_refused(told: str) -> None:
@@ -60,6 +64,22 @@ def test_what_is_no_place_is_refused(told: str) -> None:
 def test_the_command_line_takes_several(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--context", "x", "--outside", "machine", "--outside", "moon"]) == ExitCode.USAGE
     assert "--outside machine,moon: 'moon' is not a valid place" in capsys.readouterr().err
+
+
+def test_a_wrong_address_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--context", "x", "--outside", "machine=nonsense"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "--outside machine=nonsense: 'nonsense' is not an IP address." in said
+    assert "machine=203.0.113.9" in said
+
+
+def test_those_behind_a_router_and_nat_are_containers() -> None:
+    places = (MACHINE, Place(Kind.DOCKER, "kind"))
+    assert {place_of(name, places) for name in (BEHIND_ROUTER, BEHIND_NAT)} == {places[1]}
+    for tools, named, present in (("image", places, True), ("", places, False), ("image", (MACHINE,), False)):
+        found = outside_clients.features(named, [], list(Family), tools)
+        assert {found[name].present for name in (ROUTED, NAT)} == {present}
+        assert not any(found[name].ours for name in (ROUTED, NAT)), "without them a run is complete"
 
 
 def test_clients_stand_in_order_and_docker_takes_the_rest() -> None:

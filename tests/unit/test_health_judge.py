@@ -16,9 +16,9 @@ from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, HealthEvide
 from esipp.scenarios.health.judge import document
 from esipp.scenarios.health.sections import summary
 from suites.clients import OUTSIDE_1, POD_ON_OTHER_NODE
-from suites.health_checks.checks import CHECKS
 from tests.unit.health_world import (
     BY_ID,
+    CHECKS,
     FEATURES,
     SILENCE,
     TRIALS,

@@ -1,6 +1,7 @@
 """Which nodes are asked, in which families, by which job."""
 
 from concurrent.futures import Future
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,13 +37,13 @@ class Prober:
 
 
 def asking() -> tuple[Asker, Prober]:
-    """Two nodes with roles and an excluded control plane; one of them has no IPv6 address."""
+    """Two nodes with roles and an excluded control plane; one has an IPv6 address, too."""
     marks = frozenset({"control-plane", "excluded-node"})
     nodes = {
         name: Node(name, {Family.IPV4: f"192.0.2.{number}"}, frozenset(), marks=marks if name == "c" else frozenset())
         for number, name in enumerate("abc", 1)
     }
-    nodes["a"] = Node("a", {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}, frozenset())
+    nodes["c"] = replace(nodes["c"], internal=nodes["c"].internal | {Family.IPV6: "2001:db8::3"})
     prober = Prober()
     testbed: Any = SimpleNamespace(nodes=nodes, roles=ROLES, there=None)
     clients: Any = SimpleNamespace(probers={"outside-1": prober})

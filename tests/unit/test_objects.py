@@ -132,7 +132,7 @@ def test_clients_outside_are_restricted_containers(monkeypatch: pytest.MonkeyPat
     commands: list[tuple[str, ...]] = []
 
     class Done:
-        returncode, stdout, stderr = 0, "", ""
+        returncode, stdout, stderr = 0, "[{}]", ""
 
     def docker(*words: str) -> Done:
         commands.append(words)

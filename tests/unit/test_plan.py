@@ -71,7 +71,7 @@ def test_as_many_load_balancers_as_a_run_makes() -> None:
     assert made.made.balancers == classes.count("") - OF_A_VIEW - OF_HEADERS > 20
     assert made.made.unserved == classes.count("esipp.dev/nobody") > 5
     assert made.made.reference == sum(name.startswith("esipp.dev/reference") for name in classes) > 5
-    assert made.made.clients == 2
+    assert made.made.clients == 4
     ports = sum(len(each["spec"]["ports"]) for each in services if each["spec"]["type"] != "ClusterIP")
     assert made.made.node_ports == ports - OF_A_VIEW - OF_HEADERS > 100
 
@@ -314,7 +314,8 @@ def test_of_a_large_cluster_the_agents_are_told_and_bounded() -> None:
     small, large = of("metallb-l2", nodes=3), of("metallb-l2", nodes=300)
     assert (small.made.agents, small.made.nodes) == (4, 4), "with the control plane's"
     assert (large.made.agents, large.made.nodes) == (DEFAULT_NODES, 301)
-    assert large.made.pods - small.made.pods == DEFAULT_NODES - 4
+    endpoints = 6  # of every node: eleven instead of five
+    assert large.made.pods - small.made.pods == DEFAULT_NODES - 4 + endpoints
     assert "of them agents" not in text(small)
     assert "agents 4; each needs one kubectl process here" in text(small)
     assert "on every node that can run pods" in text(small)

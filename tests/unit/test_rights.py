@@ -8,6 +8,7 @@ import pytest
 
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks, suite_names
+from esipp.checks.check import Level
 from esipp.checks.rights import Right
 from esipp.cluster.client import Cluster
 from esipp.cluster.rights import OF_DISRUPTIONS, OF_FEATURES, WELCOME, all_rights, needed
@@ -129,5 +130,7 @@ def test_checks_that_write_a_status_need_the_right_to() -> None:
     assert "api.policy.nodeport.local" not in checks
 
 
-def test_no_check_needs_packets() -> None:
-    assert not any("packets" in check.features for check in all_checks())
+def test_only_what_profiles_say_needs_packets() -> None:
+    needing = [check for check in all_checks() if "packets" in check.features]
+    assert all(check.id.startswith("healthcheck.profile.") for check in needing)
+    assert not any(check.level is Level.CORE for check in needing)

@@ -53,12 +53,17 @@ BACKEND_ADDRESSES = {
 CLIENT_ADDRESSES = {
     "outside-1": _pair("172.18.0.101", "fc00:f853::101"),
     "outside-2": _pair("172.18.0.102", "fc00:f853::102"),
+    "outside-routed": _pair("198.18.0.1", "2001:2::1"),
+    "outside-nat": _pair("172.18.0.103", "fc00:f853::103"),
     "pod-on-endpoint-node": _pair("10.244.2.6", "fd00:10:244:2::6"),
     "pod-on-bare-node": _pair("10.244.3.6", "fd00:10:244:3::6"),
     "pod-on-other-node": _pair("10.244.4.6", "fd00:10:244:4::6"),
+    "second-pod-on-other-node": _pair("10.244.4.7", "fd00:10:244:4::7"),
+    "pod-on-control-plane": _pair("10.244.5.6", "fd00:10:244:5::6"),
     "host-on-endpoint-node": NODE_ADDRESSES[NODES[0]],
     "host-on-bare-node": NODE_ADDRESSES[NODES[1]],
     "host-on-other-node": NODE_ADDRESSES[NODES[2]],
+    "host-on-control-plane": NODE_ADDRESSES[NODES[3]],
     "backend": BACKEND_ADDRESSES[POD_BACKEND],
 }
 VIP = _pair("172.18.255.1", "fc00:f853::ff01")

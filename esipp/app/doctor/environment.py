@@ -123,7 +123,7 @@ def of_outside(found: Findings) -> DoctorCheck:
     name, first, second = "outside", found.features[OUTSIDE], found.features[TWO_ADDRESSES]
     if not first.present:
         return warn(name, first.why, "use --outside machine or ssh:USER@HOST; docs/outside.md lists what they need.")
-    lost = sorted(n for n, f in found.features.items() if n.startswith(f"{OUTSIDE}.") and not f.present)
+    lost = sorted(n for n, f in found.features.items() if n.startswith(f"{OUTSIDE}.") and f.ours)
     where = f"{first.why}; a run shows whether they reach nodes and VIPs"
     if lost:
         why = "; ".join(dict.fromkeys(found.features[each].why for each in lost))

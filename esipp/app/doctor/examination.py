@@ -179,7 +179,7 @@ def _found(report: Report, found: Findings, settings: Settings) -> None:
 def _work(report: Report, found: Findings, settings: Settings, checks: Sequence[Check]) -> None:
     """Determine which checks would run, what they create, and how long they take."""
     roles = with_control_plane(found.nodes.values(), found.roles)
-    ground = Ground(RUN, settings.image or "image", found.nodes, roles, found.features)
+    ground = Ground(RUN, settings.image or "image", found.nodes, roles, found.features, sampled=found.sample.nodes)
     detected = found.balancer
     asked = settings.samples, settings.moves
     work = work_of(

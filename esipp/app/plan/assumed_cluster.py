@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from esipp.base.errors import PreflightError
 from esipp.base.plural import counted
-from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Check, Feature
+from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, NAT, ROUTED, Check, Feature
 from esipp.checks.model import Balancer, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.versions import asked_version, version_features
@@ -14,6 +14,7 @@ from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.capabilities import features_of
 from esipp.loadbalancers.provider_annotations import header_features, headers_of
 from esipp.loadbalancers.views import NO_TOOL, cloud_of
+from esipp.preflight.outside_clients import ONLY_KIND
 from esipp.preflight.preflight import left_out
 from esipp.preflight.steps import NEEDS_TWO, say_too_few
 
@@ -129,6 +130,9 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found["families.dual"] = Feature(len(set(families)) > 1, f"address families: {_list(families)}")
     found["nodes.three"] = Feature(asked.nodes > 2, f"{asked.nodes} nodes can run pods")
     found["load-balancer"] = Feature(True, profile.name)
+    shows = own_kind or not _managed(profile)
+    number = asked.nodes + shows
+    found["nodes.four"] = Feature(number > 3, f"{counted(number, 'node')} can run our pods")
     found |= header_features(profile, headers_of(profile))
     cloud = cloud_of(profile)
     assumed = "assumes that its cloud's command-line tool is on PATH and logged in" if cloud else NO_TOOL
@@ -137,12 +141,16 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     for each in Balancer:
         if each is not Balancer.DEFAULT:
             found[f"load-balancer.{each.value}"] = Feature(own_kind, only_kind)
-    shown = own_kind or not _managed(profile)
-    found["nodes.control-plane"] = Feature(shown, ASSUMED if shown else "managed control planes are not nodes")
+    for vantage in (ROUTED, NAT):
+        found[vantage] = Feature(own_kind, ONLY_KIND.why)
+    found["nodes.control-plane"] = Feature(shows, ASSUMED if shows else "managed control planes are not nodes")
     found["nodes.excluded"] = Feature(own_kind, "usually no node is excluded from load balancers")
     for family in Family:
-        name = f"nodes.second-address.{family.value.lower()}"
-        found[name] = Feature(False, "nodes usually have one address per family")
+        for name in ("nodes.second-address", "nodes.other-addresses"):
+            found[f"{name}.{family.value.lower()}"] = Feature(False, "nodes usually have one address per family")
+        several = f"load-balancer.several-addresses.{family.value.lower()}"
+        found[several] = Feature(False, "load balancers usually announce one address per family")
+        found[f"nodes.{family.value.lower()}"] = Feature(family in families, f"address families: {_list(families)}")
     said = "--allow-disruptive" if asked.disruptive else "only with --allow-disruptive"
     found["disruptive"] = Feature(asked.disruptive, said, ours=True)
     for name in ("nodes.shell", "control-plane.reachable"):

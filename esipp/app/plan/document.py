@@ -7,6 +7,7 @@ from esipp.base.document import Code, Document, Pairs, Words
 from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.checks.check import Check, Level
+from esipp.checks.covering import PAIRS, THREES
 from esipp.checks.profile import LoadBalancer
 from esipp.judging.durations import schedule
 from esipp.judging.schedule import say_step
@@ -46,6 +47,8 @@ def _plan(made: Plan) -> Iterator[Pair]:
     for each in made.internal:
         sources = ", ".join(f"{source.text} ({source.grade.value})" for source in each.sources)
         yield "internal", f"load balancers, by {each.key}={each.value}: {sources}"
+    for suite, design in made.designs.items():
+        yield "design", f"{suite}: {design.words}"
     if made.sample.nodes:
         yield "agents", _agents(made)
     yield from events(made)
@@ -190,6 +193,14 @@ def work_as_json(made: Work, command: str = CLEAN) -> Json:
         ],
         "waiting": {"vip": patience.assigned, "answers": patience.answering, "removal": patience.removed},
         "made": vars(made.made),
+        "designs": {
+            suite: {
+                "paths": [len(design.rows), len(design.product)],
+                "pairs": list(design.share(PAIRS)),
+                "threes": list(design.share(THREES)),
+            }
+            for suite, design in made.designs.items()
+        },
         "seconds": round(made.seconds),
         "parts": [vars(part) for part in made.parts],
         "events": [

@@ -9,8 +9,11 @@ from esipp.app.plan.assumed_cluster import Asked, imagine
 from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.plural import counted
-from esipp.checks.check import HOST_NETWORK, Check, Feature, Level, missing_features, say_missing
+from esipp.checks.catalog import designs
+from esipp.checks.check import HOST_NETWORK, Check, Feature, Level, checks_about, missing_features, say_missing
+from esipp.checks.covering import Design
 from esipp.checks.model import Balancer, Service, ServiceType, Vantage
+from esipp.checks.path import OnPath
 from esipp.checks.profile import Annotation, Class, Limit, LoadBalancer, Outcome, Policy
 from esipp.cluster.client import Cluster
 from esipp.judging.durations import expected, phases
@@ -86,6 +89,7 @@ class Work:
         unsupported: the checks that would not run, by reason.
         limited: the checks with a predicted outcome, by limit; each check is listed under its worst limit.
         made: the objects that would exist at the same time.
+        designs: the parts of covering designs that would be asked, by suite.
         sample: the nodes that run an agent; empty if the cluster admits none.
         patience: the timeouts.
         parts: the parts of the duration.
@@ -96,6 +100,7 @@ class Work:
     unsupported: Mapping[str, tuple[Check, ...]]
     limited: tuple[Limited, ...]
     made: Made
+    designs: Mapping[str, Design]
     sample: Sample
     patience: Timeouts
     parts: tuple[Part, ...]
@@ -135,8 +140,8 @@ def plan(asked: Asked) -> Plan:
         PreflightError: an option is invalid.
     """
     cluster = imagine(asked)
-    ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
     chosen = sample(cluster.nodes.values(), cluster.roles, asked.sample_nodes, asked.seed or 0)
+    ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features, sampled=chosen.nodes)
     work = work_of(
         asked.checks,
         ground,
@@ -198,10 +203,18 @@ def work_of(
         unsupported={why: tuple(those) for why, those in unsupported.items()},
         limited=tuple(limited(profile, able)) if profile else (),
         made=made,
+        designs=_designs(checks, able),
         sample=chosen if made.agents else NO_SAMPLE,
         patience=timeouts_of(profiles, sure=sure, bound=bound),
         parts=tuple(_parts(able, made, profiles, samples, moves, bound)),
     )
+
+
+def _designs(checks: Iterable[Check], able: Iterable[Check]) -> dict[str, Design]:
+    """The designs of the selected suites, with the paths that would be asked."""
+    suites = {check.suite for check in checks}
+    asked = {check.subject.path for check in checks_about(OnPath, able)}
+    return {suite: design.only(asked) for suite, design in designs().items() if suite in suites}
 
 
 def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:

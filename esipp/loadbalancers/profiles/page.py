@@ -67,7 +67,8 @@ SECTIONS = {
     "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",
     "[times]": "seconds: `usual` (from, to), `created`, `answering`, `removed` (timeouts of a run), `idle`",
     "[[traps]]": "`kind`, `text`",
-    "[[annotations]]": "`purpose`, `key`, `value`",
+    "[[annotations]]": "`purpose` (a run itself uses internal, tags, x-forwarded-for, proxy-v1, proxy-v2), `key`, "
+    "`value`",
     "[[limits]]": "`outcome` (unsupported, fails, differs, undecided), `why`; the checks it applies to: `protocols`, "
     "`families`, `policies`, `clients`, `what`",
     "[found]": "`platforms`, `default`, `workloads`, `classes`, `finalizers`, `annotations`, `hostnames`, `ip_modes`, "

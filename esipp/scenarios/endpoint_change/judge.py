@@ -1,5 +1,6 @@
 """The judge of convergence checks: from the evidence about one load balancer to a decision on each check. Pure."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -7,13 +8,23 @@ from itertools import chain
 from typing import NamedTuple
 
 from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import AFTER_503, EXPECTED, SPREADS, WEIGHED, EndpointChangeCheck, What, judges
+from esipp.checks.endpoint_change import (
+    AFTER_503,
+    EXPECTED,
+    SPREADS,
+    WEIGHED,
+    EndpointChangeCheck,
+    What,
+    judges,
+    service_name,
+)
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import PROMPT, Blur, needed
 from esipp.judging.frame import Decision
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Checking
+from esipp.judging.showing import tallied
 from esipp.judging.statistics import Distribution, power
 from esipp.judging.timeline import trouble
 from esipp.judging.timeline.expected_backends import SLACK
@@ -23,7 +34,16 @@ from esipp.judging.timeline.sources import Sourced, Sources, sources
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.endpoint_change import doubts
-from esipp.scenarios.endpoint_change.evidence import LEAST_P, LEAST_POWER, Counted, Moved, Result
+from esipp.scenarios.endpoint_change.evidence import (
+    LEAST_P,
+    LEAST_POWER,
+    MOST_NAMED,
+    RIGHT,
+    Bystanders,
+    Counted,
+    Moved,
+    Result,
+)
 from esipp.scenarios.endpoint_change.expected_backends import Paths, Wrong, spans, with_evidence, wrong_places
 from esipp.scenarios.endpoint_change.rest import Rest, at_rest, windows
 from esipp.scenarios.endpoint_change.timeline import (
@@ -75,10 +95,13 @@ class Times(NamedTuple):
 
 
 class Judge:
-    """Decides the checks of one load balancer; shared results are computed once."""
+    """Decides the checks of one load balancer; shared results are computed once.
 
-    def __init__(self, result: Result) -> None:
-        self.result = result
+    ``others`` are the answers of nodes without endpoint changes, if its Service's health check was asked there.
+    """
+
+    def __init__(self, result: Result, others: Bystanders | None = None) -> None:
+        self.result, self.others = result, others
         self.lines = result.timelines()
         self.must_spread = result.balancer in SPREADS or result.promise.spreads is True
         self.spreads = self.must_spread or (result.promise.spreads is None and spreads_by(result.seen, result.changes))
@@ -204,6 +227,7 @@ class Judge:
             by_what = {
                 What.HEALTH: self._health,
                 What.HEALTH_PROMPT: self._health_prompt,
+                What.OTHERS: self._other_nodes,
                 What.PATH: self._path,
                 What.PATH_PROMPT: self._path_prompt,
                 What.PLACE: self._place_at_ports,
@@ -320,6 +344,29 @@ class Judge:
         late = [line for line in self.lines if not line.told]
         decided = _all_followed(self.lines, late, "the health check followed", What.HEALTH)
         return _with_lags(decided, _health_lags(self.lines, self.result.seen, self.result.uncertainty))
+
+    def _other_nodes(self) -> Decision:
+        """The health checks of the nodes that never had a pod: those of the client outside, and of the agents."""
+        seen, said = self.result.seen, dict[str, Counter[str]]()
+        answered = (sample.node for stream in (*seen.vip.values(), *seen.ports.values()) for sample in stream.samples)
+        had = {*answered, *(change.node for change in self.result.changes)}
+        for nodes in seen.health.values():
+            for node, stream in nodes.items():
+                if node not in had:
+                    found = Counter(sample.outcome for sample in stream.samples if sample.outcome.isdigit())
+                    said[node] = said.get(node, Counter()) + found
+        for node, answers in (self.others.told if self.others else {}).items():
+            own = said.setdefault(node, Counter())
+            for each in answers:
+                own.update({each.said: each.count} if each.said.isdigit() else {})
+        wrong = {node: told for node, told in said.items() if set(told) != {RIGHT}}
+        expected, total = EXPECTED[What.OTHERS], sum(told.total() for told in said.values())
+        observed = f"{total} answers of {len(said)} nodes, {len(said) - len(wrong)} of them always said {RIGHT}"
+        if not said or (self.others and self.others.trouble and not wrong):
+            why = self.others.trouble if self.others else "no node without a pod was probed"
+            return Decision(Status.INCONCLUSIVE, expected, observed, why)
+        named = "; ".join(f"{node}: {tallied(told)}" for node, told in sorted(wrong.items())[:MOST_NAMED])
+        return Decision(Status.FAIL if wrong else Status.PASS, expected, observed, named)
 
     def _path(self) -> Decision:
         due = [line for line in self.lines if judges(What.PATH, line.change.kind.event)]
@@ -506,7 +553,8 @@ class Judge:
 
 def judges_of(moved: Moved) -> dict[Balancer, Judge]:
     """The judge of each load balancer."""
-    return {balancer: Judge(result) for balancer, result in moved.results.items()}
+    others = {moved.bystanders.service: moved.bystanders} if moved.bystanders else {}
+    return {balancer: Judge(each, others.get(service_name(balancer))) for balancer, each in moved.results.items()}
 
 
 def distributions(lines: Iterable[Timeline], family: Family, up: bool) -> dict[str, Distribution]:

@@ -1,6 +1,6 @@
 """Health checks of nodes without endpoint changes in a large cluster, probed by agents.
 
-The client outside could not follow hundreds of nodes. What is found is recorded; no verdict rests on it. This machine
+The client outside could not follow hundreds of nodes. A check requires that they always say 503. This machine
 sends each agent an order a node and a round, and reads one line back for each answer that differed: where nothing
 changes, a node costs a line a round, however often it is probed.
 """

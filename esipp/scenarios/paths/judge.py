@@ -12,7 +12,7 @@ from dataclasses import replace
 from esipp.checks.check import Level, Status, unproven_at_vips
 from esipp.checks.ingress import facts_at
 from esipp.checks.known_differences import Connections, Proof
-from esipp.checks.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
+from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, Vantage
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.checks.power import missed, most_unseen, say_share
@@ -36,8 +36,24 @@ BY_CHANCE = 0.05
 """The chance below which a check loses more than its controls without a Service."""
 
 
+def as_asked(check: PathCheck, topology: Topology) -> PathCheck:
+    """The check as its clients can be asked.
+
+    A client that reaches VIPs and no node has no reference listener. Its address is known in another way, which the
+    facts name (client_addresses.py), so it needs no control that shows whether the way to a node keeps it.
+    """
+
+    def lacks(path: Path) -> bool:
+        stand = topology.stands.get(path.client.name)
+        return path.entry.kind is EntryKind.NODE_LISTENER and stand is not None and path.family in stand.only_vips
+
+    controls = tuple(control for control in check.subject.controls if not lacks(control.path))
+    return check.with_subject(replace(check.subject, controls=controls))
+
+
 def decide(check: PathCheck, evidence: Evidence) -> Decision:
     """Decide one check."""
+    check = as_asked(check, evidence.topology)
     path, paths = check.subject.path, check.subject.paths
     unseen = Decision(Status.INCONCLUSIVE, say_expected(check, evidence.topology), "not observed")
     for each in paths:

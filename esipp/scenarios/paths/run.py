@@ -17,6 +17,7 @@ from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
 from esipp.scenarios.packet_watch import Watch, follow, watched
 from esipp.scenarios.paths.evidence import Evidence, FirstAnswers, Stall, Steer, Wait
+from esipp.scenarios.paths.judge import as_asked
 from esipp.scenarios.paths.probes import (
     DATA_PLANE,
     Plan,
@@ -43,7 +44,8 @@ def observe(context: Context) -> Evidence:
     If the number of load balancers is limited, there are several windows, one after the other.
     """
     run, testbed, findings = context.run, context.testbed, context.findings
-    path_checks, topology = context.asked(OnPath), context.topology
+    topology = context.topology
+    path_checks = [as_asked(check, topology) for check in context.asked(OnPath)]
     taken = Taken()
     for number, names in enumerate(testbed.batches.windows):
         if testbed.batches.limited:

@@ -163,7 +163,7 @@ class Checker:
             self._end(check, None, os.strerror(error))
             return
         host = f"[{check.address}]" if ":" in check.address else check.address
-        request = f"GET /healthz HTTP/1.1\r\nHost: {host}:{check.port}\r\n"
+        request = f"GET {self._faults.path} HTTP/1.1\r\nHost: {host}:{check.port}\r\n"
         request += "User-Agent: esipp-reference\r\nConnection: close\r\n\r\n"
         try:
             check.sock.send(request.encode())

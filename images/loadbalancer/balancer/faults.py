@@ -20,6 +20,7 @@ FAULTS = {
     "drop-xff": "reference-proxy-xff: sends no X-Forwarded-For",
     "wrong-proxy-header": "reference-proxy-v1 and -v2: names 192.0.2.1 or 2001:db8::1 as the client",
     "drop-proxy-header": "reference-proxy-v1 and -v2: sends no PROXY protocol header",
+    "wrong-path": "asks nodes for /livez instead of /healthz",
     "gap": "drops what comes for a VIP for a second and a half whenever its nodes change",
     "hang": "the reference-proxy classes: take one connection in twelve, and never answer it",
     "uneven": "gives the first node by its name 11 connections for 9 of each other one",
@@ -121,6 +122,11 @@ class Faults:
         if "drop-xff" in self.names:
             return "absent"
         return "forged" if "forge-xff" in self.names else "true"
+
+    @property
+    def path(self) -> str:
+        """The path that nodes are asked for; both have the same answer."""
+        return "/livez" if "wrong-path" in self.names else "/healthz"
 
     @property
     def drops_proxy_header(self) -> bool:

@@ -140,7 +140,7 @@ def _check(settings: Settings) -> Iterator[str]:
     yield "    log global"
     yield "    option log-health-checks"
     yield "    option httpchk"
-    yield "    http-check send meth GET uri /healthz ver HTTP/1.1 hdr Host esipp-reference"
+    yield f"    http-check send meth GET uri {settings.faults.path} ver HTTP/1.1 hdr Host esipp-reference"
     yield "    http-check expect status 200"
     yield f"    default-server inter {inter} rise {settings.healthy} fall {fall}"
 

@@ -1,0 +1,1 @@
+"""Scenario: every sampled node and every endpoint, whatever role the node has."""

@@ -1,0 +1,160 @@
+"""The evidence on every node and every endpoint. No I/O."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
+from esipp.checks.observation import Outcome
+from esipp.judging.interruptions import Interruptions
+from esipp.scenarios.every_node.subject import Entrance
+
+CLUSTER, LOCAL, SOME = "every-node-cluster", "every-node-local", "some-nodes-local"
+"""Services: with endpoints on every node, under Cluster and under Local; and under Local on some of them only."""
+
+HEALTH = "some-nodes-health"
+LISTENER = "listener"
+"""The reference listener of a node, reached without a Service."""
+
+PROXY = "kube-proxy"
+
+
+def vip_service(policy: TrafficPolicy, protocol: Protocol) -> str:
+    """The name of a Service with a VIP. Load balancers get one protocol each, because many do not support several."""
+    return f"every-node-vip-{policy.value}-{protocol.value}".lower()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Equal results of ``count`` connections.
+
+    Args:
+        outcome: how they ended.
+        count: how many they are.
+        pod: the pod that answered.
+        node: the node of that pod.
+        classes: the address classes of the source that it saw.
+        source: that address and its owner as text.
+        detail: what else the prober says of a failed one; for a health check the status.
+    """
+
+    outcome: Outcome
+    count: int
+    pod: str = ""
+    node: str = ""
+    classes: tuple[AddressClass, ...] = ()
+    source: str = ""
+    detail: str = ""
+
+    @property
+    def words(self) -> str:
+        """The result as text."""
+        if self.outcome is not Outcome.ANSWERED:
+            return {Outcome.TIMEOUT: "no answer"}.get(self.outcome, self.outcome.value)
+        return self.detail or f"{self.pod} saw {self.source}"
+
+
+@dataclass(frozen=True)
+class Dialled:
+    """One target: an address and port, dialled by one client.
+
+    Args:
+        service: the Service, or what else was asked.
+        entrance: the kind of address.
+        protocol: the protocol.
+        family: the family.
+        node: the node that was dialled, or at a ClusterIP the client's; empty for a VIP.
+        address: the address.
+        port: the port.
+        client: the client.
+        answers: the results.
+    """
+
+    service: str
+    entrance: Entrance
+    protocol: Protocol
+    family: Family
+    node: str
+    address: str
+    port: int
+    client: str
+    answers: tuple[Answer, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """The number of connections."""
+        return sum(each.count for each in self.answers)
+
+    @property
+    def answered(self) -> tuple[Answer, ...]:
+        """The results with an answer."""
+        return tuple(each for each in self.answers if each.outcome is Outcome.ANSWERED)
+
+    @property
+    def lost(self) -> int:
+        """The number of connections without an answer."""
+        return self.total - sum(each.count for each in self.answered)
+
+    @property
+    def tally(self) -> Counter[str]:
+        """The results by their text."""
+        found: Counter[str] = Counter()
+        for each in self.answers:
+            found[each.words] += each.count
+        return found
+
+    @property
+    def where(self) -> str:
+        """The target as text."""
+        return f"{self.node} ({self.address})" if self.node else self.address
+
+
+def by_pod(rows: Iterable[Dialled]) -> Counter[str]:
+    """The number of connections that each pod answered."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        for each in row.answered:
+            found[each.pod] += each.count
+    return found
+
+
+@dataclass
+class Seen(Interruptions):
+    """The whole evidence.
+
+    Args:
+        nodes: the families of InternalIPs of every node that can run pods, by its name.
+        sampled: the nodes that were asked.
+        unasked: why a node was not asked, by its name.
+        endpoints: the node of each endpoint, by pod; ``some`` are those of the Services on some nodes.
+        obstacles: why a Service has no VIP of a family.
+        dialled: all targets with their results.
+    """
+
+    nodes: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
+    sampled: tuple[str, ...] = ()
+    unasked: Mapping[str, str] = field(default_factory=dict)
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+    some: tuple[str, ...] = ()
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    dialled: tuple[Dialled, ...] = ()
+
+    def rows(self, service: str, entrance: Entrance, protocol: Protocol, family: Family) -> list[Dialled]:
+        """The targets of a kind."""
+        wanted = (service, entrance, protocol, family)
+        return [each for each in self.dialled if (each.service, each.entrance, each.protocol, each.family) == wanted]
+
+    def endpoints_on(self, node: str, service: str) -> list[str]:
+        """The endpoints of a Service on a node."""
+        own = self.some if service in (SOME, HEALTH) else tuple(self.endpoints)
+        return [pod for pod in own if self.endpoints[pod] == node]
+
+    def listener(self, row: Dialled) -> Dialled | None:
+        """The control of a target: the reference listener of its node, at the same address if that was dialled."""
+        rows = [
+            each
+            for each in self.dialled
+            if (each.service, each.protocol, each.family, each.node) == (LISTENER, row.protocol, row.family, row.node)
+        ]
+        same = [each for each in rows if each.address == row.address]
+        return next(iter(same or rows), None)

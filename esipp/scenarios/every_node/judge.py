@@ -1,0 +1,344 @@
+"""The judge of every node and every endpoint: from the results at each target to a decision. Pure.
+
+A check holds only if it holds at every target; a verdict names those that differ, and counts all. A node that the
+client does not reach without a Service leaves the check undecided.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+
+from esipp.base.plural import counted
+from esipp.checks.check import Status
+from esipp.checks.model import AddressClass, TrafficPolicy
+from esipp.checks.observation import Outcome
+from esipp.checks.power import most_unseen, say_share
+from esipp.judging.controls import Counts, excused
+from esipp.judging.frame import Decision, ours_failed, undecided
+from esipp.judging.showing import tallied
+from esipp.judging.statistics import binomial_p, least_share
+from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LOCAL, PROXY, SOME, Dialled, Seen, by_pod, vip_service
+from esipp.scenarios.every_node.subject import FELL_BACK, Entrance, EveryNodeCheck, Requires
+
+QUIET = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE)
+MOST_TOLD = 5
+"""The most targets that a verdict names."""
+
+MOSTLY = 0.95
+"""The share of a control's connections that must be answered."""
+
+ENOUGH = 100
+"""The fewest answers from which the shares of endpoints are judged."""
+
+ALPHA = 1e-5
+"""The chance that shares which are equal look unequal, in one check. A run has at most 24 such checks."""
+
+SURE = 0.95
+
+Faults = Callable[[Dialled], Counter[str]]
+"""The results at a target that are not as required, by their text."""
+
+
+def decide(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """The decision on a check."""
+    return seen.cut_short(check) or JUDGES[check.subject.requires](check, seen)
+
+
+# --------------------------------------------------------------------------------------------------------- all targets
+def _all(check: EveryNodeCheck, seen: Seen, rows: Sequence[Dialled], faults: Faults) -> Decision:
+    """The decision on all targets together.
+
+    The reason names those that differ: ``1 of 4 targets differ: esipp-worker3 (172.18.0.4): …``, or another number of
+    them, ``2 of 8 targets differ: esipp-control-plane (172.18.0.2): …``.
+    """
+    wrong: dict[str, str] = {}
+    doubts = dict(seen.unasked) if any(row.node for row in rows) else {}
+    found: Counter[str] = Counter()
+    whole = False
+    for row in rows:
+        failed = next((each for each in row.answers if each.outcome is Outcome.ERROR), None)
+        if failed is not None:
+            return ours_failed(check, tallied(row.tally), f"the prober failed: {failed.detail}")
+        amiss = faults(row)
+        found["wrong" if amiss else "right"] += 1
+        if doubt := _doubt(seen, row, amiss, check.subject.requires):
+            doubts[row.where] = doubt
+        elif amiss:
+            wrong[row.where] = tallied(amiss)
+            whole = whole or amiss.total() == row.total
+    if not rows:
+        return undecided(check, _obstacle(check, seen) or "there is nothing to dial on this cluster")
+    least = min(row.total for row in rows)
+    observed = f"{counted(len(rows), 'target')}, {least} connections each or more: {found['right']} as required"
+    if wrong:
+        named = "; ".join(f"{where}: {words}" for where, words in list(wrong.items())[:MOST_TOLD])
+        more = f"; and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else ""
+        reason = f"{len(wrong)} of {len(rows)} targets differ: {named}{more}"
+        fell_back = check.subject.requires is Requires.SILENT and all(row.answered for row in rows)
+        status = Status.FAIL if whole else Status.FLAKY
+        return Decision(status, check.expected, observed, reason, FELL_BACK if fell_back else "", dict(found))
+    if doubts:
+        named = "; ".join(f"{where}: {why}" for where, why in list(doubts.items())[:MOST_TOLD])
+        return undecided(check, named, observed)
+    sees = f"at each target at most {say_share(most_unseen(least))} of such connections differ, with 95 % confidence"
+    return Decision(Status.PASS, check.expected, observed, tally=dict(found), sees=sees)
+
+
+def _obstacle(check: EveryNodeCheck, seen: Seen) -> str:
+    """Why a Service has no VIP of the check's family; empty if it has, or if none is dialled."""
+    subject = check.subject
+    if subject.entrance is not Entrance.VIP or subject.policy is None or subject.protocol is None:
+        return ""
+    return seen.obstacles.get(f"{vip_service(subject.policy, subject.protocol)} {subject.family}", "")
+
+
+def _doubt(seen: Seen, row: Dialled, amiss: Counter[str], requires: Requires) -> str:
+    """Why a target cannot be judged; empty if it can."""
+    control = seen.listener(row) if row.node and row.client == "outside-1" else None
+    if requires is Requires.SILENT:
+        return _unproven(seen, row)
+    if not amiss or row.client != "outside-1" or not row.node:
+        return ""
+    if control is None:
+        return "it has no reference listener"
+    if not control.answered:
+        return f"{row.client} does not reach it without a Service: its reference listener is silent as well"
+    strange = [each for each in control.answered if AddressClass.CLIENT not in each.classes]
+    if requires is Requires.SOURCE and strange:
+        return f"without a Service, its reference listener saw {strange[0].source}"
+    if amiss.total() == row.lost:
+        return excused(Counts(row.lost, row.total), Counts(control.lost, control.total))
+    return ""
+
+
+def _unproven(seen: Seen, row: Dialled) -> str:
+    """Why silence proves nothing; empty if a Service under Cluster answers the same client there."""
+    for each in seen.rows(CLUSTER, row.entrance, row.protocol, row.family):
+        if (each.node, each.client) == (row.node, row.client) and each.lost <= (1 - MOSTLY) * each.total:
+            return ""
+    return "silence proves nothing: the same client gets no answer there from a Service under Cluster"
+
+
+def _rows(check: EveryNodeCheck, seen: Seen, *services: str) -> list[Dialled]:
+    subject = check.subject
+    assert subject.protocol is not None
+    return [
+        row for service in services for row in seen.rows(service, subject.entrance, subject.protocol, subject.family)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------- what is wrong
+def _without_answer(row: Dialled) -> Counter[str]:
+    return Counter({each.words: each.count for each in row.answers if each.outcome is not Outcome.ANSWERED})
+
+
+def _unanswered(seen: Seen, accept: frozenset[AddressClass]) -> Faults:
+    """No answer, one of another pod, or one to another source; ``accept`` is empty for any source."""
+
+    def faults(row: Dialled) -> Counter[str]:
+        found = _without_answer(row)
+        for each in row.answered:
+            if each.pod not in seen.endpoints or (accept and not accept.intersection(each.classes)):
+                found[each.words] += each.count
+        return found
+
+    return faults
+
+
+def _answers(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """Every target answers, and the backend sees the client or a node."""
+    inside = check.subject.entrance is Entrance.CLUSTER_IP
+    accept = frozenset() if inside else frozenset({AddressClass.CLIENT, AddressClass.NODE})
+    return _all(check, seen, _reached(check, seen, _rows(check, seen, CLUSTER)), _unanswered(seen, accept))
+
+
+def _source(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """Every node with an endpoint answers, and the backend sees the client."""
+    rows = [row for row in _rows(check, seen, LOCAL) if seen.endpoints_on(row.node, LOCAL)]
+    return _all(check, seen, _reached(check, seen, rows), _unanswered(seen, frozenset({AddressClass.CLIENT})))
+
+
+def _reached(check: EveryNodeCheck, seen: Seen, rows: Sequence[Dialled]) -> list[Dialled]:
+    """The targets; of further addresses, those at which the client reaches the node without a Service."""
+    if check.subject.entrance is not Entrance.OTHER_ADDRESS:
+        return list(rows)
+    return [row for row in rows if (control := seen.listener(row)) is not None and control.answered]
+
+
+def _own_endpoint(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """Only a node's own endpoints answer there. What is lost at a nodePort is judged with the source."""
+    rows = [row for row in _rows(check, seen, LOCAL) if seen.endpoints_on(row.node, LOCAL)]
+    inside = check.subject.entrance is Entrance.CLUSTER_IP
+
+    def faults(row: Dialled) -> Counter[str]:
+        found = _without_answer(row) if inside else Counter[str]()
+        for each in row.answered:
+            if seen.endpoints.get(each.pod) != row.node:
+                found[f"{each.pod} on {each.node} answered"] += each.count
+        return found
+
+    if not any(row.answered for row in rows):
+        return undecided(check, "no node with an endpoint answers")
+    return _all(check, seen, rows, faults)
+
+
+def _silent(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """No node without an endpoint answers."""
+    rows = [row for row in _rows(check, seen, SOME) if not seen.endpoints_on(row.node, SOME)]
+
+    def faults(row: Dialled) -> Counter[str]:
+        return Counter({each.words: each.count for each in row.answers if each.outcome not in QUIET})
+
+    return _all(check, seen, rows, faults)
+
+
+def _every_address(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """Every announced address answers, and what the backend sees is as at the first one."""
+    subject = check.subject
+    assert subject.policy is not None
+    assert subject.protocol is not None
+    rows = _rows(check, seen, vip_service(subject.policy, subject.protocol))
+    first = [each for row in rows if row.address == rows[0].address for each in row.answered]
+    if not first:
+        return undecided(check, "the first announced address does not answer")
+    usual = frozenset(kind for each in first for kind in each.classes)
+    return _all(check, seen, rows, _unanswered(seen, usual))
+
+
+def _status(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """The health check of every node: of a Service, or kube-proxy's own."""
+    of_proxy = check.subject.entrance is Entrance.PROXY
+    service = PROXY if of_proxy else HEALTH
+    rows = [row for row in seen.dialled if (row.service, row.family) == (service, check.subject.family)]
+    if of_proxy and rows and not any(row.answered for row in rows):
+        why = "no node answers at this port: kube-proxy may serve its health check elsewhere (healthzBindAddress)"
+        return undecided(check, why)
+
+    def faults(row: Dialled) -> Counter[str]:
+        wanted = "200" if of_proxy or seen.endpoints_on(row.node, HEALTH) else "503"
+        return Counter({words: count for words, count in row.tally.items() if words != wanted})
+
+    return _all(check, seen, rows, faults)
+
+
+def _family(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """Every node has an InternalIP of the family."""
+    lacking = [node for node, families in seen.nodes.items() if check.subject.family not in families]
+    having = len(seen.nodes) - len(lacking)
+    observed = f"{having} of {counted(len(seen.nodes), 'node')} that can run pods have one"
+    if not lacking:
+        return Decision(Status.PASS, check.expected, observed)
+    return Decision(Status.FAIL, check.expected, observed, f"not {', '.join(lacking[:MOST_TOLD])}")
+
+
+# -------------------------------------------------------------------------------------------------------- all endpoints
+def _groups(check: EveryNodeCheck, seen: Seen) -> Mapping[str, Counter[str]]:
+    """The connections that each endpoint answered, by the node that chose among them; empty for all nodes."""
+    subject = check.subject
+    assert subject.protocol is not None
+    if subject.entrance is Entrance.VIP:
+        assert subject.policy is not None
+        rows = _rows(check, seen, vip_service(subject.policy, subject.protocol))
+    else:
+        rows = _rows(check, seen, LOCAL if subject.policy is TrafficPolicy.LOCAL else CLUSTER)
+    if subject.policy is TrafficPolicy.LOCAL and subject.entrance is not Entrance.VIP:
+        found = {}
+        for row in rows:
+            own = seen.endpoints_on(row.node, LOCAL)
+            if len(own) > 1:
+                found[row.node] = _shares(own, [row])
+        return found
+    return {"": _shares(seen.endpoints, rows)}
+
+
+def _shares(pods: Iterable[str], rows: Iterable[Dialled]) -> Counter[str]:
+    answered = by_pod(rows)
+    return Counter({pod: answered[pod] for pod in pods})
+
+
+def _say(seen: Seen, shares: Counter[str]) -> str:
+    return ", ".join(f"{pod} on {seen.endpoints[pod]} {count}" for pod, count in sorted(shares.items()))
+
+
+def _few(check: EveryNodeCheck, seen: Seen, groups: Mapping[str, Counter[str]]) -> Decision | None:
+    least = min((shares.total() for shares in groups.values()), default=0)
+    if least >= ENOUGH:
+        return None
+    observed = "; ".join(_say(seen, shares) for shares in groups.values())
+    why = _obstacle(check, seen) or f"only {least} connections were answered"
+    return undecided(check, why, observed or "nothing")
+
+
+def _every_endpoint(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """Every endpoint gets connections."""
+    groups = _groups(check, seen)
+    if few := _few(check, seen, groups):
+        return few
+    (shares,) = groups.values()
+    observed = f"{shares.total()} connections: {_say(seen, shares)}"
+    none = [f"{pod} on {seen.endpoints[pod]}" for pod, count in sorted(shares.items()) if not count]
+    if none:
+        return Decision(Status.FAIL, check.expected, observed, f"no connection reached {', '.join(none)}")
+    sees = (
+        f"an endpoint with {say_share(most_unseen(shares.total()))} of connections or more is met, with 95 % confidence"
+    )
+    return Decision(Status.PASS, check.expected, observed, sees=sees)
+
+
+def _even(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """Endpoints get equal shares, within what chance allows; else ``every-node-1 on a got 120 of 200 (p = 1e-38)``."""
+    groups = _groups(check, seen)
+    if few := _few(check, seen, groups):
+        return few
+    alpha = ALPHA / sum(map(len, groups.values()))
+    uneven, sees = [], []
+    for node, shares in groups.items():
+        total, fair = shares.total(), 1 / len(shares)
+        at = f" at {node}" if node else ""
+        for pod, count in sorted(shares.items()):
+            chance = binomial_p(count, total, fair)
+            if chance < alpha:
+                uneven.append(f"{pod} on {seen.endpoints[pod]} got {count} of {total}{at} (p = {chance:.1g})")
+        small = _noticed(total, fair, alpha)
+        sees.append(
+            f"of {total} connections{at}, {small} instead of {100 * fair:.2g} % is noticed with 95 % probability"
+        )
+    observed = "; ".join(_say(seen, shares) for shares in groups.values())
+    if uneven:
+        return Decision(Status.FAIL, check.expected, observed, "; ".join(uneven), sees="; ".join(sees))
+    return Decision(Status.PASS, check.expected, observed, sees="; ".join(sees))
+
+
+@cache
+def _noticed(total: int, fair: float, alpha: float) -> str:
+    """The largest share below the fair one that the test notices with ``SURE``, as text."""
+    counts = range(int(total * fair))
+    few = bisect_left(counts, True, key=lambda count: binomial_p(count, total, fair) >= alpha)
+    return f"{100 * least_share(few, total, 1 - SURE):.2g} % or less" if few else "no smaller share"
+
+
+def _recorded(check: EveryNodeCheck, seen: Seen) -> Decision:
+    """The shares as they are, by node."""
+    (shares,) = _groups(check, seen).values()
+    nodes: Counter[str] = Counter()
+    for pod, count in shares.items():
+        nodes[seen.endpoints[pod]] += count
+    if not nodes.total():
+        return undecided(check, "no connection was answered")
+    by_node = ", ".join(f"{node} {count}" for node, count in sorted(nodes.items()))
+    return Decision(Status.PASS, check.expected, f"by node: {by_node}; {_say(seen, shares)}")
+
+
+JUDGES: Mapping[Requires, Callable[[EveryNodeCheck, Seen], Decision]] = {
+    Requires.ANSWERS: _answers,
+    Requires.SOURCE: _source,
+    Requires.OWN_ENDPOINT: _own_endpoint,
+    Requires.SILENT: _silent,
+    Requires.EVERY_ADDRESS: _every_address,
+    Requires.STATUS: _status,
+    Requires.FAMILY: _family,
+    Requires.EVERY_ENDPOINT: _every_endpoint,
+    Requires.EVEN: _even,
+    Requires.SHARES: _recorded,
+}

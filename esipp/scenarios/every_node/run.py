@@ -1,0 +1,321 @@
+"""The run of this scenario: one window in which every sampled node and every endpoint is asked."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.json import Json
+from esipp.base.waiting import Reading
+from esipp.checks import health
+from esipp.checks.check import Feature
+from esipp.checks.model import OUTSIDE, Entry, EntryKind, Family, Path, Protocol
+from esipp.checks.observation import Observation, Outcome
+from esipp.judging.reading import contradiction
+from esipp.judging.topology import Topology, by_family, family_of, parse_address
+from esipp.probing.jobs import Job
+from esipp.probing.prober import Prober
+from esipp.scenarios.context import Context, kept, spare
+from esipp.scenarios.every_node.evidence import (
+    CLUSTER,
+    HEALTH,
+    LISTENER,
+    LOCAL,
+    PROXY,
+    SOME,
+    Answer,
+    Dialled,
+    Seen,
+    vip_service,
+)
+from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, some_of
+from esipp.scenarios.every_node.subject import Entrance, EveryNode, other_addresses, several_announced
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, DATA_PLANE, JOBS_AT_ONCE, JUDGED_TIMEOUT, PARALLEL
+from esipp.testbed.announced import announced
+from esipp.testbed.testbed import Testbed
+
+PART = "every node"
+
+SAMPLES = 20
+"""Connections to a target. A node that rewrites one in seven is noticed with 95 %; one that always does, always."""
+
+SHARED = 200
+"""Connections in all from which the shares of endpoints are known. Of ten endpoints, none is missed by chance."""
+
+PROXY_PORT = 10256
+"""The port of kube-proxy's own health check, by default."""
+
+HEALTHY = "/healthz"
+BOUND = 120.0
+
+
+def observe(context: Context) -> Seen:
+    """The evidence on every sampled node and every endpoint."""
+    run, seen = context.run, Seen()
+    survey = Survey(context, context.topology)
+    nodes = survey.nodes
+    with run.phase(PART, f"{len(nodes)} nodes, {len(survey.own)} endpoints"), kept(PART, run, seen):
+        seen = survey.perform()
+    spare(context.testbed, seen, [PART])
+    return seen
+
+
+@dataclass
+class Survey:
+    """Asks every sampled node and every endpoint."""
+
+    context: Context
+    topology: Topology
+    stop: Stop = field(default_factory=Stop)
+    answering: set[Dialled] = field(default_factory=set)
+
+    @property
+    def testbed(self) -> Testbed:
+        """The run's objects."""
+        return self.context.testbed
+
+    @cached_property
+    def subjects(self) -> list[EveryNode]:
+        """What the selected checks are about."""
+        return [check.subject for check in self.context.asked(EveryNode)]
+
+    @cached_property
+    def nodes(self) -> list[str]:
+        """The sampled nodes that have an agent."""
+        return [node for node in self.testbed.sampled if node in self.context.clients.agents]
+
+    @cached_property
+    def own(self) -> Mapping[str, str]:
+        """The node of each endpoint."""
+        return endpoints(self.context.ground)
+
+    def perform(self) -> Seen:
+        """Ask everything once all that must answer does.
+
+        Raises:
+            HarnessError: a prober is gone.
+        """
+        testbed, some = self.testbed, some_of(homes(self.context.ground))
+        fit = {name: node for name, node in testbed.nodes.items() if node.usable and node.chosen}
+        rows = list(self._rows())
+        seen = Seen(
+            nodes={name: tuple(node.internal) for name, node in sorted(fit.items())},
+            sampled=tuple(self.nodes),
+            unasked={node: why for node, why in testbed.absent.items() if node in testbed.sampled},
+            endpoints=dict(self.own),
+            some=tuple(pod for pod, node in self.own.items() if node in some),
+            obstacles={f"{name} {family}": why for (name, family), why in testbed.obstacles.items()},
+        )
+        expected = [row for row in rows if self._must_answer(seen, row)]
+        self._settle(expected)
+        seen.dialled = tuple(self._dial(rows, self._count, self.answering, set(expected)))
+        self._tell(seen)
+        return seen
+
+    # --------------------------------------------------------------------------------------------------- the targets
+    def _rows(self) -> Iterator[Dialled]:
+        """Every target of the selected checks, with its controls."""
+        asked = {(each.protocol, each.family) for each in self.subjects if each.protocol}
+        for protocol, family in sorted(asked):
+            entrances = {each.entrance for each in self.subjects if (each.protocol, each.family) == (protocol, family)}
+            yield from self._at_nodes(protocol, family, Entrance.OTHER_ADDRESS in entrances)
+            if Entrance.CLUSTER_IP in entrances:
+                yield from self._at_cluster_ips(protocol, family)
+            if Entrance.VIP in entrances:
+                yield from self._at_vips(protocol, family)
+        for family in Family:
+            own = {each.entrance for each in self.subjects if each.family is family}
+            for entrance, service in ((Entrance.HEALTH, HEALTH), (Entrance.PROXY, PROXY)):
+                port = PROXY_PORT if service == PROXY else self._health_port() if entrance in own else 0
+                for node, address in self._addresses(family) if entrance in own else ():
+                    yield Dialled(service, entrance, Protocol.TCP, family, node, address, port, OUTSIDE.name)
+            if own & {Entrance.HEALTH, Entrance.PROXY} and (Protocol.TCP, family) not in asked:
+                for node, address in self._addresses(family):
+                    yield from self._listener(Entrance.NODE_PORT, Protocol.TCP, family, node, address)
+
+    def _at_nodes(self, protocol: Protocol, family: Family, others: bool) -> Iterator[Dialled]:
+        for node, address in self._addresses(family):
+            yield from self._listener(Entrance.NODE_PORT, protocol, family, node, address)
+            for service in (CLUSTER, LOCAL, SOME):
+                port = self._port(service, protocol, 80)["nodePort"]
+                yield Dialled(service, Entrance.NODE_PORT, protocol, family, node, address, port, OUTSIDE.name)
+            for other in self._others(node, family) if others else ():
+                yield from self._listener(Entrance.OTHER_ADDRESS, protocol, family, node, other)
+                for service in (CLUSTER, LOCAL):
+                    port = self._port(service, protocol, 80)["nodePort"]
+                    yield Dialled(service, Entrance.OTHER_ADDRESS, protocol, family, node, other, port, OUTSIDE.name)
+
+    def _at_cluster_ips(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
+        """Host processes of every node dial ClusterIPs, one of them also at the highest port."""
+        for service, port in ((CLUSTER, 80), (CLUSTER, HIGHEST), (LOCAL, 80), (SOME, 80)):
+            address = by_family(self.testbed.services[service]["spec"].get("clusterIPs") or []).get(family)
+            for node in self.nodes if address else ():
+                yield Dialled(
+                    service, Entrance.CLUSTER_IP, protocol, family, node, address or "", port, f"the agent on {node}"
+                )
+
+    def _at_vips(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
+        """Every announced address of the family, not only the first one."""
+        for policy in sorted({each.policy for each in self.subjects if each.entrance is Entrance.VIP and each.policy}):
+            name = vip_service(policy, protocol)
+            service = self.testbed.services.get(name)
+            given = announced(service) if service else []
+            for address in (each for each in dict.fromkeys(given) if family_of(each) is family):
+                for port in (80, HIGHEST):
+                    yield Dialled(name, Entrance.VIP, protocol, family, "", address, port, OUTSIDE.name)
+
+    def _listener(
+        self, entrance: Entrance, protocol: Protocol, family: Family, node: str, address: str
+    ) -> Iterator[Dialled]:
+        if port := self.testbed.listeners.get(node, {}).get(protocol):
+            yield Dialled(LISTENER, entrance, protocol, family, node, address, port, OUTSIDE.name)
+
+    def _addresses(self, family: Family) -> Iterator[tuple[str, str]]:
+        for node in self.nodes:
+            if address := self.testbed.nodes[node].internal.get(family):
+                yield node, address
+
+    def _others(self, node: str, family: Family) -> list[str]:
+        """Further addresses of a node that should serve: those in its Node object, and one in the same network."""
+        of = self.testbed.nodes[node]
+        found = {address for address in of.addresses if family_of(address) is family}
+        if second := self.testbed.second_addresses.get(node, {}).get(family):
+            found.add(parse_address(second))
+        first = of.internal.get(family)
+        return sorted(str(each) for each in found if first is None or each != parse_address(first))
+
+    def _port(self, service: str, protocol: Protocol, port: int) -> Json:
+        ports: list[Json] = self.testbed.services[service]["spec"]["ports"]
+        return next(each for each in ports if (each["protocol"], each["port"]) == (protocol.value, port))
+
+    def _health_port(self) -> int:
+        return int(self.testbed.services[HEALTH]["spec"].get("healthCheckNodePort") or 0)
+
+    def _must_answer(self, seen: Seen, row: Dialled) -> bool:
+        """Whether a target must answer, so that it is waited for; other addresses and listeners need not."""
+        if row.entrance is Entrance.OTHER_ADDRESS or row.service in (LISTENER, PROXY):
+            return False
+        local = row.service in (LOCAL, SOME)
+        return not local or bool(seen.endpoints_on(row.node, row.service))
+
+    def _count(self, row: Dialled) -> int:
+        """The connections to a target; those that show the shares of endpoints have ``SHARED`` in all."""
+        if row.service == CLUSTER and row.entrance is not Entrance.OTHER_ADDRESS and row.port != HIGHEST:
+            return max(SAMPLES, -(-SHARED // len(self.nodes)))
+        vip = row.entrance is Entrance.VIP and row.port != HIGHEST
+        several = row.service == LOCAL and row.entrance is Entrance.NODE_PORT and self._several(row.node)
+        return SHARED if vip or several else SAMPLES
+
+    def _several(self, node: str) -> bool:
+        return list(self.own.values()).count(node) > 1
+
+    # --------------------------------------------------------------------------------------------------- the dialling
+    def _settle(self, expected: Sequence[Dialled]) -> None:
+        """Wait until every target that must answer does; what stays silent is judged as it is."""
+
+        def look() -> Reading:
+            made = self._dial(expected, lambda _row: 1, set(), set(expected))
+            right = [row for row in made if not row.lost]
+            self.answering |= {replace(row, answers=()) for row in right}
+            wrong = next((row for row in made if row.lost), None)
+            state = f"{len(right)} of {len(made)} targets answer"
+            return Reading(wrong is None, state + (f", not {wrong.service} at {wrong.where}" if wrong else ""))
+
+        held = self.stop.converge(look, replace(DATA_PLANE, name="every node to answer"))
+        self.context.run.record("settled", held=held.held, seconds=round(held.seconds, 3), state=held.state)
+
+    def _dial(
+        self, rows: Iterable[Dialled], count: Callable[[Dialled], int], patient: set[Dialled], expected: set[Dialled]
+    ) -> list[Dialled]:
+        """Dial all targets at the same time; a client has a limited number of jobs in flight that get answers."""
+        gates = {client: ThreadPoolExecutor(JOBS_AT_ONCE) for client in {row.client for row in rows}}
+        flying: dict[Dialled, Future[tuple[Answer, ...]]] = {}
+        try:
+            for row in rows:
+                timeout = ANSWER_TIMEOUT if row in patient else JUDGED_TIMEOUT
+                job = self._job(row, count(row), timeout, PARALLEL[row.protocol] if row in expected else 0)
+                one = partial(self._answers, row, job)
+                flying[row] = gates[row.client].submit(_result, one) if row in expected else one()
+            return [replace(row, answers=self.stop.result(each, BOUND)) for row, each in flying.items()]
+        except TimeoutError:
+            raise HarnessError(
+                f"Timed out after {BOUND:.0f} s waiting for the probers.", "is a machine overloaded?"
+            ) from None
+        finally:
+            for gate in gates.values():
+                gate.shutdown(wait=False, cancel_futures=True)
+
+    def _job(self, row: Dialled, count: int, timeout: float, parallel: int) -> Job:
+        asks = row.entrance in (Entrance.HEALTH, Entrance.PROXY)
+        protocol = "get" if asks else row.protocol.value.lower()
+        key = f"{row.service} at {row.where}"
+        url = HEALTHY if asks else "/"
+        return Job(key, protocol, row.address, row.port, count, timeout, parallel=parallel, brief=True, url=url)
+
+    def _prober(self, row: Dialled) -> Prober:
+        clients = self.context.clients
+        return clients.probers[OUTSIDE.name] if row.client == OUTSIDE.name else clients.agents[row.node]
+
+    def _answers(self, row: Dialled, job: Job) -> "Future[tuple[Answer, ...]]":
+        """Start a job; the future has the results."""
+        made: Future[tuple[Answer, ...]] = Future()
+
+        def take(done: "Future[list[Json]] | Future[list[Observation]]") -> None:
+            try:
+                made.set_result(tuple(self._read(row, each) for each in done.result()))
+            except BaseException as broken:  # of the prober, or of its lines: whoever waits for it gets it
+                made.set_exception(broken)
+
+        if job.protocol == "get":
+            self._prober(row).ask(job).add_done_callback(take)
+        else:
+            self._prober(row).submit(job).add_done_callback(take)
+        return made
+
+    def _read(self, row: Dialled, result: "Json | Observation") -> Answer:
+        if not isinstance(result, Observation):
+            said = health.Answer.read(result)
+            return Answer(said.outcome, said.count, detail=said.words if said.status else said.detail)
+        if result.outcome is not Outcome.ANSWERED or result.seen is None:
+            return Answer(result.outcome, result.count, detail=result.detail)
+        if lie := contradiction(result):
+            return Answer(Outcome.ERROR, result.count, detail=f"the echo server contradicts itself: {lie}")
+        pod, node = result.backend or "", result.node or ""
+        if row.client != OUTSIDE.name:
+            return Answer(Outcome.ANSWERED, result.count, pod, node, source=result.seen[0])
+        path = Path(OUTSIDE, Entry(EntryKind.NODE_PORT), row.protocol, row.family)
+        origin = self.topology.origin(path, result.seen[0], result.source[0] if result.source else None)
+        source = f"{parse_address(result.seen[0])} = {origin.owner}"
+        return Answer(Outcome.ANSWERED, result.count, pod, node, tuple(sorted(origin.classes)), source)
+
+    # --------------------------------------------------------------------------------------------------- the features
+    def _tell(self, seen: Seen) -> None:
+        """Say which features only this scenario can find: further addresses of nodes and of VIPs."""
+        for family in Family:
+            own = [row for row in seen.dialled if row.family is family]
+            others = [row for row in own if (row.service, row.entrance) == (LISTENER, Entrance.OTHER_ADDRESS)]
+            reached = sorted({row.where for row in others if row.answered})
+            none = f"no sampled node has a further {family} address"
+            unreached = ", ".join(sorted({row.where for row in others}))
+            none = f"{OUTSIDE.name} reaches no listener at {unreached}" if others else none
+            self._feature(other_addresses(family), bool(reached), ", ".join(reached) or none)
+            vips = [row for row in own if row.entrance is Entrance.VIP]
+            several = {row.service: {each.address for each in vips if each.service == row.service} for row in vips}
+            most = max(several.values(), key=len, default=set())
+            self._feature(
+                several_announced(family),
+                len(most) > 1,
+                f"announced: {', '.join(sorted(most)) or 'no address'}",
+            )
+
+    def _feature(self, name: str, present: bool, why: str) -> None:
+        if name not in self.context.findings.features or self.context.findings.features[name].present:
+            self.context.findings.features[name] = Feature(present, why)
+            self.context.run.feature(name, self.context.findings.features[name])
+
+
+def _result(start: "Callable[[], Future[tuple[Answer, ...]]]") -> tuple[Answer, ...]:
+    """Start a job and wait for it."""
+    return start().result(BOUND)

@@ -1,0 +1,131 @@
+"""What the checks of every node are about. No I/O."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from esipp.checks.check import Check, Profile, Subject
+from esipp.checks.model import (
+    ANYTHING,
+    OUTSIDE,
+    Entry,
+    EntryKind,
+    Family,
+    Path,
+    Protocol,
+    Role,
+    TrafficPolicy,
+    Vantage,
+)
+
+
+class Entrance(StrEnum):
+    """What is asked at every node, or of every endpoint.
+
+    ``OTHER_ADDRESS`` is a nodePort at a further address of a node, ``PROXY`` is kube-proxy's own health check.
+    """
+
+    NODE_PORT = "nodeport"
+    OTHER_ADDRESS = "other-address"
+    CLUSTER_IP = "clusterip"
+    VIP = "vip"
+    HEALTH = "health"
+    PROXY = "proxy-health"
+    ADDRESSES = "addresses"
+
+
+class Requires(StrEnum):
+    """What must hold at every node, or for every endpoint."""
+
+    ANSWERS = "answers"
+    SOURCE = "source"
+    OWN_ENDPOINT = "own-endpoint"
+    SILENT = "silent"
+    EVERY_ENDPOINT = "every-endpoint"
+    EVEN = "even"
+    SHARES = "shares"
+    EVERY_ADDRESS = "every-address"
+    STATUS = "status"
+    FAMILY = "family"
+
+
+@dataclass(frozen=True)
+class EveryNode(Subject):
+    """A requirement on every sampled node, or on every endpoint of a Service.
+
+    Args:
+        entrance: what is asked.
+        requires: what must hold.
+        family: the IP family.
+        protocol: the protocol, None for health checks and addresses.
+        policy: the policy that applies at this entrance: the internal one at a ClusterIP, else the external one.
+    """
+
+    entrance: Entrance
+    requires: Requires
+    family: Family
+    protocol: Protocol | None = None
+    policy: TrafficPolicy | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Return the control: the client outside reaches a node without a Service."""
+        listener = Entry(EntryKind.NODE_LISTENER, Role.ENDPOINT_NODE)
+        if self.entrance is Entrance.ADDRESSES:
+            return ()
+        return (Path(OUTSIDE, listener, self.protocol or Protocol.TCP, self.family),)
+
+    @property
+    def part(self) -> str:
+        """Return the only part."""
+        return "every node"
+
+    @property
+    def traits(self) -> Mapping[str, str]:
+        """Return the entrance, the policy and the protocol."""
+        parts = {"entrance": self.entrance.value, "protocol": self.protocol.value if self.protocol else ""}
+        return {**parts, "policy": self.policy.value if self.policy else ""}
+
+    @property
+    def on_host_network(self) -> bool:
+        """Return whether agents are needed; the Node objects alone show addresses."""
+        return self.entrance is not Entrance.ADDRESSES
+
+    @property
+    def through_pods(self) -> bool:
+        """Return whether connections lead to pods."""
+        return self.protocol is not None
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """Return what the load balancer must carry for a VIP."""
+        if self.entrance is not Entrance.VIP or self.protocol is None or self.policy is None:
+            return frozenset()
+        words = (ANYTHING, self.protocol.value, self.family.value, self.policy.value, Vantage.OUTSIDE.value)
+        return frozenset(word.lower() for word in words)
+
+    @property
+    def profile(self) -> Profile:
+        """Return the kind of Service."""
+        kinds = {Entrance.CLUSTER_IP: Profile.CLUSTER_IP, Entrance.VIP: Profile.LOAD_BALANCER}
+        return kinds.get(self.entrance, Profile.NODE_PORT)
+
+
+EveryNodeCheck = Check[EveryNode]
+
+KUBE_PROXY = "service-proxy.kube-proxy"
+"""Feature: the service proxy is kube-proxy, so that its own health check may be asked."""
+
+
+def other_addresses(family: Family) -> str:
+    """Return the feature: a client outside reaches some node at a further address of this family."""
+    return f"nodes.other-addresses.{family.value.lower()}"
+
+
+def several_announced(family: Family) -> str:
+    """Return the feature: the load balancer announces several addresses of this family for a Service."""
+    return f"load-balancer.several-addresses.{family.value.lower()}"
+
+
+FELL_BACK = "endpoints of other nodes answered"
+"""Evidence: nodes without an endpoint do not keep silent, but hand over to endpoints of other nodes."""

@@ -1,0 +1,245 @@
+"""Checks of every sampled node and of every endpoint. Data only.
+
+The source IP suite dials nodes by their role. These checks dial all of them, with endpoints on every node, and compare
+what the endpoints get. An id names no node: the verdict does.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from esipp.checks.check import Level
+from esipp.checks.known_differences import KnownDifference, Nature
+from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, TrafficPolicy
+from esipp.scenarios.every_node.subject import (
+    FELL_BACK,
+    KUBE_PROXY,
+    Entrance,
+    EveryNode,
+    EveryNodeCheck,
+    Requires,
+    other_addresses,
+    several_announced,
+)
+from suites.needs import needs
+from suites.references import *
+from suites.requirement import Requirement
+
+SUITE = "nodes"
+CLUSTER, LOCAL = TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL
+ASKED = "20 connections to each target, new ones each time; 200 in all where shares of endpoints are compared"
+
+FALLS_BACK = KnownDifference(
+    (("proxy-mode", "ipvs"),),
+    FELL_BACK,
+    "in IPVS mode, internalTrafficPolicy Local falls back to endpoints of other nodes",
+    (IPVS_PROXIER,),
+    nature=Nature.DEFECT,
+    evidence="On every node without an endpoint, an endpoint of another node answers host processes.",
+    hides="Any other way in which internalTrafficPolicy Local fails there.",
+)
+
+OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
+    (Entrance.NODE_PORT, CLUSTER, Requires.ANSWERS): Requirement(
+        "Every sampled node answers a client outside at the nodePort of a Service with Cluster.",
+        "an answer at every node, from the client or a node",
+        "a node drops the traffic of its nodePorts, or hands it to a pod of another Service",
+        (API_ETP, TUTORIAL_NODE_PORT),
+    ),
+    (Entrance.NODE_PORT, CLUSTER, Requires.EVERY_ENDPOINT): Requirement(
+        "Under Cluster, every ready endpoint gets connections from the nodePorts.",
+        "connections at every endpoint",
+        "an endpoint is left out",
+        (API_ETP,),
+    ),
+    (Entrance.NODE_PORT, CLUSTER, Requires.EVEN): Requirement(
+        "Under Cluster, nodePorts distribute connections evenly over all endpoints.",
+        "equal shares, within what chance allows",
+        "an endpoint gets more or fewer connections than others",
+        (API_ETP,),
+        Level.EXTENDED,
+    ),
+    (Entrance.NODE_PORT, LOCAL, Requires.SOURCE): Requirement(
+        "Every sampled node with a local endpoint preserves the address of a client outside under Local.",
+        "the client's own address at every node with an endpoint",
+        "a node rewrites the client's address, or drops its traffic",
+        (API_ETP, TUTORIAL_NODE_PORT, DESIGN_SOURCE_IP),
+    ),
+    (Entrance.NODE_PORT, LOCAL, Requires.OWN_ENDPOINT): Requirement(
+        "Under Local, every node sends traffic from outside to its own endpoints only, although other nodes have some.",
+        "answers of the dialled node's own endpoints only",
+        "a node sends traffic to an endpoint of another node although it has one of its own",
+        (API_ETP,),
+    ),
+    (Entrance.NODE_PORT, LOCAL, Requires.EVEN): Requirement(
+        "Under Local, a node with several endpoints distributes connections evenly over them.",
+        "equal shares, within what chance allows",
+        "an endpoint gets more or fewer connections than others of its node",
+        (API_ETP,),
+        Level.EXTENDED,
+    ),
+    (Entrance.NODE_PORT, LOCAL, Requires.SILENT): Requirement(
+        "No sampled node without a local endpoint answers a client outside under Local.",
+        "no answer at every node without an endpoint",
+        "a node without an endpoint forwards traffic to another node",
+        (API_ETP, TUTORIAL_NODE_PORT, DESIGN_BLACKHOLE),
+    ),
+    (Entrance.OTHER_ADDRESS, CLUSTER, Requires.ANSWERS): Requirement(
+        "Every further address of a node answers at nodePorts as its first one does.",
+        "an answer at every address, from the client or a node",
+        "a node does not serve nodePorts at one of its addresses",
+        (API_NODE_PORT, PROXIER),
+        Level.EXTENDED,
+    ),
+    (Entrance.OTHER_ADDRESS, LOCAL, Requires.SOURCE): Requirement(
+        "Every further address of a node with a local endpoint preserves the client's address under Local.",
+        "the client's own address at every address",
+        "a node rewrites the client's address, or drops its traffic, at one of its addresses",
+        (API_ETP, PROXIER),
+        Level.EXTENDED,
+    ),
+    (Entrance.CLUSTER_IP, CLUSTER, Requires.ANSWERS): Requirement(
+        "Every sampled node reaches a ClusterIP, at the first and the last port that a Service may have.",
+        "an answer to the host processes of every node",
+        "the service proxy of a node does not serve ClusterIPs",
+        (TUTORIAL_CLUSTER_IP,),
+    ),
+    (Entrance.CLUSTER_IP, CLUSTER, Requires.EVERY_ENDPOINT): Requirement(
+        "Every ready endpoint gets connections through the ClusterIP.",
+        "connections at every endpoint",
+        "an endpoint is left out",
+        (API_ITP,),
+    ),
+    (Entrance.CLUSTER_IP, CLUSTER, Requires.EVEN): Requirement(
+        "The ClusterIP distributes connections evenly over all endpoints.",
+        "equal shares, within what chance allows",
+        "an endpoint gets more or fewer connections than others",
+        (API_ITP,),
+        Level.EXTENDED,
+    ),
+    (Entrance.CLUSTER_IP, LOCAL, Requires.OWN_ENDPOINT): Requirement(
+        "With internalTrafficPolicy Local, every node serves its clients by its own endpoints, while others have some.",
+        "answers of the client's own node at every node with an endpoint",
+        "a node sends its clients to another node although it has an endpoint",
+        (API_ITP, KEP_2086),
+    ),
+    (Entrance.CLUSTER_IP, LOCAL, Requires.SILENT): Requirement(
+        "With internalTrafficPolicy Local, no sampled node without an endpoint serves its clients.",
+        "no answer to clients on every node without an endpoint",
+        "a node without an endpoint sends its clients to another node",
+        (API_ITP, KEP_2086),
+    ),
+    (Entrance.VIP, CLUSTER, Requires.EVERY_ENDPOINT): Requirement(
+        "Under Cluster, every ready endpoint gets connections from the VIP.",
+        "connections at every endpoint",
+        "an endpoint is left out",
+        (API_ETP,),
+    ),
+    (Entrance.VIP, CLUSTER, Requires.EVEN): Requirement(
+        "Under Cluster, connections to the VIP are distributed evenly over all endpoints.",
+        "equal shares, within what chance allows",
+        "an endpoint gets more or fewer connections than others",
+        (API_ETP,),
+        Level.EXTENDED,
+    ),
+    (Entrance.VIP, LOCAL, Requires.SHARES): Requirement(
+        "Under Local, the share of each node at the VIP is recorded: load balancers may choose nodes as they like.",
+        "nothing required: the result is recorded",
+        "",
+        (DESIGN_BALANCE,),
+        Level.RECORD,
+    ),
+    (Entrance.VIP, CLUSTER, Requires.EVERY_ADDRESS): Requirement(
+        "Under Cluster, every announced address of a Service answers as the first one does.",
+        "an answer at every announced address, with a source as at the first",
+        "an announced address does not answer, or shows another kind of source",
+        (API_STATUS, API_ETP),
+    ),
+    (Entrance.VIP, LOCAL, Requires.EVERY_ADDRESS): Requirement(
+        "Under Local, every announced address of a Service answers and preserves the source as the first one does.",
+        "an answer at every announced address, with a source as at the first",
+        "an announced address does not answer, or rewrites the source",
+        (API_STATUS, API_ETP),
+    ),
+}
+
+OF_FAMILIES: dict[tuple[Entrance, Requires], Requirement] = {
+    (Entrance.HEALTH, Requires.STATUS): Requirement(
+        "The health-check node port of every sampled node says 200 with a local endpoint, and 503 without one.",
+        "200 at every node with an endpoint, 503 at all others",
+        "a node's health check says the opposite of the truth, or does not answer",
+        (DESIGN_HEALTH, API_HEALTH_PORT),
+    ),
+    (Entrance.PROXY, Requires.STATUS): Requirement(
+        "kube-proxy's own health check (port 10256) says 200 at every sampled node.",
+        "200 at every node",
+        "kube-proxy of a node is not healthy, or its health check is closed there",
+        (KEP_3836, PROXY_HEALTH_PORT),
+        Level.EXTENDED,
+    ),
+    (Entrance.ADDRESSES, Requires.FAMILY): Requirement(
+        "Every node that can run pods has an InternalIP of each family that Services have and other nodes serve.",
+        "an InternalIP at every node",
+        "a node lacks the family: no Service of this family can be reached at it",
+        (DUAL_STACK_NODES,),
+        Level.EXTENDED,
+    ),
+}
+
+
+def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]:
+    """Yield the checks of connections."""
+    for (entrance, policy, requires), said in OF_PROTOCOLS.items():
+        subject = EveryNode(entrance, requires, family, protocol, policy)
+        core = said.level is Level.CORE
+        # KEP-614: the network add-on may lack SCTP
+        level = Level.EXTENDED if core and protocol is Protocol.SCTP else said.level
+        others = {"sctp"} if protocol is Protocol.SCTP else set()
+        if entrance is Entrance.OTHER_ADDRESS:
+            others |= {other_addresses(family), "node-ports.all-addresses"}
+        if requires is Requires.EVERY_ADDRESS:
+            others.add(several_announced(family))
+        balancer = Balancer.DEFAULT if entrance is Entrance.VIP else None
+        itp = entrance is Entrance.CLUSTER_IP and policy is LOCAL
+        word = f"itp-{policy.value}" if itp else policy.value
+        stem = f"nodes.{entrance.value}.{word}.{protocol.value}.{family.value}.{requires.value}"
+        yield EveryNodeCheck(
+            id=stem.lower(),
+            requirement=said.sentence,
+            level=level,
+            suite=SUITE,
+            references=said.references,
+            subject=subject,
+            expected=said.expected,
+            fails_if=said.fails_if,
+            asked=ASKED,
+            features=needs(*others, client=OUTSIDE, family=family, balancer=balancer),
+            differences=(FALLS_BACK,) if itp and requires is Requires.SILENT else (),
+        )
+
+
+def of_families(family: Family) -> Iterator[EveryNodeCheck]:
+    """Yield the checks of health checks and addresses."""
+    for (entrance, requires), said in OF_FAMILIES.items():
+        made = EveryNodeCheck(
+            id=f"nodes.{entrance.value}.{family.value}.{requires.value}".lower(),
+            requirement=said.sentence,
+            level=said.level,
+            suite=SUITE,
+            references=said.references,
+            subject=EveryNode(entrance, requires, family),
+            expected=said.expected,
+            fails_if=said.fails_if,
+            asked="20 requests to each node" if entrance is not Entrance.ADDRESSES else "the Node objects",
+            features=needs(client=OUTSIDE, family=family),
+        )
+        if entrance is Entrance.PROXY:
+            made = replace(made, features=made.features | {KUBE_PROXY})
+        if entrance is Entrance.ADDRESSES:
+            made = replace(made, features=frozenset({f"nodes.{family.value.lower()}"}))
+        yield made
+
+
+CHECKS = [
+    *(check for protocol in Protocol for family in Family for check in of_protocols(protocol, family)),
+    *(check for family in Family for check in of_families(family)),
+]

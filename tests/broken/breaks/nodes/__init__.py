@@ -1,0 +1,1 @@
+"""Breaks of single nodes, addresses and endpoints, whatever role they have."""

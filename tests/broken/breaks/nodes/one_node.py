@@ -1,0 +1,234 @@
+"""One node is wrong, or one of its addresses, or the share of an endpoint; all others are right."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+from esipp.base.json import Json
+from esipp.checks.check import Check, is_about
+from esipp.checks.model import Family, Protocol, Role, TrafficPolicy
+from esipp.judging.topology import family_of
+from esipp.scenarios.every_node.evidence import CLUSTER, LOCAL, SOME
+from esipp.scenarios.every_node.subject import Entrance, EveryNode, Requires
+from tests.broken.breakage import Break, Group, RunOptions, no_check
+from tests.broken.masquerading import pod_addresses
+from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+SUITE = RunOptions(("nodes",))
+SERVICES = (CLUSTER, LOCAL, SOME)
+REFUSED = {"TCP": ("--jump", "REJECT", "--reject-with", "tcp-reset"), "UDP": ("--jump", "REJECT")}
+PROXY_PORT = "10256"
+
+Making = Callable[[Nodes, Live], Iterator[Rule]]
+
+
+def _live(make: Making) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    return lambda nodes: nodes.live(lambda live: list(make(nodes, live)))
+
+
+def _about(*entrances: Entrance, requires: Requires, protocols: tuple[Protocol, ...] = ()) -> Callable[[Check], bool]:
+    """Checks of these entrances that require this, of these protocols or all."""
+
+    def notices(check: Check) -> bool:
+        if not is_about(check, EveryNode) or check.subject.requires is not requires:
+            return False
+        fits = not protocols or check.subject.protocol in protocols
+        return check.subject.entrance in entrances and fits
+
+    return notices
+
+
+def _any(*those: Callable[[Check], bool]) -> Callable[[Check], bool]:
+    return lambda check: any(each(check) for each in those)
+
+
+def _ports(live: Live, *names: str) -> Iterator[Json]:
+    for name in names:
+        for port in live.service(name)["spec"]["ports"]:
+            if port["port"] == 80:
+                yield port
+
+
+def _control_plane(nodes: Nodes) -> tuple[str, ...]:
+    return tuple(node for node in nodes.containers if node not in nodes.roles.values())
+
+
+# ------------------------------------------------------------------------------------------------------------ the rules
+def udp_rewritten(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker masquerades UDP on its way to its own endpoints."""
+    here = (nodes.roles[Role.OTHER_NODE],)
+    for family, addresses in pod_addresses(live, here).items():
+        for address in addresses:
+            away = ("--destination", address, "!", "--source", nodes.pod_cidrs[family], "--protocol", "udp")
+            yield Rule(family, "POSTROUTING", (*away, *MASQUERADE), here)
+
+
+def node_ports_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The control plane node drops what is sent to nodePorts."""
+    for port in _ports(live, *SERVICES):
+        for family in Family:
+            words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP)
+            yield Rule(family, "PREROUTING", words, _control_plane(nodes), "mangle")
+
+
+def second_address_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker drops what is sent to nodePorts at another address than its InternalIP."""
+    here = nodes.roles[Role.OTHER_NODE]
+    item = nodes.cluster.request("GET", f"/api/v1/nodes/{here}")
+    own = [each["address"] for each in item["status"]["addresses"] if each["type"] == "InternalIP"]
+    for port in _ports(live, *SERVICES):
+        for address in own:
+            words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, "!", "--destination", address, *DROP)
+            yield Rule(family_of(address), "PREROUTING", words, (here,), "mangle")
+
+
+def second_address_rewritten(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker masquerades what came to nodePorts at another address than its InternalIP."""
+    here = nodes.roles[Role.OTHER_NODE]
+    item = nodes.cluster.request("GET", f"/api/v1/nodes/{here}")
+    own = [each["address"] for each in item["status"]["addresses"] if each["type"] == "InternalIP"]
+    for port in _ports(live, LOCAL):
+        for address in own:
+            came = came_by(port, port["nodePort"])
+            words = (*came, "!", "--ctorigdst", address, *MASQUERADE)
+            yield Rule(family_of(address), "POSTROUTING", words, (here,))
+
+
+def unequal(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """Every node sends half of all TCP connections to one endpoint of five."""
+    yield from _chosen(live, (("--match", "statistic", "--mode", "random", "--probability", "0.5"),))
+
+
+def in_turn(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """Every node gives TCP connections to the endpoints in turn instead of by chance."""
+    number = len({pod for pod, _ in _endpoints(live)})
+    turns = ("--match", "statistic", "--mode", "nth", "--packet", "0", "--every")
+    yield from _chosen(live, [(*turns, str(number - at)) for at in range(number)])
+
+
+def _endpoints(live: Live) -> Iterator[tuple[str, list[str]]]:
+    wanted = live.service(CLUSTER)["spec"]["selector"].items()
+    for pod in live.pods:
+        if wanted <= pod["metadata"]["labels"].items():
+            yield pod["metadata"]["name"], [each["ip"] for each in pod["status"]["podIPs"]]
+
+
+def _chosen(live: Live, choices: "tuple[tuple[str, ...], ...] | list[tuple[str, ...]]") -> Iterator[Rule]:
+    """Rules that send connections to endpoints, each by its choice; each rule is put in front of those before it."""
+    (port,) = (each for each in _ports(live, CLUSTER) if each["protocol"] == Protocol.TCP)
+    found = list(zip(_endpoints(live), choices, strict=False))
+    for (_, addresses), chance in reversed(found):
+        for address in addresses:
+            words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *chance, *hands_to(address, port["targetPort"]))
+            yield Rule(family_of(address), "PREROUTING", words)
+    for family in Family:
+        yield Rule(family, "POSTROUTING", (*came_by(port, port["nodePort"]), *MASQUERADE))
+
+
+def proxy_closed(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """kube-proxy's health check at the control plane node refuses connections."""
+    del live
+    for family in Family:
+        words = ("--protocol", "tcp", "--dport", PROXY_PORT, *AT_THE_NODE, *REFUSED["TCP"])
+        yield Rule(family, "INPUT", words, _control_plane(nodes), "filter")
+
+
+def refusing(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """Nodes without an endpoint refuse connections under Local instead of dropping them."""
+    with_some = {
+        pod["spec"]["nodeName"]
+        for pod in live.pods
+        if live.service(SOME)["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    }
+    bare = tuple(node for node in nodes.containers if node not in with_some)
+    for port in _ports(live, SOME):
+        for family in Family:
+            if refused := REFUSED.get(port["protocol"]):
+                words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *refused)
+                yield Rule(family, "INPUT", words, bare, "filter")
+
+
+# ----------------------------------------------------------------------------------------------------------- the breaks
+def _one(
+    name: str,
+    what: str,
+    make: Making,
+    notices: Callable[[Check], bool],
+    names: str,
+    *,
+    opens: Callable[[Check], bool] = no_check,
+    scoped: bool = True,
+    fixed: bool = False,
+) -> Break:
+    return Break(
+        name, Group.NODES, what, SUITE, _live(make), notices, names=names, opens=opens, scoped=scoped, fixed=fixed
+    )
+
+
+def _harmless(name: str, what: str, make: Making) -> Break:
+    return Break(name, Group.HARMLESS, what, SUITE, _live(make), no_check, scoped=True)
+
+
+_AT_PORTS = (Entrance.NODE_PORT, Entrance.OTHER_ADDRESS)
+_WORKER = r"1 of \d+ targets differ: esipp-worker"
+_UNEVEN = _about(Entrance.NODE_PORT, requires=Requires.EVEN, protocols=(Protocol.TCP,))
+_SOURCES = _about(*_AT_PORTS, requires=Requires.SOURCE)
+_ANSWERS = _about(*_AT_PORTS, requires=Requires.ANSWERS)
+
+BREAKS = (
+    _one(
+        "one-worker-rewrites-udp",
+        "the third worker masquerades UDP on its way to its own endpoints",
+        udp_rewritten,
+        _about(*_AT_PORTS, requires=Requires.SOURCE, protocols=(Protocol.UDP,)),
+        _WORKER,
+        fixed=True,
+    ),
+    _one(
+        "control-plane-drops-node-ports",
+        "the control plane node drops what is sent to nodePorts",
+        node_ports_dropped,
+        _any(_SOURCES, _ANSWERS),
+        r"targets differ: esipp-control-plane",
+        opens=_about(Entrance.NODE_PORT, requires=Requires.SILENT),
+        fixed=True,
+    ),
+    _one(
+        "second-address-drops",
+        "the third worker drops what is sent to nodePorts at its second address",
+        second_address_dropped,
+        _any(
+            _about(Entrance.OTHER_ADDRESS, requires=Requires.SOURCE),
+            _about(Entrance.OTHER_ADDRESS, requires=Requires.ANSWERS),
+        ),
+        _WORKER,
+    ),
+    _one(
+        "second-address-rewrites",
+        "the third worker masquerades what came to nodePorts at its second address",
+        second_address_rewritten,
+        _about(Entrance.OTHER_ADDRESS, requires=Requires.SOURCE),
+        _WORKER,
+    ),
+    _one(
+        "unequal-endpoints",
+        "every node sends half of all TCP connections to nodePorts to one endpoint of five",
+        unequal,
+        lambda check: _UNEVEN(check) and is_about(check, EveryNode) and check.subject.policy is TrafficPolicy.CLUSTER,
+        r"got \d+ of \d+ \(p = ",
+    ),
+    _one(
+        "control-plane-closes-proxy-health",
+        "kube-proxy's own health check refuses connections at the control plane node",
+        proxy_closed,
+        _about(Entrance.PROXY, requires=Requires.STATUS),
+        r"targets differ: esipp-control-plane",
+        scoped=False,
+    ),
+    _harmless("endpoints-in-turn", "every node sends connections to endpoints in turn instead of by chance", in_turn),
+    _harmless(
+        "nodes-without-endpoints-refuse",
+        "nodes without a local endpoint refuse connections under Local instead of dropping them",
+        refusing,
+    ),
+)

@@ -1,0 +1,114 @@
+"""Clients that are no neighbours of the nodes are masqueraded, or one client of several beside each other is."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from ci import network
+from ci.access import ClusterAccess
+from ci.places import places
+from esipp.checks.model import Client
+from esipp.checks.path import PathCheck
+from esipp.judging.topology import family_of
+from suites.clients import OUTSIDE_NAT, OUTSIDE_ROUTED, SECOND_POD_ON_OTHER_NODE
+from tests.broken.breakage import Break, Group, RunOptions, path_checks
+from tests.broken.masquerading import CLIENT, NAMES_THE_NODE, changed_into_pod_network, grouped
+from tests.broken.matching import MASQUERADE, SENT_ON_HERE
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+NEIGHBOUR = "0x10000000/0x10000000"
+"""The mark of what neighbours of the nodes send."""
+
+
+def masquerading_all_but_neighbours(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Every node, of what enters the pod network from elsewhere than the nodes' subnet and the pod network."""
+    there = ClusterAccess.load(places())
+    assert there is not None
+    subnets = {family_of(subnet.partition("/")[0]): subnet for subnet in network.subnets(there)}
+
+    def rules(live: Live) -> list[Rule]:
+        made = []
+        for family, own in grouped(live.backends).items():
+            marking = ("--source", subnets[family], "--jump", "MARK", "--set-xmark", NEIGHBOUR)
+            made.append(Rule(family, "POSTROUTING", marking, table="mangle"))
+            others = ("!", "--source", nodes.pod_cidrs[family], "--match", "mark", "!", "--mark", NEIGHBOUR)
+            made += [Rule(family, "POSTROUTING", ("--destination", each, *others, *MASQUERADE)) for each in own]
+        return made
+
+    return nodes.live(rules)
+
+
+def masquerading_nat(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Every node, of what the client behind NAT sends to pods."""
+
+    def rules(live: Live) -> list[Rule]:
+        return [
+            Rule(family, "POSTROUTING", ("--source", address, "--destination", nodes.pod_cidrs[family], *MASQUERADE))
+            for family, own in grouped(filter(None, live.addresses_of(OUTSIDE_NAT.name))).items()
+            for address in own
+        ]
+
+    return nodes.live(rules)
+
+
+def masquerading_one_pod(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Every node, of what the second of two pods on a node sends by a Service."""
+
+    def rules(live: Live) -> list[Rule]:
+        pods = [pod for pod in live.pods if pod["metadata"]["name"] == SECOND_POD_ON_OTHER_NODE.name]
+        own = grouped(address["ip"] for pod in pods for address in pod["status"]["podIPs"])
+        return [
+            Rule(
+                family,
+                "POSTROUTING",
+                ("--source", address, "--destination", nodes.pod_cidrs[family], *SENT_ON_HERE, *MASQUERADE),
+            )
+            for family, addresses in own.items()
+            for address in addresses
+        ]
+
+    return nodes.live(rules)
+
+
+def of(client: Client) -> Callable[[PathCheck], bool]:
+    """The checks that want the own address of this client outside."""
+    return lambda check: changed_into_pod_network(check) and check.subject.path.client == client
+
+
+def of_the_pod(check: PathCheck) -> bool:
+    return check.subject.path.client == SECOND_POD_ON_OTHER_NODE and check.subject.accept == CLIENT
+
+
+OURS = RunOptions(("vantages",))
+BREAKS = (
+    Break(
+        "source-rewritten-off-subnet",
+        Group.SOURCE,
+        "every node masquerades traffic to pods from clients in other subnets than its own",
+        OURS,
+        masquerading_all_but_neighbours,
+        path_checks(of(OUTSIDE_ROUTED)),
+        names=NAMES_THE_NODE,
+        scoped=True,
+        fixed=True,
+    ),
+    Break(
+        "source-rewritten-client-behind-nat",
+        Group.SOURCE,
+        "every node masquerades traffic to pods from the one client outside that is behind NAT",
+        OURS,
+        masquerading_nat,
+        path_checks(of(OUTSIDE_NAT)),
+        names=NAMES_THE_NODE,
+        scoped=True,
+    ),
+    Break(
+        "source-rewritten-one-pod-of-two",
+        Group.SOURCE,
+        "every node masquerades traffic of one of two pods on a node, if it goes by a Service",
+        OURS,
+        masquerading_one_pod,
+        path_checks(of_the_pod),
+        names=NAMES_THE_NODE + "|masquerades traffic",
+        scoped=True,
+    ),
+)

@@ -1,0 +1,116 @@
+"""What a small cluster answers at every node where all is well: for the judge, never a stand-in for Kubernetes."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from esipp.checks.check import Feature
+from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
+from esipp.checks.observation import Outcome, Verdict
+from esipp.scenarios.every_node.evidence import (
+    CLUSTER,
+    HEALTH,
+    LISTENER,
+    LOCAL,
+    PROXY,
+    SOME,
+    Answer,
+    Dialled,
+    Seen,
+    vip_service,
+)
+from esipp.scenarios.every_node.objects import endpoints, homes, some_of
+from esipp.scenarios.every_node.subject import Entrance
+from esipp.testbed.objects import Ground
+from suites.nodes.checks import CHECKS as ALL_CHECKS
+from tests.unit.verdicts import judge_with
+from tests.unit.world import ROLES
+
+CHECKS = {check.id: check for check in ALL_CHECKS}
+FEATURES = {name: Feature(True, "made up") for check in ALL_CHECKS for name in check.features}
+CLIENT, NODE = (AddressClass.CLIENT,), (AddressClass.NODE,)
+NOTHING: Mapping[str, str] = {}
+SILENCE = Answer(Outcome.TIMEOUT, 20)
+
+
+def ground(nodes: int) -> Ground:
+    names = [f"node-{number}" for number in range(1, nodes + 1)]
+    roles = dict(zip(ROLES, [*names[:3], names[-1]][:3], strict=False))
+    return Ground("r1", "image", {}, roles, FEATURES, sampled=tuple(names))
+
+
+def answered(pod: str, node: str, classes: tuple[AddressClass, ...] = CLIENT, count: int = 20) -> Answer:
+    return Answer(Outcome.ANSWERED, count, pod, node, classes, f"192.0.2.1 = {classes[0] if classes else ''}")
+
+
+def shared(
+    own: dict[str, str], pods: Iterable[str], classes: tuple[AddressClass, ...], total: int = 20
+) -> tuple[Answer, ...]:
+    """Equal shares of some endpoints."""
+    these = list(pods)
+    counts = [total // len(these) + (at < total % len(these)) for at in range(len(these))]
+    return tuple(answered(pod, own[pod], classes, count) for pod, count in zip(these, counts, strict=True))
+
+
+def seen(nodes: int = 5) -> Seen:
+    """All is well on a cluster of so many nodes."""
+    of = ground(nodes)
+    own, some = endpoints(of), some_of(homes(of))
+    known = Seen(
+        nodes=dict.fromkeys(of.sampled, tuple(Family)),
+        sampled=of.sampled,
+        endpoints=own,
+        some=tuple(pod for pod, node in own.items() if node in some),
+    )
+    return replace(known, dialled=tuple(_dialled(known)))
+
+
+def _dialled(known: Seen) -> Iterator[Dialled]:
+    own = dict(known.endpoints)
+    for protocol in Protocol:
+        for family in Family:
+            for at, node in enumerate(known.sampled, 1):
+                for entrance, address in (
+                    (Entrance.NODE_PORT, f"10.0.0.{at}"),
+                    (Entrance.OTHER_ADDRESS, f"10.9.0.{at}"),
+                ):
+                    row = Dialled(LISTENER, entrance, protocol, family, node, address, 40000, "outside-1")
+                    yield replace(row, answers=(answered("agent", node),))
+                    yield replace(row, service=CLUSTER, answers=shared(own, own, NODE, 200))
+                    for service in (LOCAL, SOME):
+                        pods = known.endpoints_on(node, service)
+                        answers = shared(own, pods, CLIENT, 200) if pods else (SILENCE,)
+                        if entrance is Entrance.NODE_PORT or service == LOCAL:
+                            yield replace(row, service=service, answers=answers)
+                inside = Dialled(
+                    CLUSTER, Entrance.CLUSTER_IP, protocol, family, node, "10.96.0.1", 80, f"the agent on {node}"
+                )
+                yield replace(inside, answers=shared(own, own, (), 200))
+                for service in (LOCAL, SOME):
+                    pods = known.endpoints_on(node, service)
+                    yield replace(inside, service=service, answers=shared(own, pods, ()) if pods else (SILENCE,))
+            for policy, classes in ((TrafficPolicy.CLUSTER, NODE), (TrafficPolicy.LOCAL, CLIENT)):
+                for address in ("192.0.2.10", "192.0.2.11"):
+                    row = Dialled(
+                        vip_service(policy, protocol), Entrance.VIP, protocol, family, "", address, 80, "outside-1"
+                    )
+                    yield replace(row, answers=shared(own, own, classes, 200))
+    for family in Family:
+        for at, node in enumerate(known.sampled, 1):
+            row = Dialled(PROXY, Entrance.PROXY, Protocol.TCP, family, node, f"10.0.0.{at}", 10256, "outside-1")
+            yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail="200"),))
+            status = "200" if known.endpoints_on(node, HEALTH) else "503"
+            row = replace(row, service=HEALTH, entrance=Entrance.HEALTH)
+            yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail=status),))
+
+
+def changed(known: Seen, hit: Callable[[Dialled], bool], change: Callable[[Dialled], tuple[Answer, ...]]) -> Seen:
+    """The same evidence with other answers at some targets."""
+    return replace(
+        known, dialled=tuple(replace(row, answers=change(row)) if hit(row) else row for row in known.dialled)
+    )
+
+
+def verdicts(
+    known: Seen, facts: Mapping[str, str] = NOTHING, features: Mapping[str, Feature] = FEATURES
+) -> dict[str, Verdict]:
+    return {name: judge_with(check, known, features, facts) for name, check in CHECKS.items()}

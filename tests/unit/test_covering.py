@@ -1,0 +1,53 @@
+"""Covering designs: every pair is held, the same arguments give the same rows, and what is not asked is told."""
+
+from itertools import product
+
+import pytest
+
+from esipp.checks.catalog import checks_of, designs
+from esipp.checks.covering import PAIRS, THREES, combined, cover
+from suites.vantages.checks import BEHIND, DESIGN, FULL, POLICIES, ROWS, SEED
+
+FULL_OF_FOUR = tuple(product("abcd", range(4), "xyz", (True, False)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_pair_is_held_by_few_rows(seed: int) -> None:
+    rows = cover(FULL_OF_FOUR, seed)
+    assert combined(rows, PAIRS) == combined(FULL_OF_FOUR, PAIRS)
+    assert 16 <= len(rows) <= 22
+    assert cover(FULL_OF_FOUR, seed) == rows
+
+
+def test_only_what_is_possible_is_chosen() -> None:
+    possible = tuple(row for row in FULL_OF_FOUR if row[:2] != ("a", 0))
+    rows = cover(possible, 1)
+    assert set(rows) <= set(possible)
+    assert combined(rows, PAIRS) == combined(possible, PAIRS)
+
+
+def test_what_comes_first_stays_and_counts() -> None:
+    first = FULL_OF_FOUR[:10]
+    rows = cover(FULL_OF_FOUR, 1, first)
+    assert rows[:10] == first
+    assert combined(rows, PAIRS) == combined(FULL_OF_FOUR, PAIRS)
+    assert len(rows) < len(first) + len(cover(FULL_OF_FOUR, 1))
+
+
+def test_the_design_of_the_suite_asks_every_pair_and_the_usual_paths_in_full() -> None:
+    assert designs() == {"vantages": DESIGN}
+    assert DESIGN.rows == cover(ROWS, SEED, FULL)
+    held, all_of = DESIGN.share(PAIRS)
+    assert held == all_of
+    assert set(FULL) <= set(DESIGN.rows)
+    assert len(FULL) == len(BEHIND) * 2 * 3 * 2, "nodePort and VIP, three protocols, two families"
+    assert {row[5] for row in DESIGN.rows} == set(POLICIES)
+    assert {check.subject.path for check in checks_of("vantages")} == set(map(DESIGN.path, DESIGN.rows))  # type: ignore[attr-defined]
+
+
+def test_what_a_run_does_not_ask_is_told() -> None:
+    half = DESIGN.only({DESIGN.path(row) for row in DESIGN.rows[:30]})
+    assert len(half.rows) == 30
+    assert half.share(PAIRS)[0] < DESIGN.share(PAIRS)[0]
+    assert half.share(THREES)[1] == DESIGN.share(THREES)[1]
+    assert half.words.startswith(f"30 of {len(ROWS)} paths; of client, entry, node, protocol, family and policy ")

@@ -1,0 +1,224 @@
+"""A defect of any one node, address or endpoint is noticed by the right checks, and named; nothing else is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from esipp.checks.check import Status
+from esipp.checks.model import Family, Protocol, TrafficPolicy
+from esipp.checks.observation import Outcome
+from esipp.scenarios.every_node.evidence import (
+    HEALTH,
+    LISTENER,
+    LOCAL,
+    PROXY,
+    SOME,
+    Answer,
+    Dialled,
+    Seen,
+    vip_service,
+)
+from esipp.scenarios.every_node.sections import asked
+from esipp.scenarios.every_node.subject import Entrance
+from tests.unit.every_node_world import NODE, SILENCE, answered, changed, seen, verdicts
+
+FINE = {Status.PASS, Status.RECORDED}
+FIFTH = "node-5"
+
+
+def red(known: Seen) -> dict[str, str]:
+    """The checks that are neither passed nor recorded, with the reason."""
+    return {name: said.reason for name, said in verdicts(known).items() if said.status not in FINE}
+
+
+def status(known: Seen, check: str) -> Status:
+    return verdicts(known)[check].status
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4, 5, 12])
+def test_where_all_is_well_no_check_is_red(nodes: int) -> None:
+    assert red(seen(nodes)) == {}
+
+
+def udp_at_the_fifth(row: Dialled) -> bool:
+    """UDP of the fifth node's Local nodePort, over IPv4."""
+    wanted = (LOCAL, Entrance.NODE_PORT, Protocol.UDP, Family.IPV4, FIFTH)
+    return (row.service, row.entrance, row.protocol, row.family, row.node) == wanted
+
+
+def rewritten(row: Dialled) -> tuple[Answer, ...]:
+    return tuple(replace(each, classes=NODE, source="10.0.0.5 = node node-5") for each in row.answers)
+
+
+def test_udp_that_one_node_without_a_role_rewrites_is_told_with_its_name() -> None:
+    found = red(changed(seen(), udp_at_the_fifth, rewritten))
+    assert set(found) == {"nodes.nodeport.local.udp.ipv4.source"}
+    assert "1 of 5 targets differ: node-5 (10.0.0.5): every-node-5 saw 10.0.0.5 = node node-5" in next(
+        iter(found.values())
+    )
+
+
+def test_nodeports_that_one_node_drops_are_a_failure_and_its_silence_no_pass() -> None:
+    def dropped(row: Dialled) -> bool:
+        return row.node == FIFTH and row.entrance is Entrance.NODE_PORT and row.service != LISTENER
+
+    found = verdicts(changed(seen(), dropped, lambda row: (replace(SILENCE, count=row.total),)))
+    for family in ("ipv4", "ipv6"):
+        assert found[f"nodes.nodeport.cluster.tcp.{family}.answers"].status is Status.FAIL
+        assert found[f"nodes.nodeport.local.tcp.{family}.source"].status is Status.FAIL
+        silent = found[f"nodes.nodeport.local.tcp.{family}.silent"]
+        assert (silent.status, "silence proves nothing" in silent.reason) == (Status.INCONCLUSIVE, True)
+
+
+def test_a_node_that_nobody_reaches_leaves_its_checks_undecided() -> None:
+    found = verdicts(changed(seen(), lambda row: row.node == FIFTH and row.client == "outside-1", lambda _: (SILENCE,)))
+    said = found["nodes.nodeport.cluster.tcp.ipv4.answers"]
+    assert (said.status, "its reference listener is silent as well" in said.reason) == (Status.INCONCLUSIVE, True)
+    assert found["nodes.clusterip.cluster.tcp.ipv4.answers"].status is Status.PASS
+
+
+def test_a_node_whose_agent_is_missing_leaves_checks_of_every_node_undecided() -> None:
+    found = verdicts(replace(seen(), unasked={"node-6": "node node-6 has no ready agent"}))
+    assert found["nodes.nodeport.cluster.tcp.ipv4.answers"].reason == "node-6: node node-6 has no ready agent"
+    assert found["nodes.vip.cluster.tcp.ipv4.even"].status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("hit", "change", "noticed"),
+    [
+        (
+            lambda row: (row.service, row.node) == (HEALTH, FIFTH),
+            lambda _: (Answer(Outcome.ANSWERED, 20, detail="200"),),
+            {"nodes.health.ipv4.status", "nodes.health.ipv6.status"},
+        ),
+        (
+            lambda row: (row.service, row.node) == (PROXY, FIFTH),
+            lambda _: (Answer(Outcome.REFUSED, 20),),
+            {"nodes.proxy-health.ipv4.status", "nodes.proxy-health.ipv6.status"},
+        ),
+        (
+            lambda row: (row.address, row.service, row.family) == ("10.9.0.5", LOCAL, Family.IPV4),
+            rewritten,
+            {f"nodes.other-address.local.{protocol}.ipv4.source" for protocol in ("tcp", "udp", "sctp")},
+        ),
+        (
+            lambda row: (row.address, row.service) == ("192.0.2.11", vip_service(TrafficPolicy.LOCAL, Protocol.TCP)),
+            rewritten,
+            {f"nodes.vip.local.tcp.{family}.every-address" for family in ("ipv4", "ipv6")},
+        ),
+        (
+            lambda row: (row.address, row.service) == ("192.0.2.11", vip_service(TrafficPolicy.CLUSTER, Protocol.UDP)),
+            lambda _: (SILENCE,),
+            {f"nodes.vip.cluster.udp.{family}.every-address" for family in ("ipv4", "ipv6")},
+        ),
+        (
+            lambda row: (row.entrance, row.service, row.node) == (Entrance.NODE_PORT, SOME, FIFTH),
+            lambda _: (answered("every-node-1", "node-1"),),
+            {
+                f"nodes.nodeport.local.{protocol}.{family}.silent"
+                for protocol in ("tcp", "udp", "sctp")
+                for family in ("ipv4", "ipv6")
+            },
+        ),
+        (
+            lambda row: (row.entrance, row.service, row.node) == (Entrance.CLUSTER_IP, LOCAL, FIFTH),
+            lambda _: (answered("every-node-5", FIFTH, (), 15), answered("every-node-1", "node-1", (), 5)),
+            {
+                f"nodes.clusterip.itp-local.{protocol}.{family}.own-endpoint"
+                for protocol in ("tcp", "udp", "sctp")
+                for family in ("ipv4", "ipv6")
+            },
+        ),
+    ],
+    ids=["health", "kube-proxy", "second address", "second VIP", "silent VIP", "forwards", "leaks inside"],
+)
+def test_each_defect_is_noticed_by_its_own_checks(
+    hit: Callable[[Dialled], bool], change: Callable[[Dialled], tuple[Answer, ...]], noticed: set[str]
+) -> None:
+    assert set(red(changed(seen(), hit, change))) == noticed
+
+
+def test_some_connections_make_it_flaky_and_a_network_that_loses_as_many_leaves_it_open() -> None:
+    def some(row: Dialled) -> tuple[Answer, ...]:
+        return (replace(row.answers[0], count=15), Answer(Outcome.TIMEOUT, 5))
+
+    known = changed(seen(), udp_at_the_fifth, some)
+    assert status(known, "nodes.nodeport.local.udp.ipv4.source") is Status.FLAKY
+    lossy = changed(known, lambda row: (row.service, row.node, row.protocol) == (LISTENER, FIFTH, Protocol.UDP), some)
+    assert status(lossy, "nodes.nodeport.local.udp.ipv4.source") is Status.INCONCLUSIVE
+
+
+def test_shares_are_unequal_only_beyond_chance() -> None:
+    def skewed(*counts: int) -> Seen:
+        def change(row: Dialled) -> tuple[Answer, ...]:
+            pods = zip(seen().endpoints.items(), counts, strict=True)
+            return tuple(answered(pod, node, NODE, count) for (pod, node), count in pods)
+
+        vip = vip_service(TrafficPolicy.CLUSTER, Protocol.TCP)
+        return changed(seen(), lambda row: (row.service, row.family) == (vip, Family.IPV4), change)
+
+    stem = "nodes.vip.cluster.tcp.ipv4"
+    assert red(skewed(45, 38, 34, 31, 28, 24)) == {}
+    found = red(skewed(150, 10, 10, 10, 10, 10))
+    assert set(found) == {f"{stem}.even"}
+    assert "every-node-1 on node-1 got 300 of 400 (p = " in found[f"{stem}.even"]
+    left_out = red(skewed(40, 40, 40, 40, 0, 40))
+    assert set(left_out) == {f"{stem}.even", f"{stem}.every-endpoint"}
+    assert left_out[f"{stem}.every-endpoint"] == "no connection reached every-node-5 on node-5"
+    assert "is noticed with 95 % probability" in verdicts(seen())[f"{stem}.even"].sees
+
+
+def test_a_node_without_the_family_of_others_fails_one_check() -> None:
+    known = replace(seen(), nodes=dict(seen().nodes) | {FIFTH: (Family.IPV4,)})
+    assert red(known) == {"nodes.addresses.ipv6.family": "not node-5"}
+
+
+def test_the_fall_back_of_ipvs_is_known() -> None:
+    def hit(row: Dialled) -> bool:
+        return (row.entrance, row.service) == (Entrance.CLUSTER_IP, SOME) and row.answers == (SILENCE,)
+
+    known = changed(seen(), hit, lambda _: (answered("every-node-1", "node-1", ()),))
+    check = "nodes.clusterip.itp-local.tcp.ipv4.silent"
+    assert verdicts(known)[check].status is Status.FAIL
+    assert verdicts(known, {"proxy-mode": "ipvs"})[check].status is Status.KNOWN
+
+
+def test_kube_proxy_elsewhere_is_no_failure() -> None:
+    known = changed(seen(), lambda row: row.service == PROXY, lambda _: (Answer(Outcome.REFUSED, 20),))
+    assert status(known, "nodes.proxy-health.ipv4.status") is Status.INCONCLUSIVE
+
+
+def test_why_there_is_no_vip_is_told() -> None:
+    known = seen()
+    dialled = tuple(row for row in known.dialled if row.entrance is not Entrance.VIP)
+    vip = vip_service(TrafficPolicy.CLUSTER, Protocol.TCP)
+    found = red(replace(known, dialled=dialled, obstacles={f"{vip} IPv4": "timed out after 60 s waiting for a VIP"}))
+    assert found["nodes.vip.cluster.tcp.ipv4.even"] == "timed out after 60 s waiting for a VIP"
+    assert found["nodes.vip.cluster.tcp.ipv6.every-endpoint"] == "only 0 connections were answered"
+    assert all(name.startswith("nodes.vip.") for name in found)
+
+
+def test_a_failed_prober_is_our_own() -> None:
+    known = changed(seen(), udp_at_the_fifth, lambda _: (Answer(Outcome.ERROR, 20, detail="no descriptors"),))
+    assert status(known, "nodes.nodeport.local.udp.ipv4.source") is Status.ERROR
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        (5, "5 of 5 nodes asked: node-1, node-2, node-3, node-4, node-5; 6 endpoints on 5 nodes, "
+            "of the Services on some nodes none on node-3, node-4, node-5"),
+        (2, "2 of 2 nodes asked: node-1, node-2; 5 endpoints on 2 nodes, of the Services on some nodes none on node-2"),
+    ],
+)  # fmt: skip
+def test_the_report_says_which_nodes_were_asked(nodes: int, words: str) -> None:
+    assert asked(seen(nodes)) == words
+
+
+def test_the_report_says_which_were_not() -> None:
+    many = dict.fromkeys([*seen().nodes, *(f"other-{number}" for number in range(12))], tuple(Family))
+    said = asked(replace(seen(), nodes=many))
+    assert said.startswith("5 of 17 nodes asked: node-1")
+    assert "; not asked: other-0, other-1" in said
+    assert "and 2 more" in said

@@ -1,0 +1,220 @@
+"""Every sampled node is dialled at every address it should serve, over every protocol; also those without a role."""
+
+from concurrent.futures import Future
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.base.json import Json
+from esipp.checks.check import Feature, Status
+from esipp.checks.model import OUTSIDE, Family, Protocol, Role
+from esipp.checks.observation import Observation, Outcome
+from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
+from esipp.probing.jobs import Job
+from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, Seen
+from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
+from esipp.scenarios.every_node.run import SAMPLES, SHARED, Survey
+from esipp.scenarios.every_node.subject import Entrance, other_addresses, several_announced
+from esipp.testbed.objects import Ground
+from suites.nodes.checks import CHECKS
+from tests.unit.every_node_world import FEATURES, verdicts
+
+NAMES = ("a", "b", "c", "d", "control-plane")
+FOURTH = "d"
+OWN = "192.0.2.100"
+LISTENERS = {Protocol.TCP: 40001, Protocol.UDP: 40002, Protocol.SCTP: 40003}
+
+
+def node(at: int, name: str) -> Node:
+    internal = {Family.IPV4: f"10.0.0.{at}", Family.IPV6: f"fd00::{at}"}
+    others = [f"10.0.0.{100 + at}"] if name == FOURTH else []
+    held = frozenset(parse_address(each) for each in (*internal.values(), *others))
+    return Node(name, internal, held)
+
+
+NODES = {name: node(at, name) for at, name in enumerate(NAMES, 1)}
+ROLES = dict(zip(Role, NAMES, strict=False))
+GROUND = Ground("r1", "image", NODES, ROLES, FEATURES, sampled=NAMES)
+
+
+class Wire:
+    """Connections as kube-proxy makes them: to all endpoints, rewritten under Cluster."""
+
+    def __init__(self, services: dict[str, Json], client: str) -> None:
+        self.services, self.client = services, client
+        self.jobs: list[Job] = []
+
+    def submit(self, job: Job) -> "Future[list[Observation]]":
+        self.jobs.append(job)
+        made: Future[list[Observation]] = Future()
+        made.set_result(self.dial(job))
+        return made
+
+    def ask(self, job: Job) -> "Future[list[Json]]":
+        self.jobs.append(job)
+        here = next(name for name, each in NODES.items() if job.host in each.internal.values())
+        serves = job.port == 10256 or here in some_of(homes(GROUND))
+        made: Future[list[Json]] = Future()
+        made.set_result([{"outcome": "answered", "count": job.count, "response": {"status": 200 if serves else 503}}])
+        return made
+
+    def dial(self, job: Job) -> list[Observation]:
+        """Equal results as one observation, as brief jobs have them."""
+        here = next((n for n, each in NODES.items() if parse_address(job.host) in each.addresses), self.client)
+        if job.port in LISTENERS.values():
+            return [self.answer(job, "agent", here, OWN, job.count)]
+        name = next(name for name, each in self.services.items() if self.leads(each, job))
+        own = endpoints(GROUND)
+        pods = [pod for pod, on in own.items() if name != SOME or on in some_of(homes(GROUND))]
+        if name in (LOCAL, SOME):
+            pods = [pod for pod in pods if own[pod] == here]
+        if not pods:
+            return [Observation(job.key, 0, Outcome.TIMEOUT, (OWN, 7), count=job.count)]
+        kept = name in (LOCAL, SOME) or "vip-local" in name
+        source = OWN if kept else NODES["a"].internal[Family.IPV4]
+        shares = [job.count // len(pods) + (at < job.count % len(pods)) for at in range(len(pods))]
+        return [
+            self.answer(job, pod, own[pod], source, count) for pod, count in zip(pods, shares, strict=True) if count
+        ]
+
+    def leads(self, service: Json, job: Job) -> bool:
+        at_node = any(port.get("nodePort") == job.port for port in service["spec"]["ports"])
+        given = service["status"]["loadBalancer"].get("ingress") or []
+        return at_node or job.host in service["spec"]["clusterIPs"] or job.host in [each["ip"] for each in given]
+
+    @staticmethod
+    def answer(job: Job, pod: str, on: str, source: str, count: int) -> Observation:
+        document = {"peer_address": source, "peer_address_raw": source, "local_address": "10.244.0.1", "nonce": ""}
+        echo = {**document, "pod": pod, "node": on}
+        return Observation(job.key, 0, Outcome.ANSWERED, (OWN, 7), seen=(source, 7), echo=echo, count=count)
+
+
+def services() -> dict[str, Json]:
+    """The Services as an API server would return them; each VIP has two IPv4 addresses."""
+    made = {each["metadata"]["name"]: each for each in objects(list(CHECKS), GROUND).services}
+    for number, service in enumerate(made.values(), 1):
+        spec = service["spec"]
+        spec |= {"clusterIPs": [f"10.96.0.{number}", f"fd96::{number}"], "healthCheckNodePort": 32000 + number}
+        for at, port in enumerate(spec["ports"]):
+            port["nodePort"] = 30000 + 100 * number + at
+        given = (
+            [f"192.0.3.{number}", f"192.0.4.{number}", f"fd03::{number}"]
+            if "vip" in service["metadata"]["name"]
+            else []
+        )
+        service["status"] = {"loadBalancer": {"ingress": [{"ip": each} for each in given]}}
+    return made
+
+
+@cache
+def surveyed() -> tuple[Seen, Wire, dict[str, Feature]]:
+    return survey()
+
+
+def survey(**more: Any) -> tuple[Seen, Wire, dict[str, Feature]]:
+    there = services()
+    probers = {name: Wire(there, name) for name in (OUTSIDE.name, *NAMES)}
+    testbed = SimpleNamespace(
+        **{
+            "sampled": NAMES,
+            "nodes": NODES,
+            "services": there,
+            "absent": {},
+            "obstacles": {},
+            "listeners": dict.fromkeys(NAMES, LISTENERS),
+            "second_addresses": {FOURTH: {Family.IPV4: f"10.0.0.{100 + NAMES.index(FOURTH) + 1}"}},
+            **more,
+        }
+    )
+    stand = Stand(OUTSIDE, frozenset({parse_address(OWN)}))
+    features = dict(FEATURES)
+    context: Any = SimpleNamespace(
+        testbed=testbed,
+        ground=GROUND,
+        clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),
+        findings=SimpleNamespace(features=features),
+        run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None),
+        asked=lambda _: list(CHECKS),
+    )
+    topology = Topology(NODES, ROLES, {OUTSIDE.name: stand})
+    return Survey(context, topology).perform(), probers[OUTSIDE.name], features
+
+
+def test_every_node_is_asked_over_every_protocol_and_family_and_all_is_well() -> None:
+    seen, _, features = surveyed()
+    for protocol in Protocol:
+        for family in Family:
+            for service in (LISTENER, CLUSTER, LOCAL, SOME):
+                rows = seen.rows(service, Entrance.NODE_PORT, protocol, family)
+                assert [row.node for row in rows] == list(NAMES), "the fourth worker and the control plane among them"
+    for service, entrance in ((HEALTH, Entrance.HEALTH), (PROXY, Entrance.PROXY)):
+        assert [row.node for row in seen.rows(service, entrance, Protocol.TCP, Family.IPV6)] == list(NAMES)
+    found = {name: said.status for name, said in verdicts(seen, features=features).items()}
+    unsupported = {name for name, status in found.items() if status is Status.UNSUPPORTED}
+    assert set(found.values()) == {Status.PASS, Status.RECORDED, Status.UNSUPPORTED}
+    assert unsupported == {
+        name for name in found if ".ipv6." in name and ("other-address" in name or "every-address" in name)
+    }
+
+
+def test_endpoints_of_every_protocol_stand_on_every_node_and_some_nodes_have_none_of_some_services() -> None:
+    seen, _, _ = surveyed()
+    assert len(seen.endpoints) == len(NAMES) + 1
+    assert set(seen.endpoints.values()) == set(NAMES)
+    assert {seen.endpoints[pod] for pod in seen.some} == {"a", "b"}
+    pods = objects(list(CHECKS), GROUND).pods
+    assert all("--sctp" in pod["spec"]["containers"][0]["args"] for pod in pods)
+
+
+def test_every_announced_address_is_dialled_at_the_first_and_the_last_port() -> None:
+    seen, _, features = surveyed()
+    rows = [row for row in seen.dialled if row.entrance is Entrance.VIP and row.family is Family.IPV4]
+    for name in {row.service for row in rows}:
+        own = [(row.address.split(".")[2], row.port) for row in rows if row.service == name]
+        assert own == [("3", 80), ("3", HIGHEST), ("4", 80), ("4", HIGHEST)]
+    assert features[several_announced(Family.IPV4)].present
+    assert not features[several_announced(Family.IPV6)].present
+    inside = {row.port for row in seen.dialled if row.entrance is Entrance.CLUSTER_IP and row.service == CLUSTER}
+    assert inside == {80, HIGHEST}
+
+
+def test_a_further_address_of_any_node_is_dialled() -> None:
+    seen, _, features = surveyed()
+    rows = [row for row in seen.dialled if row.entrance is Entrance.OTHER_ADDRESS]
+    assert {(row.node, row.address) for row in rows} == {(FOURTH, "10.0.0.104")}
+    assert features[other_addresses(Family.IPV4)] == Feature(True, "d (10.0.0.104)")
+    assert features[other_addresses(Family.IPV6)] == Feature(False, "no sampled node has a further IPv6 address")
+
+
+def test_connections_are_bounded() -> None:
+    seen, outside, _ = surveyed()
+    at_ports = seen.rows(CLUSTER, Entrance.NODE_PORT, Protocol.UDP, Family.IPV4)
+    assert sum(row.total for row in at_ports) == SHARED
+    assert {row.total for row in seen.rows(SOME, Entrance.NODE_PORT, Protocol.TCP, Family.IPV6)} == {SAMPLES}
+    assert sum(job.count for job in outside.jobs) < 10_000
+    assert max(job.timeout for job in outside.jobs if "some-nodes-local at c" in job.key) == 2.0
+
+
+def test_a_node_without_an_agent_is_told() -> None:
+    seen, _, _ = survey(sampled=(*NAMES, "e"), absent={"e": "node e has no ready agent"})
+    assert (seen.sampled, seen.unasked) == (NAMES, {"e": "node e has no ready agent"})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "number", "bare"), [(2, 5, 1), (3, 5, 1), (4, 5, 2), (5, 6, 3), (12, 11, 5)], ids=str
+)
+def test_on_clusters_of_any_size_there_are_five_endpoints_and_a_node_without_one(
+    nodes: int, number: int, bare: int
+) -> None:
+    names = tuple(f"n{at:02}" for at in range(nodes))
+    roles = {role: names[min(at, nodes - 1)] for at, role in enumerate(list(Role)[:3])}
+    ground = Ground("r1", "image", {}, roles, FEATURES, sampled=names)
+    assert len(endpoints(ground)) == number
+    assert len(homes(ground)) - len(some_of(homes(ground))) == bare
+    assert list(endpoints(ground).values()).count(names[0]) > 1, "so that shares within a node are known"
+
+
+def test_addresses_by_family_are_those_of_the_service() -> None:
+    assert by_family(services()[CLUSTER]["spec"]["clusterIPs"])[Family.IPV6].startswith("fd96::")
