@@ -8,11 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from esipp.checks.profile import Grade, LoadBalancer
 
 NOBODY = "neither a profile nor --bound says how fast this load balancer must follow"
 BY_USER = "--bound"
 AS_STARTED = "the settings that esipp started it with"
+
+
+class CheckingNumbers(TypedDict):
+    """The health checks of a load balancer: seconds between two checks, and failed checks until it acts."""
+
+    period: float | None
+    failures: int | None
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,11 @@ class Checking:
         if self.period is None or self.failures is None:
             return None
         return (self.failures + 1) * self.period
+
+    @property
+    def numbers(self) -> CheckingNumbers:
+        """The same as JSON."""
+        return {"period": self.period, "failures": self.failures}
 
 
 @dataclass(frozen=True)

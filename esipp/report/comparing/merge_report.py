@@ -17,20 +17,14 @@ from esipp.report.comparing.checks import FAILING
 from esipp.report.comparing.environment import CHECKS, environment, when
 from esipp.report.comparing.merge import Column, Merged
 from esipp.report.comparing.words import Words, gist, ranges
+from esipp.report.matrix import MARKS as SIGNS
 
 LONG = 60
 """The length of a matrix above which only differences are shown, unless all lines are requested."""
 
-MARKS = {  # as in the report and in the terminal's matrix
-    Status.PASS: "P",
-    Status.RECORDED: "r",
-    Status.FAIL: "!",
-    Status.FLAKY: "~",
-    Status.KNOWN: "k",
-    Status.UNSUPPORTED: "u",
-    Status.INCONCLUSIVE: "?",
-    Status.ERROR: "E",
-}
+MARKS = SIGNS | {Status.PASS: "P"}
+"""The signs of the terminal's matrix, and a letter for a pass."""
+
 NO_VERDICT, NOT_ASKED = "∅", "."
 LEGEND = (
     "P pass, r recorded, ! fail, ~ flaky, k known difference, u unsupported, ? inconclusive, E suite error, "

@@ -10,20 +10,11 @@ from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import WORST_FIRST
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.matrix import LETTERS
+from esipp.report.matrix import MARKS as SIGNS
 
 UNJUDGED = "unjudged"
 
-MARKS = {
-    Status.PASS.value: "✓",
-    Status.FAIL.value: "!",
-    Status.FLAKY.value: "~",
-    Status.KNOWN.value: "k",
-    Status.UNSUPPORTED.value: "u",
-    Status.INCONCLUSIVE.value: "?",
-    Status.ERROR.value: "E",
-    Status.RECORDED.value: "r",
-    UNJUDGED: "∅",
-}
+MARKS = {status.value: sign for status, sign in SIGNS.items()} | {Status.PASS.value: "✓", UNJUDGED: "∅"}
 """The signs of the terminal's matrix, and a tick for a pass."""
 
 WORDS = {

@@ -7,18 +7,12 @@ from typing_extensions import TypedDict
 
 from esipp.base.clock import between
 from esipp.base.schema import Count, note
+from esipp.judging.promise import CheckingNumbers
 from esipp.judging.scenario import Durations, Numbers
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.continuity.evidence import Seen
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.windows import ways
-
-
-class Checking(TypedDict):
-    """The health checks of a load balancer: seconds between two checks, and failed checks until it acts."""
-
-    period: float | None
-    failures: int | None
 
 
 class ContinuitySettings(TypedDict):
@@ -27,7 +21,7 @@ class ContinuitySettings(TypedDict):
     spacing: float
     timeout: float
     serves: Annotated[int, note("how long terminating pods keep serving")]
-    checking: Checking
+    checking: CheckingNumbers
     trouble: str
 
 
@@ -72,7 +66,7 @@ def _numbers(run: RecordedRun) -> Continuity:
             "spacing": seen.spacing,
             "timeout": seen.timeout,
             "serves": int(seen.serves),
-            "checking": {"period": seen.checking.period, "failures": seen.checking.failures},
+            "checking": seen.checking.numbers,
             "trouble": seen.trouble,
         },
         "windows": [

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 from esipp.base.document import Cell, Code, Section, Table, Text
 from esipp.base.schema import Count, note
 from esipp.checks.model import Family
+from esipp.judging.promise import CheckingNumbers
 from esipp.judging.scenario import Durations, Numbers
 from esipp.judging.statistics import Distribution
 from esipp.ledger.reading import RecordedRun
@@ -33,13 +34,6 @@ class Bound(TypedDict):
 
     seconds: Annotated[float | None, note("(N+1) x period; null without health checks")]
     rests_on: str
-
-
-class Checking(TypedDict):
-    """The health checks of a load balancer: seconds between two checks, and failed checks until it acts."""
-
-    period: float | None
-    failures: int | None
 
 
 class Times(TypedDict):
@@ -103,7 +97,7 @@ class LoadBalancer(TypedDict):
     name: str
     obstacle: Annotated[str, note("why it could not be tested; else empty")]
     bound: Bound
-    told: Checking
+    told: CheckingNumbers
     observed: Observed
     moves: Moves
     losses: Annotated[dict[str, Losses], note("by IP family")]
@@ -139,7 +133,7 @@ def _balancer(judge: Judge) -> LoadBalancer:
         "name": result.balancer.value,
         "obstacle": result.obstacle,
         "bound": {"seconds": judge.bound, "rests_on": result.promise.source},
-        "told": {"period": result.told.period, "failures": result.told.failures},
+        "told": result.told.numbers,
         "observed": {
             "sources": list(result.observed.sources),
             "gaps": _times(result.observed.gaps),
