@@ -12,8 +12,8 @@ from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
 
 PORT = 80
-SERVES = 20
-"""Seconds for which a pod that terminates serves on."""
+SERVES = 45
+"""Seconds for which a pod that terminates serves on: longer than a stage that some stream never shows."""
 
 TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
 

@@ -111,6 +111,7 @@ class Driver:
             self.seen.end = self.seen.end or time.monotonic()
             for traffic in self.traffic.values():
                 traffic.stop(self.seen.streams.values())
+        self._end_pods()
 
     # --------------------------------------------------------------------------------------------------- the changes
     @property
@@ -153,6 +154,12 @@ class Driver:
     def _terminate(self, change: Change) -> None:
         for name in change.names:
             self.testbed.cluster.delete(self._path(name, "pods"))
+
+    def _end_pods(self) -> None:
+        """Kill the pods that still terminate, so that nobody has to wait for them."""
+        for change in self.event.changes:
+            for name in change.names if change.do is Do.TERMINATE else ():
+                self.testbed.cluster.delete(self._path(name, "pods"), grace=0)
 
     def _start_again(self, change: Change) -> None:
         """Create a pod in place of each killed one, and wait until it is ready."""

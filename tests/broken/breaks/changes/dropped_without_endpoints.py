@@ -31,4 +31,5 @@ BREAK = Break(
     dropping,
     notices,
     names="wait for a timeout",
+    at_once=False,
 )

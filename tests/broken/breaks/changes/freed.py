@@ -77,6 +77,7 @@ BREAKS = (
         at_ports_of("deleted", "TCP", lives_on),
         at_node_ports("deleted", Reuse.NEW, protocol="TCP"),
         names="keeps the rules of a Service that is gone",
+        at_once=False,
         scoped=True,
         fixed=True,
     ),
@@ -88,6 +89,7 @@ BREAKS = (
         at_ports_of("replaced", "UDP", goes_on),
         at_node_ports("replaced", Reuse.ONE_SOCKET, Reuse.ONE_WAY, protocol="UDP"),
         names="connection tracking goes on",
+        at_once=False,
         scoped=True,
     ),
     Break(
@@ -99,6 +101,7 @@ BREAKS = (
         at_ports_of("scaled-to-zero", "UDP", goes_on),
         at_node_ports("scaled-to-zero", Reuse.ONE_SOCKET, Reuse.ONE_WAY, protocol="UDP", claims=(Claim.SERVED,)),
         names="connection tracking goes on",
+        at_once=False,
         scoped=True,
     ),
 )

@@ -29,5 +29,6 @@ BREAK = Break(
     RunOptions(("changes",), ("changes.scaled-to-zero.", "changes.replaced.")),
     resetting,
     no_check,
+    at_once=False,
     scoped=True,
 )
