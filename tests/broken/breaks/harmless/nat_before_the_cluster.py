@@ -17,8 +17,11 @@ def moving_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
     @contextlib.contextmanager
     def enter(live: Live) -> Iterator[None]:
         name = f"esipp-{live.run}-{OUTSIDE_NAT.name}"
-        moved = "sed -n 's/^-A POSTROUTING/-R POSTROUTING 1/; s/--to-source.*/& --random-fully/; /SNAT/p'"
-        changes = [f"{program} --wait -t nat $({program} --wait -t nat -S | {moved})" for program in PROGRAMS.values()]
+        own = "-S POSTROUTING | sed -n 's/^-A POSTROUTING \\(.*SNAT.*\\)/\\1/p'"  # docker's own NAT is in other chains
+        changes = [
+            f"rule=$({nat} {own}); {nat} -D POSTROUTING $rule; {nat} -A POSTROUTING $rule --random-fully"
+            for nat in (f"{program} --wait -t nat" for program in PROGRAMS.values())
+        ]
         rights = ("--user", "0", "--cap-drop", "ALL", "--cap-add", "NET_ADMIN", "--cap-add", "NET_RAW")
         where = ("--rm", "--network", f"container:{name}", "--read-only", "--tmpfs", "/run", *rights)
         docker("run", *where, "--entrypoint", "sh", image, "-ec", "\n".join(changes))
