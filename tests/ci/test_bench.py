@@ -56,14 +56,14 @@ def test_an_engine_s_containers_are_known_by_what_stands_before_their_ids(line: 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
     """A machine with a run, its two children, a pod's program on a node, and one of another engine's node."""
-    told = {
+    answer = {
         10: (1, "/x/.venv/bin/python3\0/x/.venv/bin/esipp\0run\0", 60_000, "/user.slice"),
         11: (10, "kubectl\0exec\0", 20_000, "/user.slice"),
         12: (10, "kubectl\0exec\0", 21_000, "/user.slice"),
         20: (15, "python3\0-B\0/esipp/echoserver.py\0", 7_000, f"/esipp/{ID}/pod/{INNER}"),
         21: (15, "python3\0-B\0/esipp/echoserver.py\0", 8_000, f"/esipp2/{ID}/pod/{INNER}"),
     }
-    for pid, (parent, command, size, cgroup) in told.items():
+    for pid, (parent, command, size, cgroup) in answer.items():
         folder = tmp_path / str(pid)
         folder.mkdir()
         (folder / "cmdline").write_text(command)

@@ -34,21 +34,21 @@ CHECK = sorted(all_claims()[SHORT_CIRCUIT])[0]
 WHERE = {"at": "2026-11-22 12:00", "commit": "abc1234", "cores": 2, "seconds": 900.0}
 
 
-def told(status: Status, **fields: Any) -> Verdict:
+def verdict_of(status: Status, **fields: Any) -> Verdict:
     level = next(check.level for check in all_checks() if check.id == CHECK)
     return said(CHECK, status, level, "no answer" if status is not Status.PASS else "client", **fields)
 
 
 def known() -> Verdict:
     nature = SHORT_CIRCUIT.nature.value
-    return told(Status.KNOWN, reason=SHORT_CIRCUIT.reason, references=SHORT_CIRCUIT.references, nature=nature)
+    return verdict_of(Status.KNOWN, reason=SHORT_CIRCUIT.reason, references=SHORT_CIRCUIT.references, nature=nature)
 
 
 def run(facts: Mapping[str, str], verdict: Verdict, name: str = "kind-iptables") -> RecordedRun:
     return run_of([verdict], name=f"run-{name}", lane=name, facts=facts)
 
 
-IPTABLES_RUN = run(FACTS, told(Status.PASS))
+IPTABLES_RUN = run(FACTS, verdict_of(Status.PASS))
 
 
 def kept(tmp_path: Path, *runs: RecordedRun) -> list[Mapping[str, Any]]:
@@ -96,7 +96,7 @@ def test_what_changes_from_iptables_is_told_with_its_reason(tmp_path: Path) -> N
 
 def test_a_new_run_takes_the_place_of_that_of_the_same_data_plane(tmp_path: Path) -> None:
     kept(tmp_path, IPTABLES_RUN, run(NFTABLES, known(), "kind-nftables-1.32"))
-    records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, told(Status.FAIL), "mine"))
+    records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, verdict_of(Status.FAIL), "mine"))
     assert [each["lane"] for each in records] == ["kind-iptables", "mine"]
     assert [each["what"] for each in records[1]["differences"]] == ["finding"]
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_held_against_iptables_is_refused(tmp_path: Path) -> None
 
 
 def test_what_is_not_whole_or_met_the_same_data_plane_is_told(tmp_path: Path) -> None:
-    same = run(FACTS, told(Status.PASS), "kind-1.32")
+    same = run(FACTS, verdict_of(Status.PASS), "kind-1.32")
     broken = replace(run(NFTABLES, known(), "kind-nftables-1.32"), end=None)
     runs = [same, IPTABLES_RUN, broken]
     said = data_planes.add(runs, {}, tmp_path / "kept.jsonl", tmp_path / "page.md").splitlines()
@@ -127,17 +127,17 @@ def test_what_is_not_whole_or_met_the_same_data_plane_is_told(tmp_path: Path) ->
 
 
 def test_a_known_difference_that_a_run_does_not_show_is_named() -> None:
-    (line,) = expiry.expired([run(NFTABLES, told(Status.PASS))])
+    (line,) = expiry.expired([run(NFTABLES, verdict_of(Status.PASS))])
     assert SHORT_CIRCUIT.reason in line
     assert line.startswith("kube-proxy nftables, esipp-network, dual-stack, Kubernetes 1.32: ")
     assert "showed in none of 1 check." in line
     assert expiry.expired([run(NFTABLES, known())]) == []
-    assert expiry.expired([run({**NFTABLES, "kube-proxy-version": "v1.36.3"}, told(Status.PASS))]) == []
-    assert expiry.expired([run(NFTABLES, told(Status.UNSUPPORTED))]) == [], "the check was not asked"
+    assert expiry.expired([run({**NFTABLES, "kube-proxy-version": "v1.36.3"}, verdict_of(Status.PASS))]) == []
+    assert expiry.expired([run(NFTABLES, verdict_of(Status.UNSUPPORTED))]) == [], "the check was not asked"
 
 
 def test_what_expired_is_named_from_what_is_kept_as_well(tmp_path: Path) -> None:
-    records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, told(Status.PASS), "kind-nftables-1.32"))
+    records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, verdict_of(Status.PASS), "kind-nftables-1.32"))
     (line,) = expiry.expired_records(records)
     assert SHORT_CIRCUIT.reason in line
     assert "Expired: no longer observed" in render(records)
@@ -148,7 +148,7 @@ def test_what_expired_is_named_from_what_is_kept_as_well(tmp_path: Path) -> None
 def test_what_only_packets_show_expires_only_where_they_were_captured() -> None:
     covers = Connections(forwarded=True)
     claim = KnownDifference((("proxy-mode", "nftables"),), covers, "passed on", (Reference("an issue"),))
-    blind = run(NFTABLES, told(Status.PASS))
+    blind = run(NFTABLES, verdict_of(Status.PASS))
     assert expiry.expired([blind], {claim: frozenset({CHECK})}) == []
     seeing = replace(blind, features={"packets": Feature(True, "captured")})
     assert len(expiry.expired([seeing], {claim: frozenset({CHECK})})) == 1

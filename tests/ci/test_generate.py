@@ -52,11 +52,11 @@ def test_snapshots_are_written_too_and_their_facts_only_on_purpose(tmp_path: Pat
 def test_every_page_that_names_the_command_is_in_its_list() -> None:
     paths = [page.path for page in PAGES]
     assert len(paths) == len(set(paths))
-    told = {
+    result = {
         path for path in (ROOT / "docs").rglob("*.md") if "by `ci/generate`" in path.read_text().partition("\n## ")[0]
     }
-    assert {str(path.relative_to(ROOT)) for path in told} <= set(paths)
-    assert len(told) > 5
+    assert {str(path.relative_to(ROOT)) for path in result} <= set(paths)
+    assert len(result) > 5
 
 
 def test_a_healthy_sample_shows_no_failure_and_a_broken_one_does() -> None:
@@ -84,8 +84,8 @@ def test_every_record_is_a_line_as_it_would_be_written(tmp_path: Path) -> None:
 
 
 def test_a_record_comes_back_whatever_its_text_is(tmp_path: Path) -> None:
-    told = [{"b": "a line\u2028and a paragraph\u2029", "a": "é\n"}, {}]
-    records.write(tmp_path / "made" / "x.jsonl", told)
-    assert records.read(tmp_path / "made" / "x.jsonl") == told
+    result = [{"b": "a line\u2028and a paragraph\u2029", "a": "é\n"}, {}]
+    records.write(tmp_path / "made" / "x.jsonl", result)
+    assert records.read(tmp_path / "made" / "x.jsonl") == result
     assert list(json.loads((tmp_path / "made" / "x.jsonl").read_bytes().split(b"\n")[0])) == ["a", "b"]
     assert records.read(tmp_path / "none.jsonl") == []

@@ -158,8 +158,8 @@ def own_lanes(tmp_path: Path) -> Path:
 
 
 def test_a_lane_of_the_folder_is_in_each_list(own_lanes: Path) -> None:
-    told = yaml.safe_load(lane_lists.rewritten(PIPELINE, own_lanes))
-    assert told == {"matrix": {"lane": ["mine-a", "mine-b"], "include": [{"lane": "mine-a", "optional": True}]}}
+    result = yaml.safe_load(lane_lists.rewritten(PIPELINE, own_lanes))
+    assert result == {"matrix": {"lane": ["mine-a", "mine-b"], "include": [{"lane": "mine-a", "optional": True}]}}
     again = lane_lists.rewritten(PIPELINE, own_lanes)
     assert lane_lists.rewritten(again, own_lanes) == again
     assert list(lane_lists.table(["mine-*"], own_lanes))[2:] == [

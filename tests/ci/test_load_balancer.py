@@ -37,8 +37,8 @@ class Scripted(ClusterAccess):
             return json.dumps([self.container]) if self.container else None
         if "config view" in what:
             return SERVER
-        told = {"type": "InternalIP", "address": "172.18.0.2"}
-        return json.dumps({"items": [{"metadata": {"name": "one"}, "status": {"addresses": [told]}}]})
+        found = {"type": "InternalIP", "address": "172.18.0.2"}
+        return json.dumps({"items": [{"metadata": {"name": "one"}, "status": {"addresses": [found]}}]})
 
 
 def options_of(command: list[str], name: str) -> list[str]:

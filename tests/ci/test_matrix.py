@@ -140,9 +140,9 @@ def test_an_interruption_ends_the_lane_under_way_and_begins_no_other(
 def test_the_runs_are_told_in_one_matrix_with_times_and_cores(state: State, capsys: pytest.CaptureFixture[str]) -> None:
     ended = run(LANES[:2], state, Stopping(), start=Conformances().start)
     assert report(LANES, ended, state, Stopping()) == 0
-    told = capsys.readouterr().out
-    assert "2 of 2 runs conform" in told
-    assert "kind-1.32      not run" in told
+    found = capsys.readouterr().out
+    assert "2 of 2 runs conform" in found
+    assert "kind-1.32      not run" in found
     page = (state.root / matrix.REPORT).read_text(encoding="utf-8")
     assert "kind-nftables" in page.split("### Matrix")[0]
 
@@ -224,8 +224,8 @@ def test_a_signal_ends_the_process_of_the_lane_and_all_of_it_is_told(tmp_path: P
         assert process.stdout
         assert any("lane under way" in line for line in process.stdout)
         process.send_signal(number)
-        told, said = process.communicate(timeout=60)
+        found, said = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "kind-iptables  interrupted" in told
+    assert "kind-iptables  interrupted" in found
     assert "goes on with kind-iptables, kind-nftables." in said
     assert not (tmp_path / "state" / "kind-nftables.json").exists()

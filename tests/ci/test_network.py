@@ -138,9 +138,9 @@ def test_a_node_gets_a_second_address_of_each_family_it_has_in_the_cluster(tmp_p
     firsts = {"one": ["172.18.0.2", "fc00:f853:ccd:e793::2"], "six": ["fc00:f853:ccd:e793::3"]}
     there = Scripted("hermetic", "lane", "v1", "node:1", firsts=firsts)
     network.give_second_addresses(there, Journal(tmp_path))
-    told = {command[3]: (stdin or b"").decode().splitlines() for command, stdin in there.ran}
+    result = {command[3]: (stdin or b"").decode().splitlines() for command, stdin in there.ran}
     six = "nodad valid_lft forever preferred_lft 0"  # else a node would speak from its second address
-    assert told == {
+    assert result == {
         "one": [
             "address replace 172.18.128.2/16 dev eth0",
             f"address replace fc00:f853:ccd:e793:8000::2/64 dev eth0 {six}",

@@ -6,7 +6,7 @@ from typing import Any
 from ci import endurance
 
 
-def run(**told: Any) -> dict[str, Any]:
+def run(**found: Any) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "at": "2026-11-22 12:00",
         "commit": "abc",
@@ -23,15 +23,15 @@ def run(**told: Any) -> dict[str, Any]:
         "undecided": False,
         "worse": [],
     }
-    return plain | told
+    return plain | found
 
 
-def kill(**told: Any) -> dict[str, Any]:
+def kill(**found: Any) -> dict[str, Any]:
     plain: dict[str, Any] = {"at": "2026-11-22 12:00", "cores": 2, "load": 3.0, "part": "striking", "moment": 5.94}
     return (
         plain
         | {"phase": "strike", "said": "removed 2 containers", "restored": "as before after 8 s", "left": []}
-        | told
+        | found
     )
 
 
@@ -71,7 +71,9 @@ def test_records_are_added_to_what_there_was(tmp_path: Path) -> None:
 
 
 def test_how_long_was_waited_is_read_where_the_kernel_tells_it(tmp_path: Path) -> None:
-    told = tmp_path / "cpu"
-    told.write_text("some avg10=1.00 avg60=2.00 avg300=88.71 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
-    assert endurance.waited(told) == {"waited": 88.71}
+    found = tmp_path / "cpu"
+    found.write_text(
+        "some avg10=1.00 avg60=2.00 avg300=88.71 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+    )
+    assert endurance.waited(found) == {"waited": 88.71}
     assert endurance.waited(tmp_path / "none") == {}

@@ -15,8 +15,8 @@ from esipp.probing.vantages import Outside
 def main() -> int:
     """``driver.py learn PLACES PORT NODE=ADDRESS...``, or ``driver.py hold PLACES``: until it is killed."""
     jobs.TOKEN = ""  # the listeners here are of another process, and answer everybody
-    task, told, *rest = sys.argv[1:]
-    places = read_places(told) or ()
+    task, found, *rest = sys.argv[1:]
+    places = read_places(found) or ()
     try:
         if task == "hold":
             prober = hosts.start(places[0], "held")
@@ -32,13 +32,13 @@ def main() -> int:
             Family.IPV6: {name: (address, port) for name, address in nodes if ":" in address},
         }
         for each in outside.learn(clients, listeners, lambda address: ""):
-            told = {
+            found = {
                 "client": each.client,
                 "family": each.family.value,
                 "finding": each.finding.value,
                 "said": each.said,
             }
-            print(json.dumps({**told, "seen": str(each.seen) if each.seen else None}))
+            print(json.dumps({**found, "seen": str(each.seen) if each.seen else None}))
     except EsippError as error:
         print(json.dumps({"error": error.sentence, "hint": error.hint}))
         return int(error.exit_code)

@@ -54,9 +54,9 @@ def with_status(document: Json, *vips: str) -> Json:
 
 
 def node_object(name: str, *addresses: str, **meta: Any) -> Json:
-    told = [{"type": "Hostname", "address": name}, *({"type": "InternalIP", "address": a} for a in addresses)]
+    found = [{"type": "Hostname", "address": name}, *({"type": "InternalIP", "address": a} for a in addresses)]
     spec = {"podCIDRs": ["10.244.1.0/24"]}
-    return {"metadata": {"name": name, "resourceVersion": "1", **meta}, "spec": spec, "status": {"addresses": told}}
+    return {"metadata": {"name": name, "resourceVersion": "1", **meta}, "spec": spec, "status": {"addresses": found}}
 
 
 class FakeKernel:

@@ -63,9 +63,9 @@ def test_it_is_read_only(port: int, path: str, method: str, status: int) -> None
 def test_a_decision_tells_what_when_and_of_whom(port: int, decisions: Decisions) -> None:
     note(decisions, "one", "two")
     with ask(port, "/decisions?after=0") as answer:
-        (told,) = lines(answer, 1)
-    assert abs(float(str(told.pop("time"))) - float(str(told.pop("monotonic")))) > 0
-    assert told == {
+        (result,) = lines(answer, 1)
+    assert abs(float(str(result.pop("time"))) - float(str(result.pop("monotonic")))) > 0
+    assert result == {
         **{"seq": 1, "namespace": "test", "service": "web", "class": "reference-forward", "family": "IPv4"},
         **{"kind": "steer", "nodes": ["one", "two"], "why": "a test"},
     }
@@ -86,9 +86,9 @@ def test_a_reader_that_is_late_is_told_how_much_it_lost(port: int, decisions: De
     for _ in range(9):
         note(decisions)
     with ask(port, "/decisions?after=1") as answer:
-        told = lines(answer, 6)
-    assert told[0] == {"seq": 4, "kind": "lost", "lost": 3}
-    assert [one["seq"] for one in told[1:]] == [5, 6, 7, 8, 9]
+        result = lines(answer, 6)
+    assert result[0] == {"seq": 4, "kind": "lost", "lost": 3}
+    assert [one["seq"] for one in result[1:]] == [5, 6, 7, 8, 9]
 
 
 def test_a_reader_that_asks_for_all_that_is_kept_has_lost_nothing(port: int, decisions: Decisions) -> None:

@@ -79,9 +79,9 @@ def test_what_names_no_class_is_of_the_default_one_if_there_is_one(mode: Mode) -
     made = World(settings(default=mode))
     made.tell("nodes", "all", node_object("one", "127.0.0.1"))
     made.tell("services", "all", service_object("plain", loadBalancerClass=None), service_object("named"))
-    told = dict(made.writer.wrote)
-    assert [each["ipMode"] for each in told["plain"]] == [mode.ip_mode]
-    assert [each["ipMode"] for each in told["named"]] == ["VIP"], "what it names counts"
+    found = dict(made.writer.wrote)
+    assert [each["ipMode"] for each in found["plain"]] == [mode.ip_mode]
+    assert [each["ipMode"] for each in found["named"]] == ["VIP"], "what it names counts"
     made.tell("services", "all", service_object("other", loadBalancerClass="example.com/other"))
     assert "other" not in dict(made.writer.wrote)
     made.close()

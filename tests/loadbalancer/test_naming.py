@@ -28,9 +28,9 @@ def world() -> Iterator[World]:
 
 def test_only_services_that_name_no_class_are_announced_by_a_hostname(world: World) -> None:
     world.tell("services", "all", service_object("web", loadBalancerClass=None), service_object("named"))
-    told = dict(world.writer.wrote)
-    assert told["web"] == [{"hostname": NAME}]
-    assert told["named"] == [{"ip": "192.0.2.10", "ipMode": "VIP"}]
+    found = dict(world.writer.wrote)
+    assert found["web"] == [{"hostname": NAME}]
+    assert found["named"] == [{"ip": "192.0.2.10", "ipMode": "VIP"}]
     assert world.balancer.names == {NAME: {"IPv4": "192.0.2.11"}}
     assert world.kernel.translated == {"192.0.2.11": [("TCP", 80, 30080)]}
 

@@ -63,8 +63,8 @@ class Kind:
     def doctor(self, *words: str) -> tuple[int, Json]:
         """``esipp doctor``: its exit code and its report."""
         ended = self._esipp("doctor", "--suite", "source_ip", "--format", "json", *words)
-        told: Json = json.loads(next(line for line in ended.text.splitlines() if line.startswith("{")))
-        return ended.code, told
+        result: Json = json.loads(next(line for line in ended.text.splitlines() if line.startswith("{")))
+        return ended.code, result
 
     def _esipp(self, command: str, *words: str, folder: Path = Path()) -> Ended:
         done = subprocess.run(

@@ -146,8 +146,8 @@ class OldServer:
         if not self.needs_port(service):
             return 0
         notes = service["metadata"].get("annotations") or {}
-        told = [notes[name] for name in self.recorded["port"]["annotations"] if name in notes]
-        return int(told[0]) if told else int(service["spec"].get(FIELD_OF_PORT) or 0)
+        result = [notes[name] for name in self.recorded["port"]["annotations"] if name in notes]
+        return int(result[0]) if result else int(service["spec"].get(FIELD_OF_PORT) or 0)
 
     def ports(self) -> dict[int, str]:
         """Where kube-proxy listens, for which service."""

@@ -32,7 +32,7 @@ class Private:
     def kubeconfig(self, folder: Path, **cluster: str) -> Path:
         """A kubeconfig with one context, ``home``, and these at its cluster's entry."""
         entry = {"server": self.server, "certificate-authority": str(self.certificate), **cluster}
-        told = {
+        found = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "c", "cluster": {key.replace("_", "-"): each for key, each in entry.items()}}],
@@ -40,7 +40,7 @@ class Private:
             "contexts": [{"name": "home", "context": {"cluster": "c", "user": "u"}}],
         }
         path = folder / "kubeconfig"
-        path.write_text(yaml.safe_dump(told))
+        path.write_text(yaml.safe_dump(found))
         return path
 
 

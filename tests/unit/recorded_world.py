@@ -39,10 +39,10 @@ def recorded(
     **header: Any,
 ) -> RecordedRun:
     """A run that is whole and has these verdicts."""
-    told = {"command": "esipp run --context x", "left_out_core_rows": left_out, "fail_on": "core"}
-    told |= {"accept_known_defects": False, **header}
-    run = RecordedRun(folder, told, told_checks(checks), with_looks(checks, verdicts))
-    said = conclude(verdicts.values(), left_out, Binding(told["fail_on"]))
+    found = {"command": "esipp run --context x", "left_out_core_rows": left_out, "fail_on": "core"}
+    found |= {"accept_known_defects": False, **header}
+    run = RecordedRun(folder, found, told_checks(checks), with_looks(checks, verdicts))
+    said = conclude(verdicts.values(), left_out, Binding(found["fail_on"]))
     run.end = {"result": said.result, "why": said.why, "exit_code": int(said.exit_code)}
     return run
 

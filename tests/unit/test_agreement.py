@@ -103,12 +103,12 @@ def test_all_reports_agree(name: str, tmp_path: Path) -> None:
     assert run.conclusion.result == result
     assert (int(run.conclusion.exit_code) == 0) is (result in GREEN)
 
-    told = json.loads(said["json"])
-    assert (told["conclusion"]["result"], told["conclusion"]["exit_code"]) == (result, run.conclusion.exit_code)
-    assert told["conclusion"]["counts"] == counts
-    assert Counter(check["status"] for check in told["rows"] if check["id"] in about) == counts
-    assert told["instrument"]["rows"] == len(ours)
-    assert told["ledger"]["whole"] is run.whole
+    answer = json.loads(said["json"])
+    assert (answer["conclusion"]["result"], answer["conclusion"]["exit_code"]) == (result, run.conclusion.exit_code)
+    assert answer["conclusion"]["counts"] == counts
+    assert Counter(check["status"] for check in answer["rows"] if check["id"] in about) == counts
+    assert answer["instrument"]["rows"] == len(ours)
+    assert answer["ledger"]["whole"] is run.whole
 
     lines = said["terminal"].splitlines()
     assert " ".join(run.conclusion.headline.split()) in " ".join(said["terminal"].split())

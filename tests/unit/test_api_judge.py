@@ -211,9 +211,9 @@ def those(patterns: str) -> set[str]:
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_trips_the_checks_about_it(lie: str) -> None:
-    told = noticed(*lie.split())
-    assert {name for name, status in told.items() if status is Status.FAIL} == those(LIES[lie])
-    assert {name for name, status in told.items() if status is not Status.FAIL} == those(OPEN.get(lie, ""))
+    result = noticed(*lie.split())
+    assert {name for name, status in result.items() if status is Status.FAIL} == those(LIES[lie])
+    assert {name for name, status in result.items() if status is not Status.FAIL} == those(OPEN.get(lie, ""))
 
 
 def falsified(check: ApiCheck, honest: ApiEvidence) -> Iterator[tuple[str, ApiEvidence]]:
@@ -276,8 +276,8 @@ def test_everything_that_a_check_wants_can_fail() -> None:
     ],
 )
 def test_silence_is_believed_only_beside_an_answer(silent: str, control: str, status: Status | None) -> None:
-    told = noticed(listen=hear(silent, control))
-    assert told == ({} if status is None else dict.fromkeys(those("old.*.not-heard"), status))
+    result = noticed(listen=hear(silent, control))
+    assert result == ({} if status is None else dict.fromkeys(those("old.*.not-heard"), status))
 
 
 def test_without_a_client_outside_the_rest_is_judged() -> None:
@@ -288,9 +288,9 @@ def test_without_a_client_outside_the_rest_is_judged() -> None:
 
 
 def test_a_quota_says_nothing_of_the_rules() -> None:
-    told = noticed("forbids")
-    assert set(told.values()) == {Status.INCONCLUSIVE}
-    assert those("policy.value.* client.stale") <= set(told)
+    result = noticed("forbids")
+    assert set(result.values()) == {Status.INCONCLUSIVE}
+    assert those("policy.value.* client.stale") <= set(result)
 
 
 @pytest.mark.parametrize(
@@ -408,8 +408,8 @@ def test_a_conflict_with_somebody_who_did_write_is_no_fault() -> None:
     assert differing(perform(api)) == dict.fromkeys(those("client.update.* client.drops-*"), Status.INCONCLUSIVE)
     api = Meddled()
     api.writes = False
-    told = differing(perform(api))
-    assert {name for name, status in told.items() if status is Status.FAIL} >= those(
+    result = differing(perform(api))
+    assert {name for name, status in result.items() if status is Status.FAIL} >= those(
         "client.update.* client.drops-both"
     )
 
@@ -427,8 +427,8 @@ def test_a_chain_that_breaks_off_leaves_its_own_checks_open() -> None:
     seen = perform(FakeServices())
     seen.trouble["client-stale"] = "the API server does not answer"
     seen.broken["rule-ranges"] = "KeyError: 'spec'"
-    told = differing(seen)
-    assert told == {
+    result = differing(seen)
+    assert result == {
         "client.stale": Status.INCONCLUSIVE,
         "client.stale.unchanged": Status.INCONCLUSIVE,
         "source-ranges.kept": Status.ERROR,

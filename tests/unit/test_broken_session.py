@@ -97,7 +97,7 @@ class Api:
         of = self.objects[path]
         of["data"] |= body.get("data", {})
         notes = {**of["metadata"].get("annotations", {}), **body.get("metadata", {}).get("annotations", {})}
-        of["metadata"]["annotations"] = {name: told for name, told in notes.items() if told is not None}
+        of["metadata"]["annotations"] = {name: result for name, result in notes.items() if result is not None}
         self.log.append("patched")
 
     def delete(self, path: str) -> None:
@@ -132,8 +132,8 @@ def test_a_session_that_was_killed_leaves_no_configuration_of_kube_proxy(started
 def test_a_break_that_ends_leaves_nothing_to_heal(started: list[str]) -> None:
     api = Api({proxies.CONFIG: {"metadata": {}, "data": {proxies.KEY: "mode: iptables\n"}}})
     with proxies.syncing_every(8, nodes(api), "worker2"):
-        told = api.objects[proxies.CONFIG]["metadata"]["annotations"][proxies.MARK]
-        assert json.loads(told) == {"node": "worker2", "config": "mode: iptables\n"}
+        result = api.objects[proxies.CONFIG]["metadata"]["annotations"][proxies.MARK]
+        assert json.loads(result) == {"node": "worker2", "config": "mode: iptables\n"}
     assert api.objects[proxies.CONFIG]["metadata"]["annotations"] == {}
 
 

@@ -140,8 +140,8 @@ BAD = [
 def test_bad_input_is_one_sentence_and_exit_code_4(
     arguments: list[str], sentence: str, kubeconfig: str, tmp_path: Path, here: Callable[..., Done]
 ) -> None:
-    told = ["--kubeconfig", kubeconfig] if "--context" in arguments else []
-    done = here(*arguments, *told)
+    found = ["--kubeconfig", kubeconfig] if "--context" in arguments else []
+    done = here(*arguments, *found)
     assert done.returncode == ExitCode.USAGE
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr

@@ -20,7 +20,7 @@ from esipp.report.conformance import SCHEMA, render, report
 from tests.unit.report_world import HOSTILE, failing, made, some_checks, validate, verdict, write
 
 
-def told(run: RecordedRun) -> Json:
+def report_of(run: RecordedRun) -> Json:
     found: Json = yaml.safe_load(render(run))
     validate(found, SCHEMA)
     assert found == report(run)
@@ -36,7 +36,7 @@ def results(found: Json) -> set[str]:
 
 
 def test_a_conformant_run_succeeds_in_every_profile(tmp_path: Path) -> None:
-    found = told(made(tmp_path))
+    found = report_of(made(tmp_path))
     assert results(found) == {"success"}
     assert [each["name"] for each in found["profiles"]] == ["ClusterIP", "LoadBalancer", "NodePort"]
     assert (found["apiVersion"], found["kind"]) == ("esipp.dev/v1alpha2", "SourceIPConformanceReport")
@@ -55,7 +55,7 @@ def test_every_check_is_counted_once(tmp_path: Path) -> None:
     said = failing()
     said[other.id] = verdict(other, Status.KNOWN, reason="so it is", references=(Reference("there"),), nature="allowed")
     said[third.id] = verdict(third, Status.UNSUPPORTED, reason="needs x: not there")
-    found = told(made(tmp_path, said=said))
+    found = report_of(made(tmp_path, said=said))
     counted = 0
     for each in found["profiles"]:
         for level in ("core", "extended"):
@@ -84,7 +84,7 @@ def test_a_skipped_core_check_makes_its_profile_partial_and_no_other(tmp_path: P
         check for check in some_checks() if check.subject.profile is Profile.NODE_PORT and check.level is Level.CORE
     )
     said = {check.id: verdict(check, status, reason="needs x: --without x", left_out=status is Status.UNSUPPORTED)}
-    found = profiles(told(made(tmp_path, said=said)))
+    found = profiles(report_of(made(tmp_path, said=said)))
     assert found["NodePort"]["core"]["result"] == "partial"
     assert found["NodePort"]["core"]["skippedTests"] == [check.id]
     # an error is the whole run's
@@ -93,7 +93,7 @@ def test_a_skipped_core_check_makes_its_profile_partial_and_no_other(tmp_path: P
 
 
 def test_core_checks_that_were_not_selected_make_all_profiles_partial(tmp_path: Path) -> None:
-    found = told(made(tmp_path, left_out=1))
+    found = report_of(made(tmp_path, left_out=1))
     assert {each["core"]["result"] for each in found["profiles"]} == {"partial"}
     assert {each["extended"]["result"] for each in found["profiles"]} == {"success"}
     assert found["leftOutCoreTests"] == 1
@@ -101,7 +101,7 @@ def test_core_checks_that_were_not_selected_make_all_profiles_partial(tmp_path: 
 
 def test_a_profile_of_which_nothing_was_asked_is_partial(tmp_path: Path) -> None:
     checks = [check for check in some_checks() if check.subject.profile is Profile.NODE_PORT]
-    found = profiles(told(made(tmp_path, checks=checks)))
+    found = profiles(report_of(made(tmp_path, checks=checks)))
     assert found["NodePort"]["core"]["result"] == "success"
     assert found["ClusterIP"]["core"] == {
         "result": "partial",
@@ -111,7 +111,7 @@ def test_a_profile_of_which_nothing_was_asked_is_partial(tmp_path: Path) -> None
 
 
 def test_a_failing_extended_check_fails_the_extended_level_only(tmp_path: Path) -> None:
-    found = told(made(tmp_path, said=failing(level=Level.EXTENDED)))
+    found = report_of(made(tmp_path, said=failing(level=Level.EXTENDED)))
     assert results(found) == {"success", "failure"}
     assert {each["core"]["result"] for each in found["profiles"]} == {"success"}
 
@@ -134,7 +134,7 @@ def _change(run: Run, ledger: Path) -> None:
 @pytest.mark.parametrize("spoil", [_kill, _interrupt, _change])
 def test_what_is_not_whole_never_succeeds(tmp_path: Path, spoil: Callable[[Run, Path], None]) -> None:
     spoil(write(tmp_path), tmp_path / "ledger.jsonl")
-    found = told(read_run(tmp_path))
+    found = report_of(read_run(tmp_path))
     assert results(found) == {"partial"}
     assert found["conclusion"]["result"] == "incomplete"
 
@@ -143,7 +143,7 @@ def test_features_are_told_with_how_they_were_decided(tmp_path: Path) -> None:
     def more(run: Run) -> None:
         run.record("feature", name="family.ipv4", present=False, why="--without family.ipv4", ours=True)
 
-    found = told(made(tmp_path, more=more))
+    found = report_of(made(tmp_path, more=more))
     assert {"name": "family.ipv6", "supported": True, "decided": "made up"} in found["features"]
     lacking = {"name": "family.ipv4", "supported": False, "decided": "--without family.ipv4", "leftOut": True}
     assert lacking in found["features"]
@@ -183,7 +183,7 @@ def test_everything_is_sorted(tmp_path: Path) -> None:
             for each in value:
                 check(each)
 
-    found = told(made(tmp_path, said=failing()))
+    found = report_of(made(tmp_path, said=failing()))
     check(found)
     for name in ("features", "profiles"):
         assert [each["name"] for each in found[name]] == sorted(each["name"] for each in found[name])
@@ -192,7 +192,7 @@ def test_everything_is_sorted(tmp_path: Path) -> None:
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     said = failing(Status.KNOWN, reason=HOSTILE, references=(Reference("- !!python/object: x"),))
     pairs = (("project", HOSTILE), ("contact", "- [a](b): {c: !!x}"))
-    found = told(made(tmp_path, said=said, implementation=pairs))
+    found = report_of(made(tmp_path, said=said, implementation=pairs))
     assert found["implementation"]["project"] == HOSTILE
     assert found["knownDifferences"][0]["reference"] == "- !!python/object: x"
 
@@ -201,7 +201,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
 def test_the_implementation_is_as_the_user_says(tmp_path: Path) -> None:
     words = ["organization=example", "url=https://x.example/?a=b", "contact=@b/team", "contact=@a"]
     run = made(tmp_path, implementation=read_implementation(words))
-    assert told(run)["implementation"] == {
+    assert report_of(run)["implementation"] == {
         "organization": "example",
         "project": "",
         "url": "https://x.example/?a=b",
@@ -214,7 +214,7 @@ def test_the_implementation_is_as_the_user_says(tmp_path: Path) -> None:
 def test_an_older_ledger_says_nothing_of_it(tmp_path: Path) -> None:
     run = made(tmp_path)
     del run.header["implementation"]
-    assert told(run)["implementation"]["contact"] == []
+    assert report_of(run)["implementation"]["contact"] == []
 
 
 @pytest.mark.parametrize("words", [["vendor=x"], ["project"], ["project="], ["project=a", "project=b"], ["=x"]])
@@ -257,21 +257,21 @@ def test_the_schema_refuses_what_is_not_the_report(tmp_path: Path) -> None:
 def test_a_known_difference_has_not_passed(tmp_path: Path, nature: str, result: str, known: dict[str, int]) -> None:
     """The lie of old: known differences were counted as passed, whatever they were."""
     said = failing(Status.KNOWN, nature=nature, reason="so it is", references=(Reference("issue 1"),))
-    core = profiles(told(made(tmp_path / "one", said=said)))["ClusterIP"]["core"]
+    core = profiles(report_of(made(tmp_path / "one", said=said)))["ClusterIP"]["core"]
     assert (core["result"], core["known"]) == (result, known)
     assert (
         core["statistics"]["Passed"]
         == sum(check.subject.profile is Profile.CLUSTER_IP and check.level is Level.CORE for check in some_checks()) - 1
     )
-    accepted = told(made(tmp_path / "two", said=said, accept_known_defects=True))
+    accepted = report_of(made(tmp_path / "two", said=said, accept_known_defects=True))
     assert profiles(accepted)["ClusterIP"]["core"]["result"] == result, "accepting changes the exit code, and no words"
     assert accepted["conclusion"]["exitCode"] == 0
 
 
 def test_our_own_instrument_is_in_no_profile(tmp_path: Path) -> None:
     check = some_checks()[0]
-    found = told(made(tmp_path, said={check.id: verdict(check, Status.FAIL, instrument=True)}))
+    found = report_of(made(tmp_path, said={check.id: verdict(check, Status.FAIL, instrument=True)}))
     assert results(found) == {"success"}
     assert found["instrument"]["failedTests"] == [check.id]
     assert found["instrument"]["statistics"] == {"Passed": 0, "Failed": 1, "Skipped": 0}
-    assert "instrument" not in told(made(tmp_path / "without"))
+    assert "instrument" not in report_of(made(tmp_path / "without"))

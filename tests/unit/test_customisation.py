@@ -174,9 +174,9 @@ def test_the_cluster_sends_what_is_wished(monkeypatch: pytest.MonkeyPatch) -> No
 
 # ------------------------------------------------------------------------------------------------------------- nodes
 def node(name: str, *taints: str, **labels: str) -> Json:
-    told = [dict(zip(("key", "value", "effect"), taint.split("/"), strict=True)) for taint in taints]
+    result = [dict(zip(("key", "value", "effect"), taint.split("/"), strict=True)) for taint in taints]
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"operatingSystem": "linux"}}
-    return {"metadata": {"name": name, "labels": labels}, "spec": {"taints": told}, "status": ready}
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"taints": result}, "status": ready}
 
 
 @pytest.mark.parametrize(

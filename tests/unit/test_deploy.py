@@ -73,8 +73,8 @@ def test_only_the_container_that_runs_has_a_token_and_it_soon_ends(the_job: Json
     assert mounts[volume] == MOUNT == str(credentials.ACCOUNT)
     assert {mount["name"] for mount in keeper["volumeMounts"]} == {"report"}
     assert not any("secret" in each for each in pod["volumes"])
-    told = {item["path"] for each in pod["volumes"] if each["name"] == volume for item in items_of(each)}
-    assert told == {"token", "ca.crt", "namespace"}
+    answer = {item["path"] for each in pod["volumes"] if each["name"] == volume for item in items_of(each)}
+    assert answer == {"token", "ca.crt", "namespace"}
 
 
 def items_of(volume: Json) -> list[Json]:

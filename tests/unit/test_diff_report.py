@@ -33,26 +33,26 @@ def text(old: RecordedRun, new: RecordedRun) -> str:
 
 
 def test_many_checks_that_regressed_alike_are_told_as_one_with_where_to_look() -> None:
-    told = text(many(P), many(F, likely="kube-proxy masquerades"))
-    assert told.startswith("112 core checks regressed, none fixed.\n")
-    assert told.count("nodeport.local.") == 1
-    assert "nodeport.local.{tcp,udp}.ipv4." in told
-    assert "kube-proxy masquerades" in told
-    assert len(told.splitlines()) < 40
+    found = text(many(P), many(F, likely="kube-proxy masquerades"))
+    assert found.startswith("112 core checks regressed, none fixed.\n")
+    assert found.count("nodeport.local.") == 1
+    assert "nodeport.local.{tcp,udp}.ipv4." in found
+    assert "kube-proxy masquerades" in found
+    assert len(found.splitlines()) < 40
 
 
 def test_lines_keep_the_width_and_ids_are_whole_when_put_together() -> None:
-    told = text(many(P), many(F))
-    assert all(len(line) <= WIDTH for line in told.splitlines())
-    start = told.index("nodeport.local")
-    folded = re.sub(r"\s", "", told[start:])
+    found = text(many(P), many(F))
+    assert all(len(line) <= WIDTH for line in found.splitlines())
+    start = found.index("nodeport.local")
+    folded = re.sub(r"\s", "", found[start:])
     assert folded == "nodeport.local.{tcp,udp}.ipv4.{" + ",".join(f"c{i}" for i in range(56)) + "}-to-x"
 
 
 def test_a_loss_of_coverage_names_the_reason() -> None:
-    told = text(many(P), many(U, observed="not asked", reason="needs SCTP: the kernel lacks it"))
-    assert "112 core checks (112 of them no longer shown to hold) regressed" in told
-    assert "needs SCTP: the kernel lacks it" in told
+    found = text(many(P), many(U, observed="not asked", reason="needs SCTP: the kernel lacks it"))
+    assert "112 core checks (112 of them no longer shown to hold) regressed" in found
+    assert "needs SCTP: the kernel lacks it" in found
 
 
 def test_an_incomplete_ledger_is_told_right_below_the_first_sentence() -> None:
@@ -68,15 +68,15 @@ def test_a_significant_difference_is_told_with_numbers_of_both_sides() -> None:
         joined(probed(took), probed(took, "IPv6"), probed([slower * each for each in took], service="clusterip"))
         for slower in (1, 8)
     )
-    told = text(old, new)
-    assert "3 distributions were tested" in told
-    assert "; 1 differs." in re.sub(r"\s+", " ", told)
-    assert "12, 12" in told
+    found = text(old, new)
+    assert "3 distributions were tested" in found
+    assert "; 1 differs." in re.sub(r"\s+", " ", found)
+    assert "12, 12" in found
 
 
 def test_no_difference_is_not_called_equality() -> None:
-    told = re.sub(r"\s+", " ", text(probed([0.01] * 5), probed([0.01] * 5)))
-    assert "need not be equal" in told
+    found = re.sub(r"\s+", " ", text(probed([0.01] * 5), probed([0.01] * 5)))
+    assert "need not be equal" in found
 
 
 class Strict(HTMLParser):
@@ -127,9 +127,9 @@ def test_the_page_lets_itself_have_its_own_style_only() -> None:
 
 
 def test_text_and_markdown_cannot_be_taken_over_by_what_others_wrote() -> None:
-    told = as_text(hostile())
-    assert "\x1b" not in told
-    assert "\u202e" not in told
+    found = as_text(hostile())
+    assert "\x1b" not in found
+    assert "\u202e" not in found
     markdown = as_markdown(hostile())
     assert "<img" not in re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", markdown)
     assert "\n# head" not in markdown
@@ -145,16 +145,16 @@ def test_a_table_keeps_its_columns_whatever_is_in_a_path_check() -> None:
 
 
 def test_json_has_every_check_and_both_verdicts() -> None:
-    told = json.loads(diff_report.as_json(compare(many(P), many(F))))
-    assert (told["kind"], told["exit_code"], len(told["regressed"])) == ("esipp.diff", 1, 112)
-    assert len(told["rows"]) == told["counts"]["regressed"] == 112
-    assert [told["rows"][0][which]["status"] for which in ("old", "new")] == ["pass", "fail"]
+    found = json.loads(diff_report.as_json(compare(many(P), many(F))))
+    assert (found["kind"], found["exit_code"], len(found["regressed"])) == ("esipp.diff", 1, 112)
+    assert len(found["rows"]) == found["counts"]["regressed"] == 112
+    assert [found["rows"][0][which]["status"] for which in ("old", "new")] == ["pass", "fail"]
 
 
 def test_what_is_left_out_for_room_is_said() -> None:
     names = [f"{letter}.{number}.x" for number, letter in enumerate("abcdefghij")]
-    told = text(run_of([said(name, P) for name in names]), run_of([said(name, F) for name in names]))
-    assert f"and {len(names) - MOST_IDS} more patterns of ids" in told
+    found = text(run_of([said(name, P) for name in names]), run_of([said(name, F) for name in names]))
+    assert f"and {len(names) - MOST_IDS} more patterns of ids" in found
 
 
 # ------------------------------------------------------------------------------------------------ the command
@@ -209,8 +209,8 @@ def test_runs_of_other_checks_are_compared_in_what_they_share(good: Path, tmp_pa
 def test_the_same_runs_give_the_same_bytes(good: Path, tmp_path: Path) -> None:
     made(tmp_path / "bad", said=failing())
     for form in ("text", "markdown", "json", "html"):
-        told = []
+        found = []
         for name in ("one", "two"):
             main(["diff", str(good), str(tmp_path / "bad"), "--format", form, "--out", str(tmp_path / name)])
-            told.append((tmp_path / name).read_bytes())
-        assert told[0] == told[1]
+            found.append((tmp_path / name).read_bytes())
+        assert found[0] == found[1]

@@ -419,8 +419,8 @@ def node_object(name: str = "a", machine: str = "machine-a", provider: str = "ki
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A docker command that knows a container of kind's, a, and one that is none, shop; and writes down all it does."""
-    told = tmp_path / "inspect.json"
-    told.write_text(json.dumps([kind_node("a", *OF_A)]))
+    result = tmp_path / "inspect.json"
+    result.write_text(json.dumps([kind_node("a", *OF_A)]))
     docker = tmp_path / "bin" / "docker"
     docker.parent.mkdir()
     docker.write_text(
@@ -428,7 +428,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 echo "$@" >>{tmp_path}/asked
 case $1 in
   ps) echo a ;;
-  inspect) cat {told} ;;
+  inspect) cat {result} ;;
   exec) echo machine-a ;;
 esac
 """

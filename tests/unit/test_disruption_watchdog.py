@@ -67,9 +67,9 @@ def alive(pid: int) -> bool:
 
 def start(cluster: Cluster, undos: list[Undo], undone: list[int] | None = None) -> tuple[subprocess.Popen[str], int]:
     """A run in a process of its own, and its watchdog's process."""
-    told = [json.dumps([undo.as_json() for undo in undos]), json.dumps(undone or [])]
+    found = [json.dumps([undo.as_json() for undo in undos]), json.dumps(undone or [])]
     run = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(cluster.kubeconfig), *told],
+        [sys.executable, "-c", RUN, str(cluster.kubeconfig), *found],
         cwd=HOUSE,
         stdout=subprocess.PIPE,
         text=True,

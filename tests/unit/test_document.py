@@ -19,7 +19,7 @@ from tests.unit.endpoint_change_world import World
 from tests.unit.report_world import HOSTILE, failing, made, measured, some_checks, validate, verdict, write
 
 
-def told(text: str) -> dict[str, Any]:
+def as_dict(text: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text)
     validate(found, SCHEMA)
     return found
@@ -27,7 +27,7 @@ def told(text: str) -> dict[str, Any]:
 
 def test_a_whole_run_is_all_there_and_valid(tmp_path: Path) -> None:
     run = made(tmp_path, said=failing(tally={"x": 20, "y": 0}), more=measured)
-    found = told(render(run))
+    found = as_dict(render(run))
     assert found["conclusion"]["result"] == "nonconformant"
     assert found["ledger"]["sha256"] == hashlib.sha256((tmp_path / "ledger.jsonl").read_bytes()).hexdigest()
     assert found["ledger"]["whole"] is True
@@ -39,7 +39,7 @@ def test_a_whole_run_is_all_there_and_valid(tmp_path: Path) -> None:
 
 
 def test_profiles_count_every_check_once(tmp_path: Path) -> None:
-    found = told(render(made(tmp_path, said=failing())))
+    found = as_dict(render(made(tmp_path, said=failing())))
     counted: Counter[tuple[str, str]] = Counter()
     for profile in found["profiles"]:
         for level in ("core", "extended", "record"):
@@ -49,7 +49,7 @@ def test_profiles_count_every_check_once(tmp_path: Path) -> None:
 
 
 def test_what_the_suites_measured_is_told_in_numbers(tmp_path: Path) -> None:
-    found = told(render(made(tmp_path, more=measured)))
+    found = as_dict(render(made(tmp_path, more=measured)))
     other, ecmp = found["convergence"]["balancers"]
     assert (other["name"], other["obstacle"]) == ("reference-proxy", "it is not there")
     assert ecmp["bound"] == {"seconds": 3.0, "rests_on": AS_STARTED}
@@ -77,7 +77,7 @@ def test_a_killed_run_is_valid_and_not_whole(tmp_path: Path) -> None:
     run = write(tmp_path)
     assert run.ledger is not None
     run.ledger.close()
-    found = told(render(read_run(tmp_path)))
+    found = as_dict(render(read_run(tmp_path)))
     assert (found["conclusion"]["result"], found["conclusion"]["exit_code"]) == ("incomplete", 3)
     assert found["ledger"]["whole"] is False
     assert found["ledger"]["faults"]
@@ -89,7 +89,7 @@ def test_checks_that_were_not_judged_have_no_status(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
     lines = ledger.read_text().splitlines(keepends=True)
     ledger.write_text("".join(line for line in lines if '"record": "verdict"' not in line))
-    found = told(render(read_run(tmp_path)))
+    found = as_dict(render(read_run(tmp_path)))
     assert {check["status"] for check in found["rows"]} == {None}
     assert found["profiles"][0]["core"]["verdicts"] == {"not judged": found["profiles"][0]["core"]["rows"]}
 
@@ -101,7 +101,7 @@ def test_what_was_not_tested_is_told_by_feature(tmp_path: Path) -> None:
     }
     run = made(tmp_path, said=said)
     run.features["family.ipv4"] = Feature(False, "--without family.ipv4", True)
-    found = told(render(run))
+    found = as_dict(render(run))
     assert found["not_tested"] == [
         {"feature": "family.ipv4", "why": "--without family.ipv4", "ours": True, "rows": [check.id]}
     ]
@@ -109,7 +109,7 @@ def test_what_was_not_tested_is_told_by_feature(tmp_path: Path) -> None:
 
 def test_a_check_that_was_not_tested_for_another_reason_is_told_all_the_same(tmp_path: Path) -> None:
     said = failing(Status.UNSUPPORTED, reason="needs warp: not there")
-    found = told(render(made(tmp_path, said=said)))
+    found = as_dict(render(made(tmp_path, said=said)))
     assert [(each["why"], each["rows"]) for each in found["not_tested"]] == [("needs warp: not there", [*said])]
 
 
@@ -117,7 +117,7 @@ def test_known_differences_have_reason_and_reference(tmp_path: Path) -> None:
     said = failing(
         Status.KNOWN, reason="because", references=(Reference("issue 1", "https://example.org/1"),), nature="finding"
     )
-    found = told(render(made(tmp_path, said=said)))
+    found = as_dict(render(made(tmp_path, said=said)))
     known = {
         "reason": "because",
         "references": [{"title": "issue 1", "url": "https://example.org/1"}],
@@ -130,7 +130,7 @@ def test_known_differences_have_reason_and_reference(tmp_path: Path) -> None:
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     said = failing(reason=HOSTILE)
-    found = told(render(made(tmp_path, said=said)))
+    found = as_dict(render(made(tmp_path, said=said)))
     assert [check["reason"] for check in found["rows"] if check["status"] == "fail"] == [HOSTILE]
 
 
@@ -140,7 +140,9 @@ def test_kept_files_are_named_relative_to_the_folder(tmp_path: Path) -> None:
     (name,) = said
     (tmp_path / "rows" / name).mkdir(parents=True)
     (tmp_path / "rows" / name / "packets.txt").write_text("x")
-    assert [check["files"] for check in told(render(run))["rows"] if check["files"]] == [[f"rows/{name}/packets.txt"]]
+    assert [check["files"] for check in as_dict(render(run))["rows"] if check["files"]] == [
+        [f"rows/{name}/packets.txt"]
+    ]
 
 
 def test_what_json_has_no_word_for_is_an_error(tmp_path: Path) -> None:

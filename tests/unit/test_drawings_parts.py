@@ -94,8 +94,8 @@ def test_judgements_stand_beside_what_was_seen() -> None:
         "api.policy.local": ("compatibility", Status.FAIL, Level.CORE),
         "api.policy.cluster": ("compatibility", Status.PASS, Level.CORE),
     }
-    told = [told_check(name, suite, "refused as Invalid", level) for name, (suite, _, level) in checks.items()]
-    run = recorded(health() | convergence() | continuity() | api(), checks=told)
+    found = [told_check(name, suite, "refused as Invalid", level) for name, (suite, _, level) in checks.items()]
+    run = recorded(health() | convergence() | continuity() | api(), checks=found)
     run.verdicts.update({name: verdict(name, status, "seen <so>") for name, (_, status, _) in checks.items()})
     made = {section.id: html_of(section) for section in sections(run)}
     assert "✗ fail: seen &lt;so&gt;" in made["seen-health"]

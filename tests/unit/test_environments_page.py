@@ -25,20 +25,20 @@ TESTS = {
 
 
 def test_every_test_was_run_and_none_is_told_that_is_gone() -> None:
-    assert {re.sub(r"\[.*", "", key): told["group"] for key, told in TRIED.items()} == TESTS
+    assert {re.sub(r"\[.*", "", key): found["group"] for key, found in TRIED.items()} == TESTS
 
 
 @pytest.mark.parametrize("key", TRIED)
 def test_what_is_told_is_a_sentence_with_an_exit_code(key: str) -> None:
-    told = TRIED[key]
-    assert told["code"] in set(ExitCode)
-    assert told["code"] != ExitCode.NOT_CONFORMANT, "nothing of this is the product's failure"
-    assert told["message"]
-    assert "Traceback" not in told["message"]
-    assert told["hint"] or re.match(r"[A-Z]{5,}: ", told["message"]), (
+    found = TRIED[key]
+    assert found["code"] in set(ExitCode)
+    assert found["code"] != ExitCode.NOT_CONFORMANT, "nothing of this is the product's failure"
+    assert found["message"]
+    assert "Traceback" not in found["message"]
+    assert found["hint"] or re.match(r"[A-Z]{5,}: ", found["message"]), (
         "a hint, or the last word of a run that was judged"
     )
-    for text in (told["message"], told["hint"]):
+    for text in (found["message"], found["hint"]):
         assert steady(text) == text, "what is only one run's is left out"
 
 

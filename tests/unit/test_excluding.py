@@ -109,8 +109,10 @@ def test_a_report_tells_the_checks_by_the_reason(tmp_path: Path) -> None:
 
     said = {check.id: give_verdict(check, Known({}, given), lambda: pytest.fail("asked")) for check in checks}
     found = missing(made(tmp_path, checks, said, more=tell))
-    told = {check: (each.why, each.ours) for each in found for check in each.checks}
-    assert told == {check.id: (f"excluded by --exclude: {why}", True) for check, why in zip(checks, "aab", strict=True)}
+    answer = {check: (each.why, each.ours) for each in found for check in each.checks}
+    assert answer == {
+        check.id: (f"excluded by --exclude: {why}", True) for check, why in zip(checks, "aab", strict=True)
+    }
 
 
 def test_a_report_tells_what_a_told_load_balancer_does_not_carry(tmp_path: Path) -> None:

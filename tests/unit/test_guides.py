@@ -81,8 +81,8 @@ def test_runs_plans_and_profiles_of_a_guide_are_accepted(
 ) -> None:
     (tmp_path / "granite.toml").write_text(granite())
     monkeypatch.chdir(tmp_path)
-    told = {words[0] for words in commands(page)}
-    assert {"run", "plan", "doctor"} <= told
+    result = {words[0] for words in commands(page)}
+    assert {"run", "plan", "doctor"} <= result
     for words in commands(page):
         options = understood(words)
         if words[0] in ("run", "doctor"):

@@ -65,20 +65,20 @@ NO_BACKEND = (
 def test_the_way_claims_no_node_that_its_packets_do_not_name() -> None:
     client, own, pod = "client a-pod", "node one (the client\u2019s own)", "pod backend"
     words = f"{AT_ONE}\n{AT_POD} out veth2"
-    told = stops(words, "", "192.0.2.2:30080", pod="backend", node="one")
-    assert told == [client, "dialled: an address of node two", own, pod]
+    found = stops(words, "", "192.0.2.2:30080", pod="backend", node="one")
+    assert found == [client, "dialled: an address of node two", own, pod]
     for change in ("10.0.0.9 became 192.0.2.2", "NAT moved the source port of 10.0.0.9"):
-        told = stops(words, f"two, between eth0 and eth0: {change}", "192.0.2.2:30080", pod="backend", node="one")
-        assert told == [client, own, "dialled: node two", own, pod]
+        found = stops(words, f"two, between eth0 and eth0: {change}", "192.0.2.2:30080", pod="backend", node="one")
+        assert found == [client, own, "dialled: node two", own, pod]
     for no_backend in NO_BACKEND:
-        told = stops(f"{AT_ONE}\n{no_backend} on two in eth0", "", "192.0.2.2:30080", outcome="timeout")
-        assert told == [client, own, "dialled: node two", "the client got no answer"]
+        found = stops(f"{AT_ONE}\n{no_backend} on two in eth0", "", "192.0.2.2:30080", outcome="timeout")
+        assert found == [client, own, "dialled: node two", "the client got no answer"]
 
 
 @needs_tool("node")
 def test_the_way_ends_at_no_pod_that_packets_did_not_reach() -> None:
-    told = stops(f"{AT_ONE}\n{AT_POD} in eth0", "", "192.0.2.2:30080", outcome="timeout")
-    assert told[-2:] == ["towards pod backend, arrival not captured", "the client got no answer"]
+    found = stops(f"{AT_ONE}\n{AT_POD} in eth0", "", "192.0.2.2:30080", outcome="timeout")
+    assert found[-2:] == ["towards pod backend, arrival not captured", "the client got no answer"]
 
 
 def test_the_script_asks_for_no_element_that_is_not_there() -> None:

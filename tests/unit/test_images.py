@@ -40,9 +40,9 @@ def test_each_says_what_it_is_built_from() -> None:
 
 
 def test_as_json_it_is_an_object_a_line(ask: Ask) -> None:
-    told = [json.loads(line) for line in ask("--format", "json").splitlines()]
-    assert [each["reference"] for each in told] == [each.reference for each in images.images()]
-    assert {name for each in told for name in each} == {"reference", "purpose", "source", "needed", "base"}
+    found = [json.loads(line) for line in ask("--format", "json").splitlines()]
+    assert [each["reference"] for each in found] == [each.reference for each in images.images()]
+    assert {name for each in found for name in each} == {"reference", "purpose", "source", "needed", "base"}
 
 
 def test_as_markdown_it_is_a_table(ask: Ask) -> None:
@@ -52,19 +52,19 @@ def test_as_markdown_it_is_a_table(ask: Ask) -> None:
 
 
 def test_at_a_registry(ask: Ask) -> None:
-    told = [
+    found = [
         json.loads(line)["reference"] for line in ask("--format=json", "--registry", "r.example:5000/m").splitlines()
     ]
-    assert told == [each.reference.replace("localhost/", "r.example:5000/m/") for each in images.images()]
+    assert found == [each.reference.replace("localhost/", "r.example:5000/m/") for each in images.images()]
 
 
 def test_text_ends_with_commands_for_this_very_image(ask: Ask) -> None:
     here = images.this_version()
     there = here.replace("localhost", "r.example/mirror")
-    told = ask("--registry", "r.example/mirror")
-    assert f"docker build --tag {here} {HOUSE / 'images' / 'echoserver'}" in told
-    assert f"docker tag {here} {there} && docker push {there}" in told
-    assert told.rstrip().endswith("--image-registry r.example/mirror")
+    found = ask("--registry", "r.example/mirror")
+    assert f"docker build --tag {here} {HOUSE / 'images' / 'echoserver'}" in found
+    assert f"docker tag {here} {there} && docker push {there}" in found
+    assert found.rstrip().endswith("--image-registry r.example/mirror")
     assert ask().rstrip().endswith(f"--image {here}")
 
 

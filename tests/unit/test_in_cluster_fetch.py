@@ -320,9 +320,9 @@ def test_fetching_ends_as_the_run_did(
         def version(self) -> str:
             return "v1.36.3"
 
-    told: list[tuple[object, ...]] = []
+    result: list[tuple[object, ...]] = []
     monkeypatch.setattr("esipp.cluster.client.Cluster", Answers)
-    monkeypatch.setattr(fetch, "bring", lambda _cluster, *words: told.append(words) or tmp_path / "run")
+    monkeypatch.setattr(fetch, "bring", lambda _cluster, *words: result.append(words) or tmp_path / "run")
     assert main(["fetch", "--context", "c", "--wait", "9"]) == ExitCode.NOT_CONFORMANT
-    assert told == [("esipp-account", "esipp", 9, None)]
+    assert result == [("esipp-account", "esipp", 9, None)]
     assert "NONCONFORMANT" in capsys.readouterr().out

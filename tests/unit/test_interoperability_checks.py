@@ -134,9 +134,11 @@ def test_silent_checks_rest_on_siblings_that_answer_and_not_on_what_is_known_to_
 
 
 def test_what_a_sentence_says_of_clients_inside_is_looked_at_in_the_same_window() -> None:
-    told = [path_check for path_check in inside.CHECKS if "while a pod on that node reaches" in path_check.requirement]
-    assert len(told) == 16
-    for path_check in told:
+    result = [
+        path_check for path_check in inside.CHECKS if "while a pod on that node reaches" in path_check.requirement
+    ]
+    assert len(result) == 16
+    for path_check in result:
         served = [c for c in path_check.subject.controls if c.path.client.vantage is Vantage.POD]
         assert [(c.path.client.role, c.path.service) for c in served] == [
             (path_check.subject.path.entry.role, path_check.subject.path.service)
@@ -212,8 +214,8 @@ def test_many_are_as_many_of_each_kind_and_family_and_use_up_no_vip() -> None:
     kinds, families = list(Kind), list(Family)
     made = [scale_services.manifest("r", n, kinds[n % 4], families[n // 4 % 2]) for n in range(MANY_SERVICES)]
     assert len({item["metadata"]["name"] for item in made}) == MANY_SERVICES
-    told = Counter((item["spec"].get("externalTrafficPolicy"), item["spec"]["type"]) for item in made)
-    assert set(told.values()) == {MANY_SERVICES // 4}
+    result = Counter((item["spec"].get("externalTrafficPolicy"), item["spec"]["type"]) for item in made)
+    assert set(result.values()) == {MANY_SERVICES // 4}
     balanced = [item["spec"] for item in made if item["spec"]["type"] == "LoadBalancer"]
     assert {spec["loadBalancerClass"] for spec in balanced} == {"esipp.dev/nobody"}
     assert {spec["ipFamilies"][0] for spec in balanced} == {"IPv4", "IPv6"}

@@ -115,9 +115,9 @@ class FakeProber:
         if job.port != LISTENER:
             return resolved([Observation(job.key, 0, Outcome.TIMEOUT, count=job.count)])
         own, shown = ("fc00:f853::9", "fc00:f853::9") if ":" in job.host else (CLIENT, self.shown)
-        told = {"nonce": "", "node": "worker-a", "pod": "agent"}
-        told |= {"peer_address": shown, "peer_address_raw": shown, "local_address": job.host}
-        seen = Observation(job.key, 0, Outcome.ANSWERED, seen=(shown, 1), source=(own, 1), echo=told)
+        found = {"nonce": "", "node": "worker-a", "pod": "agent"}
+        found |= {"peer_address": shown, "peer_address_raw": shown, "local_address": job.host}
+        seen = Observation(job.key, 0, Outcome.ANSWERED, seen=(shown, 1), source=(own, 1), echo=found)
         return resolved([seen])
 
     def stream(self, job: Job, _sink: Callable[[Json], None]) -> Any:
@@ -160,12 +160,12 @@ class FakeAsker:
         gates = [each for each in self.cluster.done if each.startswith("gate")]
         opened = bool(gates) and gates[-1].endswith("True") and not self.deaf
         local = service is not None and service["spec"]["externalTrafficPolicy"] == "Local"
-        told = {}
+        found = {}
         for place in self.places:
             own = place in (Place.ENDPOINT_NODE, Place.BARE_NODE) and opened
             status = Answer(Outcome.ANSWERED, 200 if own else 503)
-            told |= {(place, family): status if local else no_answer(Outcome.REFUSED) for family in Family}
-        return told
+            found |= {(place, family): status if local else no_answer(Outcome.REFUSED) for family in Family}
+        return found
 
     def get(self, _client: object, host: str, port: int, **_: object) -> Future[list[Json]]:
         self.asked.append((host, port))

@@ -119,8 +119,8 @@ def test_a_pod_that_reaches_itself_sees_the_very_loopback_address_that_cilium_is
         "an unknown address"
     )
     assert verdict(path_check, answer(path_check.subject.path, LOOPBACK)).status is Status.FAIL, "no Cilium"
-    told = CILIUM | {"cilium.loopback.ipv4": "169.254.7.7"}
-    assert verdict(path_check, answer(path_check.subject.path, LOOPBACK), facts=told).status is Status.FAIL, (
+    found = CILIUM | {"cilium.loopback.ipv4": "169.254.7.7"}
+    assert verdict(path_check, answer(path_check.subject.path, LOOPBACK), facts=found).status is Status.FAIL, (
         "not the one it is told"
     )
     newer = by_id("loadbalancer.cluster.tcp.ipv6.backend-to-vip")

@@ -139,8 +139,8 @@ def test_a_source_port_twice_is_found_among_what_is_told_as_groups() -> None:
             assert said.reason == "200 probes had only 189 source ports, so they were fewer connections"
         else:
             assert f"0 of {200 - again} differ" in said.sees
-            told = f"{again} of 200 set aside: reused the source port of an earlier connection"
-            assert (told in said.sees) is bool(again)
+            found = f"{again} of 200 set aside: reused the source port of an earlier connection"
+            assert (found in said.sees) is bool(again)
 
 
 def test_the_later_of_two_connections_from_one_port_is_set_aside() -> None:

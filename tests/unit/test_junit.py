@@ -73,10 +73,10 @@ def test_a_healthy_run_is_green_with_a_suite_for_each_profile_and_suite(healthy:
     }
     first = cases(text)[run.checks[0].id]
     assert first.classname == f"esipp.{run.checks[0].suite}.{run.checks[0].profile}"
-    told = {each.attrib["name"]: each.attrib["value"] for each in first._elem.iter("property")}
-    assert told["level"] == run.checks[0].level.value
-    assert told["requirement"] == run.checks[0].requirement
-    assert told["observed"] == run.verdicts[run.checks[0].id].observed
+    answer = {each.attrib["name"]: each.attrib["value"] for each in first._elem.iter("property")}
+    assert answer["level"] == run.checks[0].level.value
+    assert answer["requirement"] == run.checks[0].requirement
+    assert answer["observed"] == run.verdicts[run.checks[0].id].observed
 
 
 @pytest.mark.parametrize("fail_on", Binding)
@@ -148,9 +148,9 @@ def test_an_interrupted_run_is_red_though_all_that_was_judged_is_fine(healthy: P
 def test_what_xml_cannot_hold_is_dropped_and_the_rest_escaped(healthy: Path) -> None:
     run = ended(healthy, verdict(Status.FAIL, observed="a\x00b\x1b[1m <&\"'> ]]> \ud800\ufffe é"))
     root = ElementTree.fromstring(junit.render(run).encode())  # noqa: S314 - our own
-    told = {each.attrib["name"]: each.attrib["value"] for each in root.iter("property")}
+    answer = {each.attrib["name"]: each.attrib["value"] for each in root.iter("property")}
     assert any("ab[1m <&\"'> ]]>  é" in each.attrib["message"] for each in root.iter("failure"))
-    assert told["level"]
+    assert answer["level"]
 
 
 @settings(max_examples=60, deadline=None)

@@ -33,21 +33,21 @@ def known(name: str, claim: KnownDifference) -> Verdict:
     return said(name, Status.KNOWN, reason=claim.reason, references=claim.references)
 
 
-def told(facts: Mapping[str, str], *verdicts: Verdict) -> dict[KnownDifference, tuple[int, int]]:
+def sightings(facts: Mapping[str, str], *verdicts: Verdict) -> dict[KnownDifference, tuple[int, int]]:
     found = sights(CLAIMS, facts, {each.check_id: each for each in verdicts})
     return {each.claim: (each.asked, each.seen) for each in found}
 
 
 def test_a_claim_is_held_against_the_checks_that_have_it_on_clusters_of_its_facts() -> None:
-    counted = told(OLD, known("a", DEFECT), said("b", Status.PASS), known("c", ANYWHERE))
+    counted = sightings(OLD, known("a", DEFECT), said("b", Status.PASS), known("c", ANYWHERE))
     assert counted == {DEFECT: (2, 1), ANYWHERE: (2, 1)}
-    assert told({**OLD, "kubernetes": "v1.34.4"}, said("a", Status.PASS)) == {ANYWHERE: (1, 0)}
+    assert sightings({**OLD, "kubernetes": "v1.34.4"}, said("a", Status.PASS)) == {ANYWHERE: (1, 0)}
 
 
 def test_what_is_known_for_another_reason_is_not_this_one() -> None:
-    assert told(OLD, known("a", ANYWHERE))[DEFECT] == (1, 0)
+    assert sightings(OLD, known("a", ANYWHERE))[DEFECT] == (1, 0)
     completed = replace(known("a", DEFECT), references=(Reference("elsewhere, too"),))
-    assert told(OLD, completed)[DEFECT] == (1, 1), "a reference may grow"
+    assert sightings(OLD, completed)[DEFECT] == (1, 1), "a reference may grow"
 
 
 def test_a_claim_expires_where_its_checks_were_asked_and_none_shows_it() -> None:

@@ -50,8 +50,10 @@ def a_run(out: Path) -> list[dict[str, Any]]:
         for shown in AddressClass:
             run.record("observation", **group(show(SOME[0].subject.path, shown), 198).as_json())
         run.record("observation", **replace(show(SOME[0].subject.path, AddressClass.CLIENT), tag=2**32 - 1).as_json())
-    told = Witness(SOME[0].subject.path.key, 0, True, "words", ("192.0.2.1", 7), "node a: A became B", "both cannot be")
-    for witness in (told, Witness(SOME[0].subject.path.key, 1, False)):
+    found = Witness(
+        SOME[0].subject.path.key, 0, True, "words", ("192.0.2.1", 7), "node a: A became B", "both cannot be"
+    )
+    for witness in (found, Witness(SOME[0].subject.path.key, 1, False)):
         run.record("witness", **witness.as_json())
     for path_check in SOME:
         run.keep(judge(path_check, evidence()))
@@ -106,8 +108,8 @@ def test_trouble_after_the_verdicts_is_not_hidden_by_them(tmp_path: Path) -> Non
 
 def test_the_schema_refuses_what_is_not_a_record(tmp_path: Path) -> None:
     records = {record["record"]: record for record in a_run(tmp_path)}
-    told = records["verdict"]
-    for broken in ({**told, "status": "green"}, {**told, "more": 1}, {"record": "verdict", "at": 0}):
+    found = records["verdict"]
+    for broken in ({**found, "status": "green"}, {**found, "more": 1}, {"record": "verdict", "at": 0}):
         assert not VALIDATOR.is_valid(broken)
     for name, change in (
         ("observation", {"count": 0}),

@@ -73,9 +73,9 @@ def test_a_profile_fits_together(profile: LoadBalancer) -> None:
     assert profile.probes is not None or not profile.local.there
     known = {what.value for what in What}
     assert all(limit.what <= known for limit in profile.limits)
-    for told in figures_of(profile):
-        assert told.sources
-        assert told.grade in (Grade.DOCUMENTED, Grade.REPORTED)
+    for result in figures_of(profile):
+        assert result.sources
+        assert result.grade in (Grade.DOCUMENTED, Grade.REPORTED)
     usual, created = profile.times.usual, profile.times.created
     assert usual is None or created is None or usual.value[1] <= created.value
 
@@ -248,9 +248,9 @@ def test_a_line_names_each_and_more_is_figures_of_one(capsys: pytest.CaptureFixt
     lines = list(as_text(all_profiles()))
     assert [line.split()[0] for line in lines[1:]] == names()
     assert main(["load-balancers", "aws-clb"]) == 0
-    told = capsys.readouterr().out
-    assert "black hole at most 70 s: (N+1) x period (derived)" in told
-    assert "documented      cloud-provider-aws" in told
+    result = capsys.readouterr().out
+    assert "black hole at most 70 s: (N+1) x period (derived)" in result
+    assert "documented      cloud-provider-aws" in result
     assert main(["load-balancers", "elb"]) == 4
     assert main(["load-balancers", "--format", "markdown"]) == 0
     assert capsys.readouterr().out == render(all_profiles())
@@ -258,10 +258,10 @@ def test_a_line_names_each_and_more_is_figures_of_one(capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("profile", all_profiles(), ids=lambda profile: profile.name)
 def test_what_is_figures_of_one_is_whole(profile: LoadBalancer) -> None:
-    told = " ".join(" ".join(in_full(profile)).split())
+    result = " ".join(" ".join(in_full(profile)).split())
     for trap in profile.traps:
-        assert trap.text in told
-    assert told.count("(derived)") == sum(1 for check in (profile.local, profile.cluster) if check.bound)
+        assert trap.text in result
+    assert result.count("(derived)") == sum(1 for check in (profile.local, profile.cluster) if check.bound)
 
 
 def test_profiles_name_nothing_of_where_they_were_written() -> None:

@@ -53,35 +53,35 @@ def test_load_balancers_have_an_object_a_protocol_and_no_other_type_has() -> Non
 
 def test_every_path_finds_its_port_in_its_object() -> None:
     for name, paths in objects().items():
-        told = ports(name)
-        assert {f"{path.port.label}-{path.protocol.value.lower()}" for path in paths} == set(told), name
-        numbers = [(port["protocol"], port["port"]) for port in told.values()]
+        result = ports(name)
+        assert {f"{path.port.label}-{path.protocol.value.lower()}" for path in paths} == set(result), name
+        numbers = [(port["protocol"], port["port"]) for port in result.values()]
         assert len(numbers) == len(set(numbers)), f"{name} has a port twice"
-        assert all(1 <= port["port"] <= 65535 for port in told.values())
-        assert all(len(port) <= 15 for port in told), "a port's name is a DNS label of 15 at most"
+        assert all(1 <= port["port"] <= 65535 for port in result.values())
+        assert all(len(port) <= 15 for port in result), "a port's name is a DNS label of 15 at most"
 
 
 # -------------------------------------------------------------------------------------------------------------- ports
 def test_each_kind_of_port() -> None:
-    told = ports("nodeport-local-several-ports")
-    assert (told["main-tcp"]["port"], told["main-tcp"]["targetPort"]) == (80, manifests.TCP)
-    assert (told["main-udp"]["port"], told["main-udp"]["targetPort"]) == (80, manifests.UDP)
-    assert (told["named-tcp"]["port"], told["named-tcp"]["targetPort"]) == (81, "tcp")
-    assert told["same-udp"]["port"] == told["same-udp"]["targetPort"] == manifests.UDP
-    assert (told["http-tcp"]["port"], told["http-tcp"]["targetPort"]) == (8000, manifests.HTTP)
+    result = ports("nodeport-local-several-ports")
+    assert (result["main-tcp"]["port"], result["main-tcp"]["targetPort"]) == (80, manifests.TCP)
+    assert (result["main-udp"]["port"], result["main-udp"]["targetPort"]) == (80, manifests.UDP)
+    assert (result["named-tcp"]["port"], result["named-tcp"]["targetPort"]) == (81, "tcp")
+    assert result["same-udp"]["port"] == result["same-udp"]["targetPort"] == manifests.UDP
+    assert (result["http-tcp"]["port"], result["http-tcp"]["targetPort"]) == (8000, manifests.HTTP)
 
 
 def test_named_target_ports_are_names_of_the_backends() -> None:
     pod = manifests.echo_pod("backend", RUN, "node", "image", raw=True)
     names = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
-    told = {port["targetPort"] for name in objects() for port in made(name)["spec"]["ports"]}
-    assert {target for target in told if isinstance(target, str)} <= names
+    result = {port["targetPort"] for name in objects() for port in made(name)["spec"]["ports"]}
+    assert {target for target in result if isinstance(target, str)} <= names
 
 
 def test_a_host_network_backend_is_reached_at_this_runs_own_ports() -> None:
-    told = ports("nodeport-local-host-network")
+    result = ports("nodeport-local-host-network")
     own = Numbers.of(RUN).backend(Backends.HOST_NETWORK)
-    assert told["main-tcp"]["targetPort"] == own["tcp"]
+    assert result["main-tcp"]["targetPort"] == own["tcp"]
     pod = manifests.host_backend("backend-host", RUN, "node", "image", raw=False, labels={})
     assert {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]} == own
 
@@ -96,8 +96,8 @@ def test_every_echo_server_gets_the_token_that_jobs_send() -> None:
     sent = Job("key", "udp", "192.0.2.1", 80, 1, 1.0).order("1")["token"]
     assert len(sent) == 32
     for pod in pods:
-        told = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
-        assert told["ESIPP_TOKEN"] == sent
+        result = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
+        assert result["ESIPP_TOKEN"] == sent
 
 
 # ------------------------------------------------------------------------------------------------------------ numbers
@@ -166,12 +166,12 @@ def test_the_default_load_balancer_is_asked_for_by_no_class() -> None:
 
 
 def test_the_reference_load_balancer_is_asked_for_by_its_mode() -> None:
-    told = {}
+    result = {}
     for name, paths in objects().items():
         service = paths[0].service
         if service and service.balancer is not Balancer.DEFAULT:
-            told[service.balancer] = made(name)["spec"]["loadBalancerClass"]
-    assert told == {each: f"esipp.dev/{each.value}" for each in Balancer if each is not Balancer.DEFAULT}
+            result[service.balancer] = made(name)["spec"]["loadBalancerClass"]
+    assert result == {each: f"esipp.dev/{each.value}" for each in Balancer if each is not Balancer.DEFAULT}
 
 
 # --------------------------------------------------------------------------------------------------------------- pods

@@ -138,8 +138,8 @@ PATHS = (DIRECT, ALSO_DIRECT, OTHER_FAMILY, CLUSTER_IP, NODE_PORT, HOST_NETWORK)
 
 def world(outcome: Outcome, **other: Outcome) -> dict[str, list[Observation]]:
     """All paths with one outcome, but those that are given another."""
-    told = {name: getattr(sys.modules[__name__], name) for name in other}
-    how = dict.fromkeys(PATHS, outcome) | {told[name]: each for name, each in other.items()}
+    result = {name: getattr(sys.modules[__name__], name) for name in other}
+    how = dict.fromkeys(PATHS, outcome) | {result[name]: each for name, each in other.items()}
     return {path.key: [Observation(path.key, number, how[path]) for number in range(3)] for path in PATHS}
 
 

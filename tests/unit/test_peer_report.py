@@ -16,7 +16,7 @@ SOURCE = "Services should preserve source pod IP for traffic thru service cluste
 LOCAL = "LoadBalancers ExternalTrafficPolicy: Local should work for type=LoadBalancer"
 
 
-def told(
+def report_of(
     state: str, text: str = "should preserve source pod IP for traffic thru service cluster IP", **more: Any
 ) -> Any:
     """One spec of a report as ginkgo writes it, in short."""
@@ -37,7 +37,7 @@ def read_one(folder: Path, *specs: Any) -> SpecResult:
 
 
 def test_one_that_passed(tmp_path: Path) -> None:
-    assert read_one(tmp_path, told("passed")) == SpecResult(SOURCE, Outcome.PASSED, 2.3, "")
+    assert read_one(tmp_path, report_of("passed")) == SpecResult(SOURCE, Outcome.PASSED, 2.3, "")
 
 
 @pytest.mark.parametrize(
@@ -53,28 +53,28 @@ def test_one_that_passed(tmp_path: Path) -> None:
     ],
 )
 def test_every_state(state: str, outcome: Outcome, tmp_path: Path) -> None:
-    result = read_one(tmp_path, told(state, Failure={"Message": "why"}))
+    result = read_one(tmp_path, report_of(state, Failure={"Message": "why"}))
     assert (result.outcome, result.why) == (outcome, "why")
     assert result.bad is (outcome in (Outcome.FAILED, Outcome.TIMED_OUT))
 
 
 def test_one_that_was_not_begun_is_no_skip(tmp_path: Path) -> None:
-    assert read_one(tmp_path, told("skipped")).outcome is Outcome.MISSING
+    assert read_one(tmp_path, report_of("skipped")).outcome is Outcome.MISSING
 
 
 def test_one_that_is_not_in_the_report(tmp_path: Path) -> None:
-    other = told("passed", "should serve a basic endpoint from pods")
+    other = report_of("passed", "should serve a basic endpoint from pods")
     assert read_one(tmp_path, other) == SpecResult(SOURCE, Outcome.MISSING)
 
 
 def test_what_is_no_spec_is_left_out(tmp_path: Path) -> None:
-    assert read_one(tmp_path, told("failed", LeafNodeType="BeforeSuite")).outcome is Outcome.MISSING
+    assert read_one(tmp_path, report_of("failed", LeafNodeType="BeforeSuite")).outcome is Outcome.MISSING
 
 
 def test_what_waited_when_the_time_was_over_tells_what_for(tmp_path: Path) -> None:
     events = [{"SpecEventType": "By", "Message": step} for step in ("creating a pod", "waiting for the VIP")]
     events.append({"SpecEventType": "Node", "Message": "It"})
-    assert read_one(tmp_path, told("timedout", SpecEvents=events)).why == "at: waiting for the VIP"
+    assert read_one(tmp_path, report_of("timedout", SpecEvents=events)).why == "at: waiting for the VIP"
 
 
 def test_a_message_is_one_line_without_what_changes_from_run_to_run() -> None:
@@ -85,11 +85,11 @@ def test_a_message_is_one_line_without_what_changes_from_run_to_run() -> None:
 
 
 def test_the_order_is_that_of_what_was_asked(tmp_path: Path) -> None:
-    local = told("passed", "should work for type=LoadBalancer")
+    local = report_of("passed", "should work for type=LoadBalancer")
     local["ContainerHierarchyTexts"] = [
         "[sig-network] LoadBalancers ExternalTrafficPolicy: Local [Feature:LoadBalancer] [Slow]"
     ]
-    results = report.read(reported(tmp_path, local, told("failed")), [SOURCE, LOCAL])
+    results = report.read(reported(tmp_path, local, report_of("failed")), [SOURCE, LOCAL])
     assert [each.name for each in results] == [SOURCE, LOCAL]
     assert [each.outcome for each in results] == [Outcome.FAILED, Outcome.PASSED]
 

@@ -104,12 +104,12 @@ def test_ids_fold_only_where_braces_stand_for_exactly_them() -> None:
 # --------------------------------------------------------------------------------------------- every check there is
 def test_every_check_says_what_it_requires_what_must_be_seen_and_what_trips_it() -> None:
     for check in OTHERS:
-        told = explain_check(check)
-        assert check.requirement.split()[0] in told
+        found = explain_check(check)
+        assert check.requirement.split()[0] in found
         assert check.expected, check.id
         assert check.fails_if or check.level is Level.RECORD, check.id
         assert check.references, check.id
-        assert all(len(line) <= max(WIDTH, len(check.id)) or "://" in line for line in told.splitlines()), check.id
+        assert all(len(line) <= max(WIDTH, len(check.id)) or "://" in line for line in found.splitlines()), check.id
         assert json.loads(json.dumps(check.as_json()))["expect"] == check.expected
 
 

@@ -100,9 +100,9 @@ CONTROL, EXCLUDED = MARKS
 def test_a_marked_node_that_plays_a_role_is_no_place_of_its_own(nodes: list[Node], where: dict[Place, str]) -> None:
     found = places_of(iter(nodes), K3S)
     assert {place: found.get(place) for place in (Place.CONTROL_PLANE, Place.EXCLUDED) if place in found} == where
-    told = _features({each.name: each for each in nodes}, K3S, None)
-    assert told["nodes.control-plane"].present is (Place.CONTROL_PLANE in where)
-    assert told["nodes.excluded"].present is (Place.EXCLUDED in where)
+    result = _features({each.name: each for each in nodes}, K3S, None)
+    assert result["nodes.control-plane"].present is (Place.CONTROL_PLANE in where)
+    assert result["nodes.excluded"].present is (Place.EXCLUDED in where)
 
 
 class Small:
@@ -200,8 +200,8 @@ class Large(rights_world.Guarded):
 
 
 def sampled(nodes: int, **settings: Any) -> Findings:
-    told = Settings(context="home", outside="none", **settings)
-    return examine(cast(Cluster, Large(nodes)), told, ["source_ip"])
+    result = Settings(context="home", outside="none", **settings)
+    return examine(cast(Cluster, Large(nodes)), result, ["source_ip"])
 
 
 def test_the_sample_is_a_fact_with_how_it_was_chosen() -> None:

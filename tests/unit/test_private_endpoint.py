@@ -68,8 +68,8 @@ def test_a_tunnel_needs_the_servers_name(ask: Ask, private: Private, tmp_path: P
 
 @BOTH
 def test_the_kubeconfigs_proxy_is_asked(ask: Ask, private: Private, tmp_path: Path) -> None:
-    told = private.kubeconfig(tmp_path, tls_server_name=NAME, proxy_url=private.proxy)
-    assert ask(told) == VERSION["gitVersion"]
+    found = private.kubeconfig(tmp_path, tls_server_name=NAME, proxy_url=private.proxy)
+    assert ask(found) == VERSION["gitVersion"]
     assert set(private.asked) == {private.server.removeprefix("https://")}
 
 
@@ -79,8 +79,8 @@ def test_it_goes_before_the_environment(
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "*")
-    told = private.kubeconfig(tmp_path, tls_server_name=NAME, proxy_url=private.proxy)
-    assert ask(told) == VERSION["gitVersion"]
+    found = private.kubeconfig(tmp_path, tls_server_name=NAME, proxy_url=private.proxy)
+    assert ask(found) == VERSION["gitVersion"]
     assert set(private.asked) == {private.server.removeprefix("https://")}
 
 
@@ -114,12 +114,12 @@ def test_the_environments_proxy_is_not_asked_for_this_machine(
 
 
 def test_clients_in_pods_are_started_by_the_same_kubeconfig(private: Private, tmp_path: Path) -> None:
-    told = private.kubeconfig(tmp_path, tls_server_name=NAME, proxy_url=private.proxy)
-    testbed: Any = SimpleNamespace(cluster=Cluster("home", str(told)), namespace="esipp-x")
+    found = private.kubeconfig(tmp_path, tls_server_name=NAME, proxy_url=private.proxy)
+    testbed: Any = SimpleNamespace(cluster=Cluster("home", str(found)), namespace="esipp-x")
     words = Clients(testbed, None, {}).exec_command("backend", ["true"])
-    assert words[:5] == ["kubectl", "--context", "home", "--kubeconfig", str(told)]
+    assert words[:5] == ["kubectl", "--context", "home", "--kubeconfig", str(found)]
 
 
 def test_the_servers_clock_is_told_by_its_answers(private: Private, tmp_path: Path) -> None:
-    told = Cluster("home", str(private.kubeconfig(tmp_path, **{"tls-server-name": NAME}))).date()
-    assert abs(parsedate_to_datetime(told).timestamp() - time.time()) < 3600
+    found = Cluster("home", str(private.kubeconfig(tmp_path, **{"tls-server-name": NAME}))).date()
+    assert abs(parsedate_to_datetime(found).timestamp() - time.time()) < 3600

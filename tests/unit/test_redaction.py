@@ -107,11 +107,13 @@ def test_no_check_says_anything_that_looks_like_a_secret() -> None:
 @pytest.mark.parametrize("before", ["", "nothing to see in this line\n" * 500])
 @pytest.mark.parametrize("after", ["", "\nnothing to see in this line" * 500])
 def test_long_texts_are_treated_like_short_ones(before: str, after: str) -> None:
-    told = f'x\n{PEM}\ny token: {TOKEN}\n"name": "A_SECRET",\n\n  "value": "a b"\nz\n"--token",\n "abc"\nbearer {TOKEN}'
+    found = (
+        f'x\n{PEM}\ny token: {TOKEN}\n"name": "A_SECRET",\n\n  "value": "a b"\nz\n"--token",\n "abc"\nbearer {TOKEN}'
+    )
     left = (
         f'x\n{KEY}\ny token: {VALUE}\n"name": "A_SECRET",\n\n  "value": "{VALUE}"\nz\n"--token",\n "{VALUE}"\nbearer '
     )
-    assert hide_forms(before + told + after) == before + left + "[redacted: token]" + after
+    assert hide_forms(before + found + after) == before + left + "[redacted: token]" + after
     assert hide_forms(before + PEM[:200] + after).count("MII") == 0
 
 
@@ -121,8 +123,8 @@ def hidden(value: Any) -> Any:
 
 
 def test_a_json_document_stays_one() -> None:
-    told = {"words": f'he said "token: {TOKEN}" \\ and ü', "x": [1.25, None, {f"bearer {TOKEN}": TOKEN}]}
-    assert hidden(told) == {
+    found = {"words": f'he said "token: {TOKEN}" \\ and ü', "x": [1.25, None, {f"bearer {TOKEN}": TOKEN}]}
+    assert hidden(found) == {
         "words": f'he said "token: {VALUE}" \\ and ü',
         "x": [1.25, None, {"bearer [redacted: token]": "[redacted: token]"}],
     }

@@ -111,8 +111,8 @@ def test_no_artefact_holds_a_secret(tmp_path: Path, known: Redactor, monkeypatch
         ]
         collected = [*cluster_collectors(cluster, "esipp-1", since=1), *commands]
         notes = collect(out / "artefacts", collected)
-    told = {"reason": f"saw {PLANTED['AWS key']}", "token": PLANTED["argument in a pod"]}
-    check = CheckEvidence("a.row", told, [told], packets=f"payload: {PLANTED['packets']}")
+    found = {"reason": f"saw {PLANTED['AWS key']}", "token": PLANTED["argument in a pod"]}
+    check = CheckEvidence("a.row", found, [found], packets=f"payload: {PLANTED['packets']}")
     notes += write_checks(out, [check])
     assert leaks("\n".join(notes)) == []
     assert assert_clean(out) > 10

@@ -152,8 +152,8 @@ def test_a_stream_that_is_refused_never_begins(fake: FakeAdmin) -> None:
 
 def inspected(*networks: str, labels: dict[str, str] | None = None) -> str:
     own = {"IPAddress": "172.18.0.9", "GlobalIPv6Address": ""}
-    told = {reference.ADMIN_LABEL: "9000"} if labels is None else labels
-    document = {"NetworkSettings": {"Networks": dict.fromkeys(networks, own)}, "Config": {"Labels": told}}
+    result = {reference.ADMIN_LABEL: "9000"} if labels is None else labels
+    document = {"NetworkSettings": {"Networks": dict.fromkeys(networks, own)}, "Config": {"Labels": result}}
     return json.dumps([document])
 
 

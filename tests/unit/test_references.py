@@ -68,9 +68,9 @@ def test_an_address_has_one_title_and_a_title_one_address() -> None:
 
 
 def test_issues_and_proposals_lead_to_their_numbers() -> None:
-    told = {each for each in references() if re.match(r"\S+#\d+: |KEP-\d+: ", each.title)}
-    assert len(told) > 30
-    for each in told:
+    result = {each for each in references() if re.match(r"\S+#\d+: |KEP-\d+: ", each.title)}
+    assert len(result) > 30
+    for each in result:
         number = re.search(r"\d+", each.title.partition(": ")[0])
         assert number
         assert re.search(rf"/0*{number[0]}(-|$)", each.url), each
@@ -102,10 +102,10 @@ def test_every_source_of_a_profile_is_a_link_or_says_that_it_is_none() -> None:
 
 def test_explain_tells_title_and_address() -> None:
     check = next(check for check in all_checks() if check.id == "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    told = " ".join(explain_check(check).split())
+    result = " ".join(explain_check(check).split())
     for each in check.references:
-        assert each.title in told
-        assert each.url in told
+        assert each.title in result
+        assert each.url in result
     assert say_since(check) == f"Kubernetes {check.since} ({check.since_why})"
 
 
@@ -128,9 +128,9 @@ def test_both_forms_of_a_ledger_are_read() -> None:
 
 def test_a_verdict_of_either_form_is_read() -> None:
     said = Verdict("a", Level.CORE, Status.KNOWN, "", "", references=(ISSUE,))
-    told = said.as_json()
-    assert Verdict.from_json(told) == said
-    old = {name: value for name, value in told.items() if name != "references"}
+    result = said.as_json()
+    assert Verdict.from_json(result) == said
+    old = {name: value for name, value in result.items() if name != "references"}
     assert Verdict.from_json(old | {"reference": "an issue"}).references == (Reference("an issue"),)
     assert Verdict.from_json(old | {"reference": ""}).references == ()
 
@@ -138,12 +138,12 @@ def test_a_verdict_of_either_form_is_read() -> None:
 def test_the_checks_of_a_ledger_have_either_form(tmp_path: Path) -> None:
     run = made(tmp_path / "run")
     header = json.loads((run.folder / LEDGER).read_text().splitlines()[0])
-    assert [read_check(told).references for told in header["rows"]] == [check.references for check in some_checks()]
-    for told in header["rows"]:
-        told["references"] = [each["title"] for each in told["references"]]
+    assert [read_check(result).references for result in header["rows"]] == [check.references for check in some_checks()]
+    for result in header["rows"]:
+        result["references"] = [each["title"] for each in result["references"]]
     assert fault_of(header) == ""
-    for told, check in zip(header["rows"], some_checks(), strict=True):
-        assert read_check(told).references == tuple(Reference(each.title) for each in check.references)
+    for result, check in zip(header["rows"], some_checks(), strict=True):
+        assert read_check(result).references == tuple(Reference(each.title) for each in check.references)
 
 
 @pytest.mark.parametrize(
@@ -157,5 +157,5 @@ def test_the_checks_of_a_ledger_have_either_form(tmp_path: Path) -> None:
     ],
 )
 def test_a_ledger_has_no_other_form(references: list[object], right: bool) -> None:
-    told = Verdict("a", Level.CORE, Status.PASS, "", "").as_json() | {"record": "verdict", "at": 1.0}
-    assert (fault_of(told | {"references": references}) == "") is right
+    result = Verdict("a", Level.CORE, Status.PASS, "", "").as_json() | {"record": "verdict", "at": 1.0}
+    assert (fault_of(result | {"references": references}) == "") is right

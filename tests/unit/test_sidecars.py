@@ -59,9 +59,9 @@ def test_a_check_that_fails_is_undecided_and_one_that_holds_holds() -> None:
     doubts = {CELL.subject.path.key: WHY}
     assert judge(CELL, changed_evidence({}, doubts=doubts)).status is Status.PASS
     wrong = changed_evidence({CELL.subject.path.key: of(AddressClass.OTHER)}, doubts=doubts)
-    told = judge(CELL, wrong)
-    assert told.status is Status.INCONCLUSIVE
-    assert told.reason.startswith(WHY)
+    result = judge(CELL, wrong)
+    assert result.status is Status.INCONCLUSIVE
+    assert result.reason.startswith(WHY)
     elsewhere = changed_evidence({CELL.subject.path.key: of(AddressClass.OTHER)}, doubts={"another.path": WHY})
     assert judge(CELL, elsewhere).status is Status.FAIL
 

@@ -13,15 +13,15 @@ from esipp.report.statement import PREDICATE_TYPE, STATEMENT_TYPE, render, state
 from tests.unit.report_world import COMPONENTS, DIGEST, HOSTILE, failing, made, some_checks, verdict, write
 
 
-def predicate(told: dict[str, Any]) -> dict[str, Any]:
+def predicate(answer: dict[str, Any]) -> dict[str, Any]:
     """The predicate of a statement that is as the specification wants it (spec/v1, spec/predicates/test-result.md)."""
-    assert told.keys() == {"_type", "subject", "predicateType", "predicate"}
-    assert (told["_type"], told["predicateType"]) == (STATEMENT_TYPE, PREDICATE_TYPE)
-    names = [each["name"] for each in told["subject"]]
+    assert answer.keys() == {"_type", "subject", "predicateType", "predicate"}
+    assert (answer["_type"], answer["predicateType"]) == (STATEMENT_TYPE, PREDICATE_TYPE)
+    names = [each["name"] for each in answer["subject"]]
     assert len(names) == len(set(names)) > 0
-    found: dict[str, Any] = told["predicate"]
+    found: dict[str, Any] = answer["predicate"]
     assert found["result"] in ("PASSED", "WARNED", "FAILED")
-    for each in [*told["subject"], *found["configuration"]]:
+    for each in [*answer["subject"], *found["configuration"]]:
         assert each.keys() <= {"name", "digest", "mediaType", "annotations"}
         assert each["digest"].keys() == {"sha256"}
         assert len(bytes.fromhex(each["digest"]["sha256"])) == 32
@@ -33,10 +33,10 @@ def predicate(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_conformant_run_passed_and_is_about_its_components(tmp_path: Path) -> None:
-    told = json.loads(render(made(tmp_path)))
-    found = predicate(told)
+    answer = json.loads(render(made(tmp_path)))
+    found = predicate(answer)
     assert found["result"] == "PASSED"
-    assert told["subject"] == [{"name": "registry.example/kube-proxy:v1", "digest": {"sha256": DIGEST[7:]}}]
+    assert answer["subject"] == [{"name": "registry.example/kube-proxy:v1", "digest": {"sha256": DIGEST[7:]}}]
     assert found["passedTests"] == sorted(check.id for check in some_checks() if check.level is not Level.RECORD)
     assert (found["warnedTests"], found["failedTests"]) == ([], [])
 
@@ -144,9 +144,9 @@ def test_without_a_digest_of_what_was_tested_there_is_no_statement(tmp_path: Pat
 def test_names_of_subjects_are_unique(tmp_path: Path) -> None:
     kind = {"name": "agent", "kind": "network-add-on", "image": "agent:1"}
     several = [kind | {"digest": "sha256:" + each * 64} for each in "aab"]
-    told = statement(made(tmp_path, components=several))
-    predicate(told)
-    assert [each["name"] for each in told["subject"]] == [f"agent:1@sha256:{each * 64}" for each in "ab"]
+    answer = statement(made(tmp_path, components=several))
+    predicate(answer)
+    assert [each["name"] for each in answer["subject"]] == [f"agent:1@sha256:{each * 64}" for each in "ab"]
 
 
 def test_hostile_text_stays_text_and_the_same_ledger_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def judged(
     return with_looks(path_checks, {path_check.id: judge(path_check, made) for path_check in path_checks})
 
 
-def told(verdicts: Mapping[str, Verdict], path_checks: Sequence[PathCheck] = CHECKS) -> list[str]:
+def printed(verdicts: Mapping[str, Verdict], path_checks: Sequence[PathCheck] = CHECKS) -> list[str]:
     return summary(recorded(path_checks, verdicts))
 
 
@@ -65,7 +65,7 @@ def line_of(lines: Sequence[str], title: str) -> str:
 
 # -------------------------------------------------------------------------------------------------------- the matrix
 def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
-    lines = told(judged())
+    lines = printed(judged())
     assert max(len(line) for line in lines) <= WIDTH
     core = sum(1 for c in CHECKS if c.level is Level.CORE and not c.features & set(NO_REFERENCE))
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
@@ -161,7 +161,7 @@ def test_a_failure_says_all_a_reader_needs() -> None:
             Witness(path_check.subject.path.key, seq, True, change=change.format(seq)) for seq in range(2)
         ]
     }
-    lines = told(judged({path_check.subject.path: AddressClass.NODE}, witnesses=seen, blind=""))
+    lines = printed(judged({path_check.subject.path: AddressClass.NODE}, witnesses=seen, blind=""))
     text = " ".join(" ".join(lines).split())
     assert max(len(line) for line in lines if "repeat" not in line) <= WIDTH
     assert f"FAIL (core) {path_check.id}" in text
@@ -178,7 +178,7 @@ def test_a_failure_says_all_a_reader_needs() -> None:
 
 def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_of_the_rest() -> None:
     changes = rewritten(lambda path: path.protocol is Protocol.UDP, AddressClass.OTHER)
-    lines = told(judged(changes))
+    lines = printed(judged(changes))
     text = " ".join(" ".join(lines).split())
     failing = sum(1 for verdict in judged(changes).values() if verdict.status is Status.FAIL)
     assert failing > 40
@@ -196,7 +196,7 @@ def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_
 
 def test_the_plainest_of_the_most_binding_checks_is_told_whole() -> None:
     changes = rewritten(lambda path: path.protocol is not Protocol.TCP)
-    lines = told(judged(changes))
+    lines = printed(judged(changes))
     assert [line for line in lines if line.startswith("FAIL")] == [
         "FAIL (core) loadbalancer.local.udp.ipv4.outside-1-to-vip"
     ]
@@ -204,7 +204,7 @@ def test_the_plainest_of_the_most_binding_checks_is_told_whole() -> None:
 
 def test_two_causes_are_two_failures() -> None:
     changes = {by_id(BARE).subject.path: AddressClass.NODE, **rewritten(lambda path: path.protocol is Protocol.UDP)}
-    assert sum(1 for line in told(judged(changes)) if line.startswith("FAIL")) == 2
+    assert sum(1 for line in printed(judged(changes)) if line.startswith("FAIL")) == 2
 
 
 def test_failures_come_before_doubts() -> None:
@@ -218,7 +218,7 @@ def test_failures_come_before_doubts() -> None:
 
 def test_the_same_doubt_is_told_once_with_its_count() -> None:
     listener = by_id(LOCAL).subject.controls[0].path
-    text = "\n".join(told(judged({listener: AddressClass.DROPPED})))
+    text = "\n".join(printed(judged({listener: AddressClass.DROPPED})))
     assert text.count("INCONCLUSIVE (core)") == 1
     assert "more checks have this cause" in text
 
@@ -229,13 +229,13 @@ def test_our_own_errors_are_told_once_each_kind() -> None:
         path_check.subject.path.key: [show(path_check.subject.path, AddressClass.CLIENT)] * (n % 2 + 1)
         for n, path_check in enumerate(path_checks)
     }
-    text = "\n".join(told(judged(seen=few)))
+    text = "\n".join(printed(judged(seen=few)))
     assert text.count("ERROR (") == 1
 
 
 def test_what_was_not_tested_is_said_with_its_reason_once() -> None:
     gone = {**FEATURES, **NO_REFERENCE, "family.ipv6": Feature(False, "node worker-a has no IPv6 InternalIP")}
-    lines = told(judged(features=gone))
+    lines = printed(judged(features=gone))
     text = " ".join(" ".join(lines).split())
     reference = sum(1 for c in CHECKS if c.features & set(NO_REFERENCE) and "family.ipv4" in c.features)
     instrument = text.partition("reference load balancer (an instrument")[2]
@@ -250,7 +250,7 @@ def test_what_was_not_tested_is_said_with_its_reason_once() -> None:
 def test_silence_and_refusal_differ_in_words() -> None:
     path_check = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip")
     refused = [replace(Observation(path_check.subject.path.key, 0, Outcome.REFUSED), count=SAMPLES)]
-    assert f"refused x{SAMPLES}" in "\n".join(told(judged(seen={path_check.subject.path.key: refused})))
+    assert f"refused x{SAMPLES}" in "\n".join(printed(judged(seen={path_check.subject.path.key: refused})))
 
 
 def test_known_differences_are_told_by_nature_and_level_and_undecided_checks_by_reason() -> None:
@@ -267,7 +267,7 @@ def test_known_differences_are_told_by_nature_and_level_and_undecided_checks_by_
         (extended[1], "no answer"),
     ):
         verdicts[path_check.id] = replace(verdicts[path_check.id], status=Status.INCONCLUSIVE, reason=why)
-    lines = told(verdicts)
+    lines = printed(verdicts)
     assert "known difference (finding), 2 checks (1 core, 1 extended): so it is [issue 1]" in [*map(str.strip, lines)]
     assert "inconclusive, 3 checks (2 core, 1 extended): no answer" in [*map(str.strip, lines)]
     assert any(line.startswith("KNOWN DEFECTS: 1 core check differs") for line in lines)
@@ -278,7 +278,7 @@ def test_our_own_instrument_stands_in_a_section_of_its_own() -> None:
     verdicts = judged(features=FEATURES)
     assert verdicts[path_check.id].instrument
     verdicts[path_check.id] = replace(verdicts[path_check.id], status=Status.FAIL, observed="of our own", sees="0 of 3")
-    lines = told(verdicts)
+    lines = printed(verdicts)
     begins = next(number for number, line in enumerate(lines) if line.startswith("reference load balancer (an"))
     failed = lines.index(f"FAIL (core) {path_check.id}")
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))

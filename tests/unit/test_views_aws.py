@@ -62,27 +62,27 @@ def test_only_target_groups_at_our_node_ports_are_asked(aws: Fake) -> None:
 
 def test_states_in_between_are_not_healthy_and_strangers_are_told(aws: Fake) -> None:
     aws.when("elbv2 describe-target-health", recorded("aws-health-others"))
-    told = view(aws).ask(asked(hostname=NLB))
-    assert list(told.states.values()) == [State.UNKNOWN, State.UNHEALTHY, State.UNHEALTHY]
-    assert [each.word for each in told.members] == ["initial", "draining", "unused", "unhealthy"]
-    assert told.strangers == ("i-0ffffffffffffffff",)
-    assert told.notes == (FAIL_OPEN,)
+    found = view(aws).ask(asked(hostname=NLB))
+    assert list(found.states.values()) == [State.UNKNOWN, State.UNHEALTHY, State.UNHEALTHY]
+    assert [each.word for each in found.members] == ["initial", "draining", "unused", "unhealthy"]
+    assert found.strangers == ("i-0ffffffffffffffff",)
+    assert found.notes == (FAIL_OPEN,)
 
 
 def test_pods_that_are_targets_are_their_nodes(aws: Fake) -> None:
     aws.when("elbv2 describe-target-groups", recorded("aws-groups-ip"))
     aws.when("elbv2 describe-target-health", recorded("aws-health-ip"))
-    told = view(aws, {"10.0.64.17": AWS[1].name, "10.0.65.18": AWS[2].name}).ask(asked(hostname=NLB))
-    assert told.states == {AWS[1].name: State.HEALTHY, AWS[2].name: State.UNHEALTHY}
+    found = view(aws, {"10.0.64.17": AWS[1].name, "10.0.65.18": AWS[2].name}).ask(asked(hostname=NLB))
+    assert found.states == {AWS[1].name: State.HEALTHY, AWS[2].name: State.UNHEALTHY}
 
 
 def test_a_classic_one_is_asked_for_its_instances(aws: Fake) -> None:
     aws.when("elb describe-instance-health", recorded("aws-classic-health-local"))
-    told = view(aws).ask(asked(hostname=CLB.upper().lower()))
-    assert told.healthy == {AWS[0].name}
-    assert [each.word for each in told.members] == ["InService", "OutOfService", "OutOfService"]
-    assert told.members[0].reason == ""
-    assert told.members[1].reason.startswith("Instance: ")
+    found = view(aws).ask(asked(hostname=CLB.upper().lower()))
+    assert found.healthy == {AWS[0].name}
+    assert [each.word for each in found.members] == ["InService", "OutOfService", "OutOfService"]
+    assert found.members[0].reason == ""
+    assert found.members[1].reason.startswith("Instance: ")
     assert [argv[:2] for argv in aws.asked] == [["elb", "describe-load-balancers"], ["elb", "describe-instance-health"]]
 
 

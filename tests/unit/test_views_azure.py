@@ -46,12 +46,12 @@ def test_a_figure_is_as_old_as_it_is(az: Fake) -> None:
 
 def test_the_metric_is_asked_for_our_frontend_and_for_more_than_ten_nodes(az: Fake) -> None:
     az.when("monitor metrics list", recorded("az-metric-cluster"))
-    told = view(az).ask(asked(VIP))
+    result = view(az).ask(asked(VIP))
     said = " ".join(az.asked[-1])
     assert "FrontendIPAddress eq '203.0.113.10' and FrontendPort eq '*' and BackendIPAddress eq '*'" in said
     assert f"--top {MOST_SERIES} " in said
     assert "/loadBalancers/kubernetes --metric DipAvailability --interval PT1M --aggregation Average" in said
-    assert told.notes == ("rule a-local-TCP-80: probe Http 32456/healthz every 5 s, 2 in a row",)
+    assert result.notes == ("rule a-local-TCP-80: probe Http 32456/healthz every 5 s, 2 in a row",)
 
 
 def test_it_is_looked_for_once_in_the_nodes_resource_group(az: Fake) -> None:
@@ -66,9 +66,9 @@ def test_it_is_looked_for_once_in_the_nodes_resource_group(az: Fake) -> None:
 
 def test_older_spellings_are_read(az: Fake) -> None:
     az.when("network lb list", recorded("az-balancers-older")).when("monitor metrics list", recorded("az-metric-local"))
-    told = view(az).ask(asked(VIP))
-    assert told.healthy == {AZURE[0].name}
-    assert told.notes[0].endswith("every 5 s, 2 in a row")
+    result = view(az).ask(asked(VIP))
+    assert result.healthy == {AZURE[0].name}
+    assert result.notes[0].endswith("every 5 s, 2 in a row")
 
 
 def test_an_internal_one_is_found_by_its_own_address(az: Fake) -> None:
@@ -79,16 +79,16 @@ def test_an_internal_one_is_found_by_its_own_address(az: Fake) -> None:
 
 def test_in_between_and_without_figures_nobody_knows_and_other_ports_do_not_count(az: Fake) -> None:
     az.when("monitor metrics list", recorded("az-metric-between"))
-    told = view(az).ask(asked(VIP))
-    assert list(told.states.values()) == [State.UNKNOWN, State.UNKNOWN, State.UNHEALTHY]
-    assert [each.word for each in told.members] == ["DipAvailability 58.3 %", "no figure", "DipAvailability 0 %"]
+    result = view(az).ask(asked(VIP))
+    assert list(result.states.values()) == [State.UNKNOWN, State.UNKNOWN, State.UNHEALTHY]
+    assert [each.word for each in result.members] == ["DipAvailability 58.3 %", "no figure", "DipAvailability 0 %"]
 
 
 def test_no_series_is_a_view_without_members(az: Fake) -> None:
     az.when("monitor metrics list", recorded("az-metric-none"))
-    told = view(az).ask(asked(VIP))
-    assert told.members == ()
-    assert "no targets" in told.notes[-1]
+    result = view(az).ask(asked(VIP))
+    assert result.members == ()
+    assert "no targets" in result.notes[-1]
 
 
 def test_what_the_metric_itself_says_is_told(az: Fake) -> None:

@@ -168,14 +168,14 @@ def test_garbage_is_told_as_such(said: str, tmp_path: Path) -> None:
 
 def test_a_command_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
     fake = Fake(tmp_path, "aws")
-    told = tmp_path / "child"
+    result = tmp_path / "child"
     os.mkfifo(tmp_path / "never")
     # a child of its own holds our pipes, and waits for what never comes
-    (fake.path / "aws").write_text(f"#!/bin/sh\n(read x < {tmp_path}/never) &\necho $! > {told}\nwait\n")
+    (fake.path / "aws").write_text(f"#!/bin/sh\n(read x < {tmp_path}/never) &\necho $! > {result}\nwait\n")
     with pytest.raises(Unavailable, match="did not end within 2 s") as raised:
         fake.cli(AWS_TOOL, seconds=2.0).ask(*TRY)
     assert raised.value.why is Why.TIMEOUT
-    assert is_gone(int(told.read_text()))
+    assert is_gone(int(result.read_text()))
 
 
 def test_pages_are_turned_until_there_are_no_more(tmp_path: Path) -> None:

@@ -66,16 +66,16 @@ def test_instances_of_a_target_pool_are_found_by_their_names_as_the_address_is_t
 
 def test_endpoints_of_another_rule_are_not_ours_and_who_is_in_no_group_is_not_healthy(gcloud: Fake) -> None:
     gcloud.when("compute backend-services get-health", recorded("gcloud-backend-neg-local"))
-    told = view(gcloud).ask(asked(RBS))
-    assert told.states == {"gke-shop-pool-1": State.HEALTHY}
-    assert str(told.share(names(GCE))) == "1 of 3 (33 %)"
+    result = view(gcloud).ask(asked(RBS))
+    assert result.states == {"gke-shop-pool-1": State.HEALTHY}
+    assert str(result.share(names(GCE))) == "1 of 3 (33 %)"
 
 
 def test_no_health_at_all_is_a_view_without_members(gcloud: Fake) -> None:
     gcloud.when("compute backend-services get-health", recorded("gcloud-backend-empty"))
-    told = view(gcloud).ask(asked(RBS))
-    assert told.members == ()
-    assert "no targets" in told.notes[0]
+    result = view(gcloud).ask(asked(RBS))
+    assert result.members == ()
+    assert "no targets" in result.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_what_has_no_backend_service_is_told(gcloud: Fake, address: str, why: Wh
 
 def test_instances_of_nobody_we_know_are_strangers(gcloud: Fake) -> None:
     gcloud.when("compute backend-services get-health", recorded("gcloud-backend-cluster"))
-    told = view(gcloud, places(GCE[:1])).ask(asked(RBS))
-    assert told.strangers == ("gke-shop-pool-2", "gke-shop-pool-3")
-    assert told.healthy == {"gke-shop-pool-1"}
+    result = view(gcloud, places(GCE[:1])).ask(asked(RBS))
+    assert result.strangers == ("gke-shop-pool-2", "gke-shop-pool-3")
+    assert result.healthy == {"gke-shop-pool-1"}
 
 
 def test_pods_in_a_neg_are_their_nodes(gcloud: Fake) -> None:

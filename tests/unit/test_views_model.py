@@ -7,8 +7,8 @@ from tests.unit.views_world import AZURE, GCE, KIND, OPENSTACK, places
 
 
 def view(*members: tuple[str | None, State]) -> View:
-    told = (Member(f"target {n}", node, state, state.value) for n, (node, state) in enumerate(members))
-    return View("made up", "lb", 1.0, 2.0, tuple(told))
+    result = (Member(f"target {n}", node, state, state.value) for n, (node, state) in enumerate(members))
+    return View("made up", "lb", 1.0, 2.0, tuple(result))
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_a_node_that_is_several_targets_is_the_worst_of_them(states: tuple[State
 
 
 def test_who_is_no_target_is_not_healthy_and_who_is_no_node_does_not_count() -> None:
-    told = view(("a", State.HEALTHY), ("b", State.UNKNOWN), (None, State.HEALTHY))
-    assert str(told.share("abcd")) == "1 of 4 (25 %)"
-    assert told.share([]).percent == 0.0
-    assert told.strangers == ("target 2",)
+    result = view(("a", State.HEALTHY), ("b", State.UNKNOWN), (None, State.HEALTHY))
+    assert str(result.share("abcd")) == "1 of 4 (25 %)"
+    assert result.share([]).percent == 0.0
+    assert result.strangers == ("target 2",)
 
 
 def test_a_service_is_read_from_the_apis_json() -> None:
@@ -90,10 +90,10 @@ def test_a_service_is_read_from_the_apis_json() -> None:
 
 def test_what_is_told_says_when_and_by_whose_word() -> None:
     member = Member("i-1", "a", State.UNHEALTHY, "Out", "Because", 12.5)
-    told = View(
+    result = View(
         "aws", "lb", 1.23456, 2.0, (member, Member("i-2", None, State.HEALTHY, "InService")), ("note",)
     ).as_json()
-    assert told == {
+    assert result == {
         "provider": "aws", "balancer": "lb", "asked": 1.2346, "answered": 2.0, "notes": ["note"],
         "members": [
             {"target": "i-1", "node": "a", "state": "unhealthy", "word": "Out", "reason": "Because", "at": 12.5},

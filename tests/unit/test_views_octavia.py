@@ -50,17 +50,17 @@ def test_the_status_command_has_no_format_and_the_others_have_one(openstack: Fak
 
 def test_members_at_other_ports_are_other_services(openstack: Fake) -> None:
     openstack.when("loadbalancer status show", recorded("openstack-status-local"))
-    told = view(openstack).ask(asked("10.0.10.20"))
-    assert [each.target for each in told.members] == [f"10.0.0.{n}:31080" for n in (1, 2, 3)]
-    assert told.states["node-1"] is State.HEALTHY
+    result = view(openstack).ask(asked("10.0.10.20"))
+    assert [each.target for each in result.members] == [f"10.0.0.{n}:31080" for n in (1, 2, 3)]
+    assert result.states["node-1"] is State.HEALTHY
 
 
 def test_without_a_monitor_nobody_knows_and_that_is_said(openstack: Fake) -> None:
     openstack.when("loadbalancer status show", recorded("openstack-status-unmonitored"))
-    told = view(openstack).ask(asked("10.0.10.20"))
-    assert set(told.states.values()) == {State.UNKNOWN}
-    assert told.healthy == frozenset()
-    assert "no health monitor" in told.notes[0]
+    result = view(openstack).ask(asked("10.0.10.20"))
+    assert set(result.states.values()) == {State.UNKNOWN}
+    assert result.healthy == frozenset()
+    assert "no health monitor" in result.notes[0]
 
 
 def test_an_address_of_nobody_is_told(openstack: Fake) -> None:

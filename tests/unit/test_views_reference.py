@@ -33,9 +33,9 @@ def reference(name: str = "web", more: tuple[dict[str, Any], ...] = ()) -> Any:
 
 def test_it_has_the_form_of_all_views() -> None:
     view = ReferenceView(places(KIND), reference())
-    told = view.ask(asked())
-    assert told.states == {"worker": State.UNHEALTHY, "worker2": State.HEALTHY}
-    assert [member.reason for member in told.members] == ["HTTP 200", "timed out", "not checked yet"]
+    found = view.ask(asked())
+    assert found.states == {"worker": State.UNHEALTHY, "worker2": State.HEALTHY}
+    assert [member.reason for member in found.members] == ["HTTP 200", "timed out", "not checked yet"]
     with pytest.raises(Unavailable) as raised:
         view.ask(asked(name="shop/other"))
     assert raised.value.why is Why.NOT_FOUND

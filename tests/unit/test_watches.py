@@ -58,7 +58,7 @@ def cluster_of(snapshots: list[Any], bodies: list[Any]) -> tuple[Any, list[Any]]
     return made, opened
 
 
-def told(made: Any, count: int) -> list[tuple[str, str]]:
+def taken(made: Any, count: int) -> list[tuple[str, str]]:
     return [(kind, each["metadata"]["name"]) for kind, each in islice(made.watch(PODS, budget=math.inf), count)]
 
 
@@ -74,7 +74,7 @@ def snapshot(version: int, *items: Any) -> dict[str, Any]:
 def test_a_watch_that_the_server_ends_goes_on_where_it_ended() -> None:
     bodies = [Body(("ADDED", pod("b", 7))), Body(("DELETED", pod("a", 8)))]
     made, opened = cluster_of([snapshot(5, pod("a", 5))], bodies)
-    assert told(made, 3) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+    assert taken(made, 3) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a")]
     assert opened == ["5", "7"]
 
 
@@ -83,12 +83,12 @@ def test_a_watch_that_the_server_ends_goes_on_where_it_ended() -> None:
 )
 def test_what_was_deleted_while_a_watch_was_broken_is_told(end: Any) -> None:
     made, _ = cluster_of([snapshot(5, pod("a", 5), pod("b", 5)), snapshot(9, pod("b", 9))], [end])
-    assert told(made, 4) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a"), ("ADDED", "b")]
+    assert taken(made, 4) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a"), ("ADDED", "b")]
 
 
 def test_an_object_of_the_same_name_is_another_one() -> None:
     made, _ = cluster_of([snapshot(5, pod("a", 5)), snapshot(9, pod("a", 9, uid="2"))], [Body(breaks=True)])
-    assert told(made, 3) == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
+    assert taken(made, 3) == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
 
 
 def test_a_caller_who_watches_again_after_a_refusal_is_told_of_deletions() -> None:
