@@ -167,7 +167,7 @@ def test_services_that_name_a_client_wait_until_its_address_is_learnt(
 
     made, testbed = arranged(monkeypatch, SourceRanges(clients=clients), learn)
     services = {each["metadata"]["name"]: each for each in made if each["kind"] == "Service"}
-    naming = [name for name in services if "source-ranges" in name]
+    naming = [name for name, each in world.services().items() if "loadBalancerSourceRanges" in each["spec"]]
     assert naming
     assert not set(naming) & set(before)
     for name in naming:  # in a family in which it is not believed nobody is let in, and not everybody

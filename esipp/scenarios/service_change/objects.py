@@ -73,8 +73,12 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     )
 
 
+CHANGES_LABEL = "esipp.dev/changes-"
+"""The beginning of the labels by which changing Services select their pods."""
+
+
 def _label(pods: Pods) -> str:
-    return f"esipp.dev/changes-{pods.value}"
+    return f"{CHANGES_LABEL}{pods.value}"
 
 
 def _pod(name: str, ground: Ground, *, raw: bool) -> Json:
