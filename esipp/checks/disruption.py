@@ -26,6 +26,12 @@ class Disruption(StrEnum):
     KUBELET = "kubelet"
     """A node's kubelet is stopped. Its pods keep running. After the controller's grace period (40 to 50 s) the node is
     not ready."""
+    PROXY_STOPPED = "proxy-stopped"
+    """A node's kube-proxy is stopped (SIGSTOP): it follows no change. Then it is killed, and its kubelet starts it
+    anew: it has to find out what has changed meanwhile."""
+    PROXY_SICK = "proxy-sick"
+    """A node's kube-proxy cannot start the programs that write its rules. It learns of every change, and follows
+    none."""
 
 
 FEATURES = {
@@ -33,6 +39,8 @@ FEATURES = {
     Disruption.SPEAKER: "load-balancer.speaker",
     Disruption.API_SERVER: "control-plane.reachable",
     Disruption.KUBELET: "nodes.shell",
+    Disruption.PROXY_STOPPED: "nodes.shell",
+    Disruption.PROXY_SICK: "nodes.shell",
 }
 
 
@@ -41,7 +49,12 @@ def feature_of(what: Disruption) -> str:
     return FEATURES.get(what, "disruptive")
 
 
-LONGEST = {Disruption.API_SERVER: 75.0, Disruption.KUBELET: 240.0}
+LONGEST = {
+    Disruption.API_SERVER: 75.0,
+    Disruption.KUBELET: 240.0,
+    Disruption.PROXY_STOPPED: 120.0,
+    Disruption.PROXY_SICK: 180.0,
+}
 """Seconds after which a node rolls back the disruption itself: before the kubelet kills a stopped API server, and
 before pods are evicted from a node that is not ready (300 s)."""
 

@@ -19,6 +19,7 @@ from esipp.checks.disruption import ALL_NODES, LONGEST, Disruption, Proof
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Cordon, Drain, Exclude
+from esipp.disruption.agents import ProxyDisturbed
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, Undo, undo_all
@@ -195,6 +196,8 @@ class Disruptor:
                 return ApiServerAway(cluster, by, self._control_planes(), bound)
             case Disruption.KUBELET:
                 return KubeletStopped(cluster, by, node, self._way(node), bound, not_ready)
+            case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK:
+                return ProxyDisturbed(cluster, what, by, node, self._way(node), bound)
 
     def _way(self, node: str) -> tuple[str, ...]:
         """The command that runs commands on a node."""

@@ -18,7 +18,14 @@ MARKS = "${ESIPP_MARKS:-/run/esipp}"
 ALREADY, NOTHING = 71, 72
 """Exit codes of the scripts: the service is already stopped; there is nothing of that owner to undo."""
 
-API_SERVER_PROCESS = "kube-apiserver"
+API_SERVER_PROCESS, PROXY_PROCESS = "kube-apiserver", "kube-proxy"
+
+_WRITERS_OF_ALL = (
+    f"pgrep -x {PROXY_PROCESS} | xargs -I@ find /proc/@/root/usr/sbin"
+    " '(' -name nft -o -name 'xtables-*-multi' ')' -type f"
+)
+_WRITERS = _WRITERS_OF_ALL + " -exec chmod {} {{}} +"
+"""Changes the mode of the programs by which kube-proxy writes rules, in its own container: their files are a copy."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,20 @@ SERVICES = {
         go_on="systemctl start kubelet",
         is_stopped="systemctl is-active kubelet | grep -qx inactive",
         done="started the kubelet on node {}",
+    ),
+    Disruption.PROXY_STOPPED: Service(
+        stop=f"pkill -STOP -x {PROXY_PROCESS}",
+        # no such process: its kubelet starts it just now
+        go_on=f"{{ pkill -KILL -x {PROXY_PROCESS} || true; }}",
+        is_stopped=f"pgrep -x {PROXY_PROCESS} && ! ps -o stat= -C {PROXY_PROCESS} | grep -q '^[^T]'",
+        done="ended the stopped kube-proxy on node {}, so that its kubelet starts it anew",
+    ),
+    Disruption.PROXY_SICK: Service(
+        stop=f"pgrep -x {PROXY_PROCESS} | grep -q . && {_WRITERS.format('a-x')}",
+        # a container that was replaced has its programs as they were
+        go_on=f"{{ {_WRITERS.format('a+x')} || true; }}",
+        is_stopped=f"pgrep -x {PROXY_PROCESS} && ! {_WRITERS_OF_ALL} -perm -u=x 2>/dev/null | grep -q .",
+        done="lets kube-proxy on node {} write its rules again",
     ),
 }
 

@@ -18,7 +18,7 @@ from esipp.scenarios.service_change.subject import (
     ServiceChangeCheck,
     place,
 )
-from suites.changes.events import ENTRIES, EVENTS, FRESH, MORE_NODES, STREAMS, TCP_NEW, why_not
+from suites.changes.events import ENTRIES, EVENTS, FRESH, HEALTH_CHECKS, MORE_NODES, STREAMS, TCP_NEW, why_not
 from suites.needs import needs
 from suites.references import *
 
@@ -31,6 +31,8 @@ EXPECTED = {
     Claim.REFUSED: "refused without endpoints",
     Claim.SPREAD: "every pod answers",
     Claim.STICKY: "one pod answers under affinity",
+    Claim.NO_LOSS: "no request is lost",
+    Claim.STATUS: "503 while kube-proxy cannot write its rules, else 200",
 }
 
 FAILS_IF = {
@@ -41,6 +43,10 @@ FAILS_IF = {
     Claim.REFUSED: "a node drops requests to a Service without endpoints, so clients wait for a timeout",
     Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
     Claim.STICKY: "nodes ignore that sessionAffinity was set on an existing Service, or forget clients at once",
+    Claim.NO_LOSS: "rules are removed before others are written as kube-proxy starts, or other nodes depend on the "
+    "one whose kube-proxy is stopped",
+    Claim.STATUS: "a node whose rules are out of date goes on to say that it is healthy, so that load balancers send "
+    "requests to it, or never says again that it is",
 }
 
 
@@ -64,6 +70,10 @@ KNOWN = {
         "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
     ),
     ("deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
+    ("proxy-stopped-deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
+    ("proxy-sick", Protocol.UDP): _stale(
+        "UDP flows to an endpoint that went while it could not write its rules", STALE_AFTER_FAILURE
+    ),
     ("retyped", Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED),
     ("vip-udp", Protocol.UDP): _stale(
         "UDP flows to a Service that has lost all its endpoints or is deleted",
@@ -79,6 +89,11 @@ KNOWN = {
 def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     """Yield what is required of a stream."""
     changes, there = event.changes, place(at, stream.protocol.value.lower())
+    if stream in HEALTH_CHECKS:
+        yield Claim.STATUS
+        return
+    if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
+        yield Claim.NO_LOSS
     if at not in MORE_NODES:
         yield Claim.SERVED
     if any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes)):
@@ -95,9 +110,13 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
 
 
 def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
-    """Return the level. What becomes of flows that are under way is documented for kube-proxy alone."""
+    """Return the level.
+
+    What becomes of flows that are under way is documented for kube-proxy alone. Core checks of disruptions would make
+    every usual run PARTIAL.
+    """
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name != "source-ranges"
-    core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP
+    core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP and not event.disruptions
     return Level.CORE if core else Level.EXTENDED
 
 
@@ -108,6 +127,9 @@ ABOUT = {
     "retyped": (API_NODE_PORT,),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
+    "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
+    "proxy-stopped-deleted": (E2E_RESTARTS,),
+    "proxy-sick": (KEP_3836, SICK_PROXY),
 }
 """References of single events."""
 
@@ -127,6 +149,11 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
         return f"{event.meanwhile}, {client} is refused while there is no endpoint."
     if claim is Claim.SPREAD:
         return f"{event.meanwhile}, {client} is answered by each of several pods, if there is no affinity."
+    if claim is Claim.NO_LOSS:
+        return f"{event.meanwhile}, {client} loses no request as long as the Service has endpoints."
+    if claim is Claim.STATUS:
+        limit = max(change.within for change in event.changes)
+        return f"{event.meanwhile}, {stream.sent} says 503 while it cannot, else 200, from {limit:.0f} s on at most."
     if claim is Claim.STICKY:
         return f"{event.meanwhile}, {client} is answered by one of several pods under affinity, {WITHIN}."
     reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
@@ -138,7 +165,7 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
 def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
     """Return the known defects that a check shows."""
     found = KNOWN.get((event.name, stream.protocol)) if stream in FRESH else None
-    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP
+    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name == "proxy-sick"
     return (found,) if found and concerned else ()
 
 
@@ -151,7 +178,9 @@ def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, 
         level=level(event, stream, claim),
         suite=SUITE,
         references=references(event, stream, claim),
-        features=needs("vantage.outside", *sctp, *vip, family=family, node=at.role),
+        features=needs("vantage.outside", *sctp, *vip, family=family, node=at.role).union(
+            *(needs("service-proxy.kube-proxy", disruption=each) for each in event.disruptions)
+        ),
         subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
         expected=EXPECTED[claim],
         fails_if=FAILS_IF[claim],

@@ -221,15 +221,16 @@ SCRIPTS = {
 esac""",
     "systemd-run": """[ ! -e "$STATE/no-timers" ] || { echo "no timers" >&2; exit 1; }
 while [ "$1" != sh ]; do shift; done; printf '%s' "$3" >"$STATE/switch" """,
-    "pkill": """[ -e "$STATE/api" ] || exit 1
-case $1 in -STOP) echo T >"$STATE/api" ;; -CONT) echo S >"$STATE/api" ;; esac""",
-    "pgrep": '[ -e "$STATE/api" ]',
-    "ps": 'cat "$STATE/api"',
+    "pkill": """file="$STATE/${3#kube-}"; file="${file%server}"; [ -e "$file" ] || exit 1
+case $1 in -STOP) echo T >"$file" ;; -CONT | -KILL) echo S >"$file" ;; esac""",
+    # what it says stands for a process id: the files of that container are below /proc/../…/container
+    "pgrep": """file="$STATE/${2#kube-}"; [ -e "${file%server}" ] || exit 1; echo "..$STATE/container" """,
+    "ps": 'file="$STATE/${4#kube-}"; cat "${file%server}"',
 }
 
 
 class FakeNode:
-    """A node's own commands; ``way`` runs them. Its state is in files: kubelet, api, switch, and what goes wrong."""
+    """A node's own commands; ``way`` runs them. Its state is in files: kubelet, api, proxy, switch, and others."""
 
     def __init__(self, folder: Path, *, control_plane: bool = True) -> None:
         self.state, self.marks = folder / "state", folder / "marks"
@@ -240,6 +241,11 @@ class FakeNode:
             (programs / name).write_text(f"#!/bin/sh\n{script}\n")
             (programs / name).chmod(0o755)
         (self.state / "kubelet").write_text("active\n")
+        (self.state / "proxy").write_text("S\n")
+        self.writers = self.state / "container" / "root" / "usr" / "sbin"
+        self.writers.mkdir(parents=True)
+        for name in ("nft", "xtables-nft-multi", "tcpdump"):
+            (self.writers / name).touch(0o755)
         if control_plane:
             (self.state / "api").write_text("S\n")
         path = f"PATH={programs}:{os.environ['PATH']}"
