@@ -45,6 +45,9 @@ TUTORIAL_LB = docs(
 TUTORIAL_PROXY = docs(
     "tutorials/services/source-ip/#cross-platform-support", "Using Source IP: cross-platform support, proxies"
 )
+CONNTRACK_SYSCTL = Reference(
+    "Linux kernel, Netfilter Conntrack Sysfs variables", "https://docs.kernel.org/networking/nf_conntrack-sysctl.html"
+)
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
 VIRTUAL_IPS = docs("reference/networking/virtual-ips/", "Virtual IPs and Service Proxies")

@@ -41,6 +41,29 @@ class Service:
     done: str
 
 
+UPLINKS = "ip -o route show default; ip -6 -o route show default"
+_DEVICES = f"{{ {UPLINKS}; }} | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p' | sort -u"
+
+
+def _dropping(table: str, which: str, done: str) -> Service:
+    """Drop some packets that a node's network brings or takes away, in a table of nftables of its own.
+
+    Chains run after connection tracking (priority -200) if they must know of it, and before any rule of others.
+    """
+    hooks = (("prerouting", "iifname", -190), ("output", "oifname", -190), ("postrouting", "oifname", 400))
+    chains = " ".join(
+        f"chain {hook} {{ type filter hook {hook} priority {number}; {word} $device {which}drop; }};"
+        for hook, word, number in (hooks if not which else hooks[:2])
+    )
+    exists = f"nft list table inet {table}"
+    return Service(
+        stop=f'for device in $({_DEVICES}); do nft "table inet {table} {{ {chains} }}"; done; {exists} >/dev/null',
+        go_on=f"{{ ! {exists} >/dev/null 2>&1 || nft delete table inet {table}; }}",
+        is_stopped=exists,
+        done=done,
+    )
+
+
 SERVICES = {
     Disruption.API_SERVER: Service(
         stop=f"pkill -STOP -x {API_SERVER_PROCESS}",
@@ -55,6 +78,10 @@ SERVICES = {
         go_on="systemctl start kubelet",
         is_stopped="systemctl is-active kubelet | grep -qx inactive",
         done="started the kubelet on node {}",
+    ),
+    Disruption.CUT_OFF: _dropping("esipp-cut-off", "", "connected node {} to its network again"),
+    Disruption.CONNTRACK_FULL: _dropping(
+        "esipp-conntrack-full", "ct state new ", "lets node {} take new connections again"
     ),
     Disruption.PROXY_STOPPED: Service(
         stop=f"pkill -STOP -x {PROXY_PROCESS}",

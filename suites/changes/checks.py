@@ -4,16 +4,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from esipp.checks.check import Level
+from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import Family, Protocol
 from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.scenarios.service_change.subject import (
+    DURING,
     STALE,
     At,
     Claim,
     Event,
+    Health,
     ServiceChange,
     ServiceChangeCheck,
     place,
@@ -23,6 +26,7 @@ from suites.needs import needs
 from suites.references import *
 
 SUITE = "changes"
+PROXIES = (Disruption.PROXY_STOPPED, Disruption.PROXY_SICK)
 WITHIN = f"from {FIELD_LIMIT:.0f} s after each change on"
 
 EXPECTED = {
@@ -32,7 +36,7 @@ EXPECTED = {
     Claim.SPREAD: "every pod answers",
     Claim.STICKY: "one pod answers under affinity",
     Claim.NO_LOSS: "no request is lost",
-    Claim.STATUS: "503 while kube-proxy cannot write its rules, else 200",
+    Claim.STATUS: "503 while the node serves badly or is to go, else 200",
 }
 
 FAILS_IF = {
@@ -44,9 +48,9 @@ FAILS_IF = {
     Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
     Claim.STICKY: "nodes ignore that sessionAffinity was set on an existing Service, or forget clients at once",
     Claim.NO_LOSS: "rules are removed before others are written as kube-proxy starts, or other nodes depend on the "
-    "one whose kube-proxy is stopped",
-    Claim.STATUS: "a node whose rules are out of date goes on to say that it is healthy, so that load balancers send "
-    "requests to it, or never says again that it is",
+    "one whose kube-proxy is stopped, or a load balancer takes a node out that still serves",
+    Claim.STATUS: "a node whose rules are out of date, or that is to be deleted, goes on to say that it is healthy, so "
+    "that load balancers send requests to it; or a healthy one never says again that it is",
 }
 
 
@@ -130,6 +134,7 @@ ABOUT = {
     "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
     "proxy-stopped-deleted": (E2E_RESTARTS,),
     "proxy-sick": (KEP_3836, SICK_PROXY),
+    "unwanted-node": (NODES_PAGE, KEP_3458, KEP_3836),
 }
 """References of single events."""
 
@@ -152,8 +157,12 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
     if claim is Claim.NO_LOSS:
         return f"{event.meanwhile}, {client} loses no request as long as the Service has endpoints."
     if claim is Claim.STATUS:
-        limit = max(change.within for change in event.changes)
-        return f"{event.meanwhile}, {stream.sent} says 503 while it cannot, else 200, from {limit:.0f} s on at most."
+        sick = [change for change in event.changes if stream.name in change.sick]
+        said = "says 200"
+        for change in sick:
+            assert change.disruption is not None
+            said = f"says 503 while {DURING[change.disruption]}, within {change.within:.0f} s, and 200 before and after"
+        return f"{event.meanwhile}, {stream.sent} {said}."
     if claim is Claim.STICKY:
         return f"{event.meanwhile}, {client} is answered by one of several pods under affinity, {WITHIN}."
     reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
@@ -171,6 +180,8 @@ def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifferen
 
 def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
     vip = ("load-balancer",) if at is At.VIP else ()
+    of_kube_proxy = stream.name == Health.PROXY or {*event.disruptions} & {*PROXIES}
+    kube_proxy = ("service-proxy.kube-proxy",) if of_kube_proxy else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
@@ -178,8 +189,8 @@ def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, 
         level=level(event, stream, claim),
         suite=SUITE,
         references=references(event, stream, claim),
-        features=needs("vantage.outside", *sctp, *vip, family=family, node=at.role).union(
-            *(needs("service-proxy.kube-proxy", disruption=each) for each in event.disruptions)
+        features=needs("vantage.outside", *sctp, *vip, *kube_proxy, family=family, node=at.role).union(
+            *(needs(disruption=each) for each in event.disruptions)
         ),
         subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
         expected=EXPECTED[claim],

@@ -19,6 +19,8 @@ SYNC_PERIOD = 30.0
 """Seconds after which kube-proxy tries again to write its rules, at the latest."""
 TOLERATED = 2 * SYNC_PERIOD
 """Seconds for which kube-proxy may fail to write its rules until it says that it is not healthy."""
+CONTROLLERS = 5.0
+"""Seconds in which controllers of load balancers notice a Node object that has changed: they watch it."""
 PROXY_STOPPED = Disruption.PROXY_STOPPED
 AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
 """What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
@@ -162,6 +164,22 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
     ),
     Event(
+        "unwanted-node",
+        "While the node of a Service's only endpoint is cordoned, and then has the taint by which the cluster "
+        "autoscaler announces its end",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.STAY, Pods.FIRST, disruption=Disruption.CORDON, lasts=CONTROLLERS),
+            Change(Do.STAY, Pods.FIRST),
+            Change(
+                Do.STAY, Pods.FIRST, disruption=Disruption.TAINT, sick=frozenset({Health.PROXY}), lasts=CONTROLLERS
+            ),
+            Change(Do.STAY, Pods.FIRST),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
         "proxy-stopped",
         "While kube-proxy of a node without local endpoints is stopped, a Service's only endpoint is replaced, and "
         "kube-proxy starts again",
@@ -251,6 +269,7 @@ DIALLED = {
     "proxy-stopped": (*USUAL, *MORE_NODES),
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
+    "unwanted-node": (At.ENDPOINT_NODE, At.VIP),
     **dict.fromkeys(("vip", "vip-udp", "source-ranges"), (At.VIP,)),
 }
 """What is dialled in an event, if not the usual entries."""
@@ -260,7 +279,7 @@ TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 
 OF_SCTP = ("replaced", "taken-over", "proxy-stopped")
 
-OF_HEALTH = ("proxy-sick",)
+OF_HEALTH = ("proxy-sick", "unwanted-node")
 
 
 def why_not(event: Event, at: At, stream: StreamKind) -> str:
@@ -268,7 +287,9 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     if at not in DIALLED.get(event.name, USUAL):
         return _why_not_there(event, at)
     if stream in HEALTH_CHECKS:
-        return "" if event.name in OF_HEALTH else "kube-proxy stays well, so that its health is what other suites ask"
+        if event.name not in OF_HEALTH:
+            return "kube-proxy stays well, so that its health is what other suites ask"
+        return "a node's health is asked at the node" if at is At.VIP else ""
     if event.announced:
         if stream.protocol is Protocol.SCTP:
             return "few load balancers carry SCTP; nodePorts show what becomes of its entries"

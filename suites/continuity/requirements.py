@@ -73,6 +73,13 @@ def requirement(event: Event, way: Way, what: What) -> str:
             f"{meanwhile}, every answer through {through} shows {expected_source(way)} from {PROMPT:.0f} s after the "
             "API server accepted the return to Local."
         )
+    if what is What.LASTING and event.forgets:
+        return f"{meanwhile}: records the established connections through {through} that break."
+    if what is What.LASTING and event.cuts:
+        return (
+            f"{meanwhile}, no established connection through {through} breaks, except those through the node that is "
+            "cut off, or to its pods."
+        )
     if what is What.LASTING:
         return (
             f"{meanwhile}, no established connection through {through} breaks, except after its own pod was deleted "
@@ -95,8 +102,13 @@ def requirement(event: Event, way: Way, what: What) -> str:
 
 
 def by_bound(event: Event, way: Way) -> bool:
-    """Return whether the load balancer's bound limits losses; it does not for a restart of its own agent."""
-    return way.by not in (NODEPORT, *CHECKED) and event.phase is not Phase.SPEAKER
+    """Return whether the load balancer's bound limits losses.
+
+    It does not for a restart of its own agent, for a node that forgets connections, or where pods that nobody reaches
+    stay endpoints.
+    """
+    unbounded = event.phase is Phase.SPEAKER or event.forgets or (event.takes_endpoints and not way.local)
+    return way.by not in (NODEPORT, *CHECKED) and not unbounded
 
 
 def expected_source(way: Way) -> str:
@@ -186,6 +198,7 @@ def _tutorial(way: Way) -> Reference:
 
 __all__ = [
     "ASKED",
+    "CHECKED",
     "EXPECTED",
     "FAILS_IF",
     "NODEPORT",
@@ -195,6 +208,7 @@ __all__ = [
     "Phase",
     "Way",
     "What",
+    "by_bound",
     "references",
     "requirement",
     "stream_expected",

@@ -48,6 +48,8 @@ class Notes:
     ended: float | None = None
     returned: float | None = None
     words: str = ""
+    cut: str = ""
+    """The node that was cut off."""
     pods: set[str] = field(default_factory=set)
     """The pods that are to go, or to become unready."""
 
@@ -125,9 +127,10 @@ class Acts:
             StoppedError: the session ends.
         """
         notes.cause()
-        steps = self._steps.get(event.phase, Steps(prove=lambda _: self.hold(event.lasts)))
+        left = 2 * self.bound + CALM if event.refuses else 0.0  # a load balancer may leave the node, and must have
+        steps = self._steps.get(event.phase, Steps(prove=lambda _: self.hold(max(event.lasts, left))))
         if event.disruption is not None:
-            self._disrupt(event.disruption, event.phase, steps, notes)
+            self._disrupt(event.disruption, event, steps, notes)
             return
         for _ in range(steps.times):
             try:
@@ -253,10 +256,11 @@ class Acts:
         notes.words = f"{services} changed to Cluster and back to Local; sources stable {took} the health checks"
 
     # ----------------------------------------------------------------------------------------------------- with harm
-    def _disrupt(self, what: Disruption, phase: Phase, steps: Steps, notes: Notes) -> None:
+    def _disrupt(self, what: Disruption, event: Event, steps: Steps, notes: Notes) -> None:
+        phase = event.phase
         if self.disruptor is None:
             raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
-        node = "" if phase is Phase.API_SERVER else self.places.endpoint
+        node = "" if phase is Phase.API_SERVER else self.testbed.roles[event.node]
         if phase is Phase.SPEAKER:
             node = self._announcing()
 
@@ -267,8 +271,10 @@ class Acts:
 
         before = self._answering()
         selector = scene.SELECTOR if phase is Phase.DRAIN else ""
-        proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=phase is Phase.KUBELET)
+        not_ready = what is Disruption.KUBELET
+        proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=not_ready)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
+        notes.cut = node if event.cuts else ""
         if phase is Phase.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
             self.stop.converge(lambda: self._back(before), self.timeouts.vips_back)
 

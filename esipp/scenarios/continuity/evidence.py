@@ -60,6 +60,7 @@ class Window:
         words: the proof that the action happened.
         trouble: why the window proves nothing: the action did not happen, or was not proven.
         unsettled: the ways that did not answer again in time.
+        cut: the node that was cut off, so that what was open through it breaks.
     """
 
     phase: Phase
@@ -73,6 +74,7 @@ class Window:
     trouble: str = ""
     unsettled: str = ""
     returned: float | None = None
+    cut: str = ""
 
 
 @dataclass(frozen=True)

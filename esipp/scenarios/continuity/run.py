@@ -202,7 +202,7 @@ class Gathering:
         acts.streams.renew()
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
-            notes.words, trouble, ", ".join(left), notes.returned,
+            notes.words, trouble, ", ".join(left), notes.returned, notes.cut,
         )  # fmt: skip
         self._windows.append(window)
         return held.held

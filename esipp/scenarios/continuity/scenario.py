@@ -1,7 +1,6 @@
 """Registration of the continuity scenario."""
 
 from esipp.checks.continuity import Continuity, ContinuityCheck, Phase
-from esipp.checks.disruption import Disruption
 from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
@@ -29,12 +28,16 @@ def _lacks(check: ContinuityCheck, seen: Seen, then: RunThen) -> str:
 SECONDS = {
     Phase.QUIET: 5, Phase.ROLLING_UPDATE: 31, Phase.DELETED: 18, Phase.FLAPS: 24, Phase.FLIPS: 18, Phase.CORDON: 7,
     Phase.DRAIN: 23, Phase.EXCLUDE: 9, Phase.KUBE_PROXY: 10, Phase.SPEAKER: 6, Phase.API_SERVER: 54, Phase.KUBELET: 75,
+    Phase.IDLE_KUBELET: 70, Phase.CUT_OFF: 35, Phase.CONNTRACK_FULL: 15, Phase.CONNTRACK_DELETED: 10,
 }  # fmt: skip
 """How long each phase usually takes."""
 
 
+UNDISTURBED = (Phase.QUIET, Phase.ROLLING_UPDATE, Phase.DELETED, Phase.FLAPS, Phase.FLIPS)
+
+
 def _touches(phase: Phase) -> Touches:
-    if phase.value not in {each.value for each in Disruption}:
+    if phase in UNDISTURBED:
         return Touches.OWN_SERVICES
     return Touches.CLUSTER if phase is Phase.API_SERVER else Touches.NODE
 

@@ -208,6 +208,9 @@ def _no_loss(case: _Case) -> Decision:
 
 def _status(case: _Case) -> Decision:
     """In each stage, the health check says what it must, within the limit."""
+    if steady(case.stages[0], says(case.stages[0].stage, case.subject.stream.name)) is None:
+        why = "the health check did not say 200 before the change: other checks ask for that"
+        return undecided(case.check, why, _words(case.stages))
     return _followed(
         case, case.stages, lambda stage: says(stage, case.subject.stream.name), "its health check said what it must"
     )

@@ -12,11 +12,11 @@ SECONDS = {
     "scaled-to-zero": 43, "replaced": 43, "deleted": 43, "taken-over": 38, "killed": 15, "terminating": 13,
     "terminating-local": 13, "scaled-up-and-down": 15, "affinity": 20, "retyped": 45, "one-node-port": 38, "vip": 15,
     "vip-udp": 45, "source-ranges": 15, "proxy-stopped": 75, "proxy-stopped-deleted": 72,
-    "proxy-sick": 135,
+    "proxy-sick": 135, "unwanted-node": 22,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
 
-DISRUPTIVE = ("proxy-stopped", "proxy-stopped-deleted", "proxy-sick")
+DISRUPTIVE = ("proxy-stopped", "proxy-stopped-deleted", "proxy-sick", "unwanted-node")
 """Events that touch a node, and run alone."""
 
 

@@ -109,6 +109,8 @@ class Health(StrEnum):
 
 
 DURING = {
+    Disruption.CORDON: "its node is cordoned",
+    Disruption.TAINT: "its node has the taint of the cluster autoscaler",
     Disruption.PROXY_STOPPED: "kube-proxy of a node is stopped",
     Disruption.PROXY_SICK: "kube-proxy of a node cannot write its rules",
 }
