@@ -6,6 +6,7 @@ A new event is an entry here, its name in ``Phase``, and its steps in ``_steps``
 
 from esipp.checks.continuity import Event, Phase
 from esipp.checks.disruption import Disruption
+from esipp.checks.model import Role
 from suites.references import *
 
 SERVES_ON = "still serves for longer than (N+1) x health check period after deletion"
