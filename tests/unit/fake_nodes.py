@@ -38,6 +38,7 @@ class FakeNodes:
         self.pods: dict[str, Json] = {}
         self.leases: dict[str, int] = {}
         self.spaces: list[Json] = []
+        self.services: list[Json] = []
         self.of_runs: dict[str, Json] = {}
         self.requests: list[str] = []
         self.silent: Callable[[], bool] = lambda: False
@@ -104,7 +105,7 @@ class FakeNodes:
                 self.spaces = [each for each in self.spaces if each["metadata"]["name"] != space]
                 return 200, {}
             case "GET", ["api", "v1", "namespaces", _, "services"]:
-                return 200, {"items": []}
+                return 200, {"items": self.services}
         return _no(404, "NotFound", path)
 
     def _on_node(self, method: str, name: str, body: Json) -> Answer:
@@ -225,6 +226,13 @@ while [ "$1" != sh ]; do shift; done; printf '%s' "$3" >"$STATE/switch" """,
 case $1 in -STOP) echo T >"$file" ;; -CONT | -KILL) echo S >"$file" ;; esac""",
     # what it says stands for a process id: the files of that container are below /proc/../…/container
     "pgrep": """file="$STATE/${2#kube-}"; [ -e "${file%server}" ] || exit 1; echo "..$STATE/container" """,
+    "ip": 'echo "default via 192.0.2.254 dev eth0 proto static"',
+    "nft": """case "$1 $2" in
+  "list table") cat "$STATE/rules" ;;
+  "delete table") rm "$STATE/rules" ;;
+  *) printf '%s' "$1" >"$STATE/rules" ;;
+esac""",
+    "conntrack": """echo "$*" >>"$STATE/deleted"; echo "conntrack v1.4.7: 1 flow entries have been deleted." >&2""",
     "ps": 'file="$STATE/${4#kube-}"; cat "${file%server}"',
 }
 

@@ -159,6 +159,29 @@ def test_a_disruption_is_the_disruptors_and_its_proof_is_told(phase: Phase) -> N
     assert len(notes.causes) == 3, "its beginning, its effect, its undoing"
 
 
+@pytest.mark.parametrize(
+    ("phase", "node", "cut"),
+    [
+        (Phase.IDLE_KUBELET, "b", ""),
+        (Phase.CUT_OFF, "a", "a"),
+        (Phase.CONNTRACK_FULL, "b", ""),
+        (Phase.CONNTRACK_DELETED, "a", ""),
+    ],
+)
+def test_what_happens_to_a_node_happens_to_the_one_with_the_role(phase: Phase, node: str, cut: str) -> None:
+    disruptor, notes = FakeDisruptor(), Notes()
+    made(disruptor=disruptor).perform(event(phase), notes)
+    not_ready = phase is Phase.IDLE_KUBELET
+    assert disruptor.asked == [(event(phase).disruption, node, "", not_ready)]
+    assert notes.cut == cut
+
+
+def test_a_node_that_refuses_does_so_for_as_long_as_a_balancer_needs_to_leave_it() -> None:
+    began = time.monotonic()
+    made(disruptor=FakeDisruptor()).perform(event(Phase.CONNTRACK_FULL), Notes())
+    assert time.monotonic() - began >= 2 * 0.1 + 0.2
+
+
 def test_only_pods_of_the_deployment_are_evicted_and_all_of_them_must_go() -> None:
     disruptor = FakeDisruptor()
     made(watching=pods(c1="c"), disruptor=disruptor).perform(event(Phase.DRAIN), Notes())

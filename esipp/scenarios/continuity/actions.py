@@ -260,7 +260,7 @@ class Acts:
         phase = event.phase
         if self.disruptor is None:
             raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
-        node = "" if phase is Phase.API_SERVER else self.testbed.roles[event.node]
+        node = "" if phase is Phase.API_SERVER else self.places.of(event.node)
         if phase is Phase.SPEAKER:
             node = self._announcing()
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from esipp.checks.continuity import Phase, Way
-from esipp.checks.model import Family
+from esipp.checks.model import Family, Role
 from esipp.judging.promise import Bound, Checking
 from esipp.judging.timeline.events import Mark, Steer
 from esipp.judging.timeline.streams import Sample, Stream
@@ -84,6 +84,10 @@ class Places:
     endpoint: str
     other: str
     bare: str
+
+    def of(self, role: Role) -> str:
+        """The node with a role."""
+        return {Role.ENDPOINT_NODE: self.endpoint, Role.OTHER_NODE: self.other, Role.BARE_NODE: self.bare}[role]
 
 
 @dataclass(frozen=True)
