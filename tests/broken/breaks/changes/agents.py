@@ -1,6 +1,7 @@
 """kube-proxy that starts badly after it was stopped, or hides that it cannot write its rules."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
@@ -61,6 +62,7 @@ def empty_at_first(nodes: Nodes) -> Iterator[Placed]:
                     for port in ports
                     for family in nodes.pod_cidrs
                 ]
+                placed.at = time.time()
                 for_a_moment(rules, EMPTY, mark)
                 return
 
