@@ -16,6 +16,7 @@ from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
 from esipp.report import junit
 from esipp.report.allure import live as allure
+from esipp.report.ending import Detail
 from esipp.report.formats import write_reports
 from fixtures import display
 from fixtures.session import RUN, prepared_by
@@ -103,9 +104,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Hide pytest's dots while the live display is on; with -v, each check has a line above the display."""
+    """Hide pytest's dots beside the live display and with ``-q``; with -v, each check has a line above the display."""
     category, letter, label = yield
-    quiet = display.is_live(config) and config.get_verbosity() <= 0
+    quiet = display.without_dots(config) and config.get_verbosity() <= 0
     return (category, "", "") if quiet else (category, letter, label)
 
 
@@ -121,6 +122,13 @@ def pytest_runtest_makereport(
     if run is not None and run.trouble is not None:
         item.session.shouldfail = "the harness failed, not the product"
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Say what the run came to before the last test's teardown removes everything."""
+    if nextitem is None:
+        display.announce(item.config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -141,15 +149,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the matrix, the counts, the failures, the paths of the reports and the conclusion."""
+    """Print what the run came to, unless that was said, and where its reports are."""
     run = config.stash.get(RUN, None)
     if run is None or not run.checks:
         return
-    terminalreporter.section("source IP qualification", sep="=")
+    if (detail := display.detail_of(config)) is not Detail.SENTENCE:
+        terminalreporter.section("source IP qualification", sep="=")
     try:
         recorded = read_run(run.folder)
+        reports = write_reports(recorded)
         lines = [
-            *write_reports(recorded),
+            *display.last_lines(config, recorded),
+            *([] if detail is Detail.SENTENCE else reports),
             *junit.write(recorded, config.option.junit),
             *allure.surround(config, recorded),
         ]
