@@ -9,11 +9,12 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
+from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.checks import CHECKS as ALL
 from suites.changes.events import ENTRIES, EVENTS, FRESH, STREAMS, why_not
-from tests.unit.service_change_world import World
+from tests.unit.service_change_world import EVERY, World
 
 CHECKS = [check for check in ALL if check.subject.family is Family.IPV4]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
@@ -102,6 +103,26 @@ def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
 def test_requests_without_an_endpoint_are_refused() -> None:
     found = told(World(drops=True))
     assert those(found, Status.FAIL) == matching("*.refused") != set()
+
+
+def refusing(*times: tuple[float, float]) -> set[Status]:
+    """The statuses of checks where nodes drop, and refuse only the requests that start and end at these times."""
+    seen = World(drops=True).seen()
+    for stream in seen.events["scaled-to-zero"].streams.values():
+        taken = [Sample(-1, started, ended, "refused") for started, ended in times]
+        stream.samples = sorted([*stream.samples, *taken], key=lambda sample: sample.started)
+        stream.freeze()
+    found = verdicts(seen)
+    return {found[name].status for name in matching("*.refused")}
+
+
+def test_one_refusal_while_a_node_changes_its_rules_is_not_enough() -> None:
+    change, end = EVERY, 2 * EVERY
+    assert refusing((change + 0.5, change + 0.6)) == {Status.FAIL}, "the rules of before are gone, the new ones to come"
+    assert refusing((end - 2.0, end + 0.1)) == {Status.FAIL}, "it met the rules of the next stage"
+    assert refusing((change + 0.5, change + 0.6), (end - 2.0, end + 0.1)) == {Status.FAIL}
+    assert refusing((end - 9.0, end - 8.9)) == {Status.PASS}, "nodes limit the rate of their errors"
+    assert refusing((change + 0.5, change + 0.6), (change + 2.5, change + 2.6)) == {Status.PASS}
 
 
 def test_every_pod_of_several_is_reached() -> None:
