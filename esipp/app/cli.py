@@ -38,9 +38,8 @@ from esipp.testbed.images import add_images
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     open_standard_streams()
-    parser = _parser()
-    options = parser.parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         with _ended_by_sigterm(), whatever_becomes_of_stdout() as lost:  # 'esipp summary | head' keeps its exit code
             code = int(options.command(options))
         if lost:
@@ -273,7 +272,7 @@ def _qualify(options: argparse.Namespace) -> int:
     prepared = Prepared(selection, settings, cluster, findings, time.monotonic() - began)
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
     arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
-    arguments += ["-c", str(HOUSE / "pyproject.toml")]
+    arguments += ["-c", str(HOUSE / "pyproject.toml"), "-p", "fixtures.plugin"]
     arguments += [f"--junit={options.junit}"] if options.junit else []
     arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
     suites = SUITES / "test_suites.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # our own tests load conftest.py, too, and need no client of Kubernetes
+if TYPE_CHECKING:  # our own tests load the plugin of pytest, too, and need no client of Kubernetes
     from esipp.cluster.client import Cluster
     from esipp.ledger.run import Settings
     from esipp.preflight.preflight import Findings

@@ -14,13 +14,18 @@ import pytest
 from esipp.app.cli import _parser
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE
+from esipp.ledger.reading import read_run
 
 CHECK = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 NODE = f"suites/test_suites.py::test_source_ip[{CHECK}]"
 WAYS = {
     "esipp": ["esipp", "run", CHECK],
     "pytest": ["pytest", NODE, "-q", "-p", "no:cacheprovider"],
+    "pyargs": ["pytest", "--pyargs", f"esipp.suites::test_source_ip[{CHECK}]", "-q", "-p", "no:cacheprovider"],
+    "xdist": ["pytest", "--pyargs", "esipp.suites.source_ip", "-k", CHECK, "-p", "no:cacheprovider", "-n", "2"],
 }
+AS_INSTALLED = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "esipp.app.pytest_plugin,xdist.plugin"}
+"""pytest's entry point, named here: a checkout without ``pip install`` has none."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -36,8 +41,10 @@ def command(ending: str, way: str, folder: Path) -> list[str]:
 
 
 def ended(ending: str, way: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    anywhere = way in ("pyargs", "xdist")
     return subprocess.run(
-        command(ending, way, folder), cwd=HOUSE, env=environment(**more), capture_output=True, text=True, timeout=120,
+        command(ending, way, folder), cwd=folder.parent if anywhere else HOUSE,
+        env=environment(**more, **(AS_INSTALLED if anywhere else {})), capture_output=True, text=True, timeout=120,
         check=False,
     )  # fmt: skip
 
@@ -112,7 +119,7 @@ def test_a_run_ends_with_its_exit_code(way: str, ending: str, code: ExitCode, tm
         assert header["bound"] == 7.5, "what the command line says reaches the run"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["esipp", "pytest"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_interrupted_ends_with_2(number: signal.Signals, way: str, tmp_path: Path) -> None:
     with subprocess.Popen(
@@ -128,6 +135,21 @@ def test_a_run_that_is_interrupted_ends_with_2(number: signal.Signals, way: str,
             process.kill()
     assert process.returncode == ExitCode.INTERRUPTED
     assert last_record(tmp_path / "run")["result"] == "incomplete"
+
+
+def test_workers_change_nothing(tmp_path: Path) -> None:
+    """pytest -n: one testbed, one ledger, and the same verdicts and reports."""
+    done = {
+        way: ended("fail", way, tmp_path / way / "run") for way in ("esipp", "xdist") if not (tmp_path / way).mkdir()
+    }
+    read = {way: read_run(tmp_path / way / "run") for way in done}
+    assert read["esipp"].verdicts == read["xdist"].verdicts
+    assert read["esipp"].conclusion == read["xdist"].conclusion
+    assert sorted(p.name for p in (tmp_path / "esipp/run").iterdir()) == sorted(
+        p.name for p in (tmp_path / "xdist/run").iterdir()
+    )
+    assert "one process runs the suites" in done["xdist"].stdout
+    assert "one process" not in done["esipp"].stdout
 
 
 def esipp(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
