@@ -69,7 +69,7 @@ def test_only_the_reference_goes_to_standard_output(monkeypatch: pytest.MonkeyPa
         return "suite:1"
 
     monkeypatch.setattr(suite_image, "provide", provide)
-    monkeypatch.setattr(suite_image, "Journal", lambda _: Told())
+    monkeypatch.setattr(suite_image, "Journal", lambda _: FakeJournal())
     monkeypatch.setattr(suite_image.ClusterAccess, "load", lambda _: ClusterAccess("official", "", "", ""))
     assert suite_image.main() == 0
     said = capsys.readouterr()
@@ -77,7 +77,7 @@ def test_only_the_reference_goes_to_standard_output(monkeypatch: pytest.MonkeyPa
     assert said.err == "built\n"
 
 
-class Told:
+class FakeJournal:
     """A journal without a folder."""
 
     def line(self, text: str) -> None:

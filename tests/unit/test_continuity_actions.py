@@ -23,7 +23,7 @@ from esipp.scenarios.continuity.actions import Acts, Notes
 from esipp.scenarios.continuity.evidence import Places
 from esipp.scenarios.continuity.objects import SELECTOR, service_name
 from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.continuity.reported_state import ReportedState
 from esipp.scenarios.continuity.run import Gathering
 from esipp.scenarios.timeouts import Timeouts
 from suites.continuity.checks import WAYS
@@ -318,7 +318,7 @@ def test_an_interrupt_ends_every_wait() -> None:
 def gathering(acts: Acts, *phases: Phase, timeouts: Timeouts = QUICK) -> Gathering:
     return Gathering(
         acts.testbed, None, None, "image", list(WAYS), [Family.IPV4],  # type: ignore[arg-type]
-        [event(each) for each in phases], Told(None, "ns"), acts.stop,
+        [event(each) for each in phases], ReportedState(None, "ns"), acts.stop,
         lambda: pytest.fail("there is one"), lambda _: None, timeouts=timeouts,
     )  # fmt: skip
 
