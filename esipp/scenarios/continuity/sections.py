@@ -27,7 +27,7 @@ def summary(run: RecordedRun) -> Section:
 
 def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
     """The lost requests of all phases."""
-    seen = run.evidence_of(Seen)
+    seen = run.evidence_of(ContinuityEvidence)
     if seen is None or seen.trouble:
         return
     found = ways(Judge(seen))
