@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from esipp.base.document import WIDTH, Block, Code, Item, Items, Pairs, Section, Text
 from esipp.base.plural import counted
-from esipp.checks.check import Level
+from esipp.checks.check import Level, Status
 from esipp.ledger.conclusion import LEVELS
 from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import Cause, causes
@@ -95,7 +95,8 @@ def _item(run: RecordedRun, cause: Cause, of: str) -> Item:
     """A cause: what was observed or why nothing was decided, where to look, and the command that repeats it."""
     first, details = cause.first, cause.details
     also = f" and {counted(len(cause.others), 'more check')}" if cause.others else ""
-    shown = "observed" if "observed" in details else "reason"
+    undecided = cause.verdict.status in (Status.INCONCLUSIVE, Status.ERROR)
+    shown = "reason" if "observed" not in details or (undecided and "reason" in details) else "observed"
     texts = [(label, one_line(details[label], ONE_LINE)) for label in (shown, "likely") if label in details]
     title = f"{of}{cause.verdict.status.value.upper()} ({LEVELS[first.level]}) {first.id}{also}"
     return Item(title, (*texts, ("repeat", Code(f"{run.header['command']} {first.id}"))))
