@@ -99,7 +99,9 @@ def test_a_ledger_with_faults_is_not_called_conformant_before_its_end(tmp_path: 
     assert run.ledger is not None
     with run.ledger.path.open("a") as file:
         file.write("not a record\n")
-    assert "INCOMPLETE: " in "\n".join(ending(read_judged_run(run.ledger, run.conclude())))
+    said = ending(read_judged_run(run.ledger, run.conclude()))
+    run.ledger.close()
+    assert "INCOMPLETE: " in "\n".join(said)
 
 
 def test_reports_are_named_on_one_line(tmp_path: Path) -> None:
