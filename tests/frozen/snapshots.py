@@ -82,13 +82,13 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- words apart
-def _distinct(told: Iterable[tuple[str, str, str]]) -> str:
-    """Each text once: its field, how many checks have it, a digest of their ids, the text. Told are (id, field, text).
+def _distinct(texts: Iterable[tuple[str, str, str]]) -> str:
+    """Each text once: its field, how many checks have it, a digest of their ids, the text.
 
     The digest stays where only the words of a line change.
     """
     of: dict[tuple[str, str], list[str]] = {}
-    for identity, name, text in told:
+    for identity, name, text in texts:
         if text:
             of.setdefault((name, text), []).append(identity)
     ordered = sorted(of.items(), key=lambda item: (item[0][0], min(item[1]), _digest(_lines(sorted(item[1])))))

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.metadata import metadata
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -146,7 +147,7 @@ def test_the_licence_of_every_package_of_a_run_is_told() -> None:
     assert f"all {len(packages)}." in page
     copyleft = []
     for name in packages:
-        about = metadata(name)
+        about: Any = metadata(name)  # a message, which has more than its type
         first = (about.get("License-Expression") or about.get("License") or "").partition("\n")[0]  # some have the text
         if any(re.search(r"\bA?GPL", line) for line in (first, *about.get_all("Classifier", []))):
             copyleft.append(name)

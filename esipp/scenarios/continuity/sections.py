@@ -7,7 +7,7 @@ from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
 from esipp.judging.promise import Bound
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.judge import Judge
 
 TITLE = "continuity: steady traffic during disruptions"
@@ -16,7 +16,7 @@ COLUMNS = ("requests", "lost", "late", "gap (s)", "broken")
 
 def summary(run: RecordedRun) -> Section:
     """The section; empty if the scenario did not run."""
-    seen = run.evidence_of(Seen)
+    seen = run.evidence_of(ContinuityEvidence)
     if seen is None:
         return Section(TITLE)
     if seen.trouble:
