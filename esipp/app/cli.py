@@ -15,8 +15,10 @@ from typing import Any, NoReturn
 from esipp import __version__
 from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge
+from esipp.app.detail_options import detail_of
 from esipp.app.doctor.command import add_doctor, add_run_arguments
 from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
+from esipp.app.images.command import add_images
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_fetch, add_in_cluster
 from esipp.app.load_balancers import add_load_balancers
@@ -32,7 +34,6 @@ from esipp.checks.check import Check
 from esipp.checks.crossing import as_text
 from esipp.checks.explain import explain_check
 from esipp.report.pages import checks_page
-from esipp.testbed.images import add_images
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -257,8 +258,9 @@ def _qualify(options: argparse.Namespace) -> int:
     from esipp.cluster.client import Cluster
     from esipp.preflight.preflight import examine
     from esipp.preflight.steps import check_without_cluster
+    from esipp.testbed.echo_image import with_image
 
-    settings = settings_of(options)
+    settings = with_image(settings_of(options), lambda line: print(line, file=sys.stderr))
     check_without_cluster(settings)
     chosen = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
     if not chosen:
@@ -269,8 +271,18 @@ def _qualify(options: argparse.Namespace) -> int:
     began = time.monotonic()
     findings = examine(cluster, settings, {check.suite for check in chosen})
     selection = (*(f"--suite={name}" for name in options.suite), *options.checks)
-    prepared = Prepared(selection, settings, cluster, findings, time.monotonic() - began)
-    arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
+    detail = detail_of(options)
+    prepared = Prepared(selection, settings, cluster, findings, time.monotonic() - began, detail)
+    arguments = [
+        "-qq" if options.quiet else "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "--tb=no",
+        "-r",
+        "N",
+        f"--rootdir={HOUSE}",
+    ]
     arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
     arguments += ["-c", str(HOUSE / "pyproject.toml"), "-p", "fixtures.plugin"]
     arguments += [f"--junit={options.junit}"] if options.junit else []

@@ -48,7 +48,7 @@ def check_image(settings: Settings) -> None:
     if not settings.image:
         raise PreflightError(
             "No echo image is named.",
-            "use --image REFERENCE or $ESIPP_IMAGE; ./ci/conformance --keep builds one and prints how to use it.",
+            "'esipp images push HOST[/PATH]', then --image-registry HOST[/PATH]; or use --image, or $ESIPP_IMAGE.",
         )
     if not re.fullmatch(r"[a-z0-9][a-zA-Z0-9./:_@-]*", settings.image):
         raise PreflightError(

@@ -70,7 +70,7 @@ def test_only_the_reference_goes_to_standard_output(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(suite_image, "provide", provide)
     monkeypatch.setattr(suite_image, "Journal", lambda _: FakeJournal())
-    monkeypatch.setattr(suite_image.ClusterAccess, "load", lambda _: ClusterAccess("official", "", "", ""))
+    monkeypatch.setattr(ClusterAccess, "load", lambda _: ClusterAccess("official", "", "", ""))
     assert suite_image.main() == 0
     said = capsys.readouterr()
     assert said.out == "suite:1\n"

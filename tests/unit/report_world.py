@@ -28,7 +28,7 @@ from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, R
 from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
 from esipp.scenarios.health.evidence import Followed, Round
 from esipp.scenarios.health.evidence import HealthEvidence as Health
-from esipp.scenarios.paths.judge import Evidence
+from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.policy_change.evidence import Neighbour, PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.timeline import Course, PolicyAction
 from suites.continuity.checks import WAYS
