@@ -124,9 +124,7 @@ def test_a_run_that_is_not_quiet_shows_all_tables_on_demand(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("ending", "code", "judged"), [("fail", 1, 1), ("pass", 0, 4)])
-def test_a_run_that_fails_fast_ends_with_the_first_failure(
-    ending: str, code: int, judged: int, tmp_path: Path
-) -> None:
+def test_a_run_that_fails_fast_ends_with_the_first_failure(ending: str, code: int, judged: int, tmp_path: Path) -> None:
     more = ["--fail-fast", "--focus", r"^nodeport\.local\.tcp\.ipv4\.outside-[12]-to-(endpoint|bare)-node$"]
     said(ending, "esipp", tmp_path / "run", "nodeport.local.tcp.ipv4.outside", *more)
     assert last_record(tmp_path / "run")["exit_code"] == code
