@@ -80,7 +80,7 @@ def _token(there: ClusterAccess) -> str | None:
 def environment(there: ClusterAccess, command: list[str], where: Places | None = None) -> dict[str, str]:
     """The environment of a command: where esipp speaks to the cluster it does so as this account, all else as admin."""
     found = there.environment
-    if command[:1] == ["esipp"] and any(word.partition("=")[0] == "--context" for word in command):
+    if Path(*command[:1]).name == "esipp" and any(word.partition("=")[0] == "--context" for word in command):
         found["KUBECONFIG"] = str(kubeconfig(there, where))
         if server := loadbalancer.resolver(there):
             found[RESOLVER] = server

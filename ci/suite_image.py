@@ -13,7 +13,10 @@ from ci.step import Journal, SetupError
 from ci.ways import Hermetic, Official, Way
 
 NAME = "localhost/esipp/suite"
-SOURCES = ("LICENSE", "esipp", "fixtures", "suites", "conftest.py", "pyproject.toml", "images/esipp")
+SOURCES = (
+    *("LICENSE", "esipp", "fixtures", "suites", "conftest.py", "pyproject.toml"),
+    *("images/esipp", "images/echoserver"),
+)
 """The files and folders of the checkout that decide what is in the image."""
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from esipp.base.errors import PreflightError
 from esipp.checks.check import Check, Level, checks_about, is_about
 from esipp.checks.covering import Design
 from esipp.checks.crossing import Crossing
@@ -14,8 +15,17 @@ from esipp.checks.model import Path as DialledPath
 from esipp.checks.path import OnPath, PathCheck
 from esipp.checks.versions import Rules, dated
 
-HOUSE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
+_INSTALLED = PACKAGE / "house"
+HOUSE = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent
+"""The folder with suites/, fixtures/ and images/: in a wheel esipp/house (hatch_build.py), else the checkout."""
+
 SUITES = HOUSE / "suites"
+
+
+def page(name: str) -> str:
+    """Return how a message names a page: as in the checkout, or where the installed one is."""
+    return str(HOUSE / name) if HOUSE == _INSTALLED else name
 
 
 @cache
@@ -23,8 +33,16 @@ def suite_names() -> tuple[str, ...]:
     """Return the names of all suites, in the order of runs and reports.
 
     Each suite says in its ``ORDER`` where it stands: first unchanged Services, then changes, at last disruptions.
+
+    Raises:
+        PreflightError: esipp was installed without its suites.
     """
-    found = (path.parent.name for path in SUITES.glob("*/checks.py"))
+    found = [path.parent.name for path in SUITES.glob("*/checks.py")]
+    if not found:
+        raise PreflightError(
+            f"esipp was installed without its suites: there are none in {SUITES}.",
+            "install the wheel of a release, or one that 'pip wheel .' builds in a checkout.",
+        )
     return tuple(sorted(found, key=lambda name: (_suite(name, "").ORDER, name)))
 
 
@@ -73,10 +91,15 @@ def crossings() -> list[Crossing]:
     return [_suite(name, ".crossing").CROSSING for name in known]
 
 
-def _suite(name: str, module: str) -> ModuleType:
-    """Return the package of a suite, or a module in it."""
+def make_importable() -> None:
+    """Let Python find ``suites`` and ``fixtures``."""
     if str(HOUSE) not in sys.path:
         sys.path.insert(0, str(HOUSE))
+
+
+def _suite(name: str, module: str) -> ModuleType:
+    """Return the package of a suite, or a module in it."""
+    make_importable()
     return importlib.import_module(f"suites.{name}{module}")
 
 

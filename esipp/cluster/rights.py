@@ -6,14 +6,16 @@ A run creates its own namespace, so it needs the rights for that namespace in ev
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from esipp.checks.catalog import suite_names
+from esipp.checks.catalog import page, suite_names
 from esipp.checks.check import Feature
 from esipp.checks.rights import DISCOVERY, Right, rights
 from esipp.cluster.client import Cluster
 from esipp.cluster.leases import NAME as LEASE
 from esipp.judging.scenario import scenarios
 
-PAGE = "docs/rbac.yaml"
+PAGE = page("docs/rbac.yaml")
+"""The file to apply; other pages are named as in the repository."""
+
 AT_ONCE = 8
 
 

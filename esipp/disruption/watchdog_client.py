@@ -12,7 +12,7 @@ from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.redaction import KNOWN
-from esipp.checks.catalog import HOUSE
+from esipp.checks.catalog import PACKAGE
 from esipp.disruption.rollback import Undo
 
 ANSWER_SECONDS = 60.0
@@ -75,7 +75,7 @@ class WatchdogClient:
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the watchdog in its own session, so that signals to this process group do not reach it."""
-        path = os.pathsep.join(part for part in (str(HOUSE), os.environ.get("PYTHONPATH")) if part)
+        path = os.pathsep.join(part for part in (str(PACKAGE.parent), os.environ.get("PYTHONPATH")) if part)
         return subprocess.Popen(
             [sys.executable, "-m", "esipp.disruption.watchdog"],
             stdin=subprocess.PIPE,

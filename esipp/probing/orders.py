@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from concurrent import futures
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Generic, Protocol, TypeVar
@@ -78,6 +79,14 @@ class Stream:
     def cancel(self) -> None:
         """Stop the job, without results for its probes in flight. It has no effect on a finished job."""
         self._cancel()
+
+    def ends(self, timeout: float) -> bool:
+        """Wait until the job is done, has failed or is cancelled, but no longer than so many seconds.
+
+        Returns:
+            Whether it ended; ``wait`` tells how.
+        """
+        return bool(futures.wait([self._future], max(0.0, timeout)).done)
 
     def wait(self, timeout: float) -> int:
         """Wait until the job is done or cancelled.

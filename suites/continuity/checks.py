@@ -111,7 +111,7 @@ def check(event: Event, way: Way, family: Family, what: What) -> Check[Continuit
             "nodes.three", client=OUTSIDE_1, family=family, balancer=way.balancer, disruption=event.disruption
         ),
         subject=Continuity(event, way, family, what),
-        expected=EXPECTED[what],
+        expected=expected(event, what),
         fails_if=FAILS_IF[what],
         asked=ASKED,
         differences=tuple(differences(event, way, what)),

@@ -8,9 +8,10 @@ from suites.references import *
 
 SUITE = "continuity"
 
+BY_PERIOD = "no gap longer than (N+1) x period"
 EXPECTED = {
     What.NO_LOSS: "no request is lost",
-    What.GAP: "no gap longer than (N+1) x period",
+    What.GAP: BY_PERIOD,
     What.LOSSES: "no gap longer than the load balancer's bound; recorded if there is none",
     What.SOURCE: "the correct source in every answer",
     What.PROMPT: f"the correct source in every answer from {PROMPT:.0f} s after the return to Local",
@@ -56,6 +57,11 @@ def requirement(event: Event, way: Way, what: What) -> str:
     meanwhile, through = event.meanwhile, destination(way)
     if what is What.NO_LOSS:
         return f"{meanwhile}, {through} loses no request."
+    if what is What.GAP and event.refuses:
+        return (
+            f"{meanwhile}, {through} has no gap longer than N x timeout + period of health checks, as the load "
+            "balancer reports them."
+        )
     if what is What.GAP:
         return (
             f"{meanwhile}, {through} has no gap longer than (N+1) x health check period, with N and period as the load "
@@ -101,13 +107,18 @@ def requirement(event: Event, way: Way, what: What) -> str:
     return f"{meanwhile}, every answer through {through} shows that the pod saw {expected_source(way)}."
 
 
+def expected(event: Event, what: What) -> str:
+    """Return what is expected, in short."""
+    return "no gap longer than N x timeout + period" if what is What.GAP and event.refuses else EXPECTED[what]
+
+
 def by_bound(event: Event, way: Way) -> bool:
     """Return whether the load balancer's bound limits losses.
 
     It does not for a restart of its own agent, for a node that forgets connections, or where pods that nobody reaches
-    stay endpoints.
+    stay endpoints. It is that of a node that says 503: checks of one that does not answer end by their timeout.
     """
-    unbounded = event.phase is Phase.SPEAKER or event.forgets or (event.takes_endpoints and not way.local)
+    unbounded = event.phase is Phase.SPEAKER or event.forgets or event.refuses
     return way.by not in (NODEPORT, *CHECKED) and not unbounded
 
 
@@ -209,6 +220,7 @@ __all__ = [
     "Way",
     "What",
     "by_bound",
+    "expected",
     "references",
     "requirement",
     "stream_expected",

@@ -52,7 +52,8 @@ REQUIREMENTS = {
 """What a check of each aspect requires; ``{way}`` stands for protocol and type of Service."""
 
 ASKED = {
-    Aspect.FIRST: "every answer counts that a path gave while the run waited for the data plane",
+    Aspect.FIRST: "every answer counts that a path gave while the run waited for the data plane; of VIPs only those to "
+    "clients outside: until a node has a VIP's rules, its own packets go through the load balancer",
     Aspect.LATE: "the connections of the judged window; the kernel's count of SYNs, and the time to each answer",
     Aspect.COPIES: "the datagrams of the judged window; each socket listens on for 0.1 s after its answer",
     Aspect.PORTS: "the connections of the judged window; source ports are of the whole range from 1,024 up",
@@ -76,7 +77,9 @@ def _is_member(aspect: Aspect, check: PathCheck) -> bool:
     if subject.is_negative:
         return False
     if aspect is Aspect.FIRST:
-        return required
+        # Until a node has the rules of a VIP, its own packets leave it and come back through the load balancer.
+        goes_round = subject.profile is Profile.LOAD_BALANCER and subject.path.client.vantage is not Vantage.OUTSIDE
+        return required and not goes_round
     if aspect is Aspect.PORTS:
         return (
             subject.accept == CLIENT_IP and subject.path.client.vantage is not Vantage.NODE

@@ -4,8 +4,11 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from esipp.checks.model import Family
 from esipp.probing.jobs import Job
+from esipp.scenarios.endpoint_change import probes
 from esipp.scenarios.endpoint_change.probes import PORT_PACE, SECOND_FAMILY, Observing, Targets
 
 NODES = {node: {Family.IPV4: f"192.0.2.{n}", Family.IPV6: f"2001:db8::{n}"} for n, node in enumerate("ab", 1)}
@@ -13,14 +16,23 @@ VIPS = {Family.IPV4: "192.0.2.100", Family.IPV6: "2001:db8::100"}
 
 
 class Fake:
-    """A prober that takes down its jobs; node a tells a weight and node b none."""
+    """A prober that takes down its jobs; node a tells a weight, b none. ``starved``: it makes so few."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
+        self.cancelled: list[Job] = []
+        self.starved = 0
 
-    def stream(self, job: Job, _sink: Any) -> Any:
+    def stream(self, job: Job, sink: Any) -> Any:
         self.jobs.append(job)
-        return SimpleNamespace(cancel=lambda: None, wait=lambda _seconds: None)
+        if job.count == 2600 or job.count == 1300:
+            for seq in range(self.starved or job.count):
+                sink({"seq": seq})
+        return SimpleNamespace(
+            cancel=lambda: self.cancelled.append(job),
+            wait=lambda _seconds: None,
+            ends=lambda _seconds: not self.starved,
+        )
 
     def ask(self, job: Job) -> "Future[list[Any]]":
         self.jobs.append(job)
@@ -58,6 +70,16 @@ def test_connections_are_counted_beside_a_control_of_as_many() -> None:
     assert {(job.host, job.port, job.count, job.spacing) for job in straight} == {
         (NODES[node][Family.IPV4], 30080, 1300, 0.004) for node in NODES
     }
+
+
+def test_connections_that_do_not_end_in_time_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prober that is starved: the judge then has too few connections, which is no failure of anybody's."""
+    monkeypatch.setattr(probes, "CONNECT_SECONDS", 0.0)
+    made, fake = observing()
+    fake.starved = 7
+    lines, control = made.connect(Family.IPV4, 2600, 0.002, ["a", "b"])
+    assert (len(lines), len(control)) == (7, 2 * 7)
+    assert len(fake.cancelled) == 3
 
 
 def test_only_weights_that_were_told_are_weights() -> None:

@@ -14,13 +14,18 @@ import pytest
 from esipp.app.cli import _parser
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE
+from esipp.ledger.reading import read_run
 
 CHECK = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 NODE = f"suites/test_suites.py::test_source_ip[{CHECK}]"
 WAYS = {
     "esipp": ["esipp", "run", CHECK],
     "pytest": ["pytest", NODE, "-q", "-p", "no:cacheprovider"],
+    "pyargs": ["pytest", "--pyargs", f"esipp.suites::test_source_ip[{CHECK}]", "-q", "-p", "no:cacheprovider"],
+    "xdist": ["pytest", "--pyargs", "esipp.suites.source_ip", "-k", CHECK, "-p", "no:cacheprovider", "-n", "2"],
 }
+AS_INSTALLED = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "esipp.app.pytest_plugin,xdist.plugin"}
+"""pytest's entry point, named here: a checkout without ``pip install`` has none."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -28,16 +33,18 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(HOUSE), "ESIPP_IMAGE": "example.com/echo:1", **more}
 
 
-def command(ending: str, way: str, folder: Path) -> list[str]:
+def command(ending: str, way: str, folder: Path, *more: str) -> list[str]:
     return [
-        *(sys.executable, "-m", "tests.unit.exit_world", ending, *WAYS[way]),
+        *(sys.executable, "-m", "tests.unit.exit_world", ending, *WAYS[way], *more),
         *("--context", "nowhere", "--out", str(folder), "--bound", "7.5"),
     ]
 
 
 def ended(ending: str, way: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    anywhere = way in ("pyargs", "xdist")
     return subprocess.run(
-        command(ending, way, folder), cwd=HOUSE, env=environment(**more), capture_output=True, text=True, timeout=120,
+        command(ending, way, folder), cwd=folder.parent if anywhere else HOUSE,
+        env=environment(**more, **(AS_INSTALLED if anywhere else {})), capture_output=True, text=True, timeout=120,
         check=False,
     )  # fmt: skip
 
@@ -81,6 +88,50 @@ def test_the_help_of_all_tells_every_code() -> None:
     assert codes_in(_parser().format_help()) == {int(code) for code in ExitCode} == RUNS
 
 
+# ----------------------------------------------------------------------------------------------------- what is said
+def said(ending: str, way: str, folder: Path, *more: str) -> list[str]:
+    done = subprocess.run(
+        command(ending, way, folder, *more), cwd=HOUSE, env=environment(), capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("ending", "word"), [("pass", "PARTIAL: "), ("fail", "NONCONFORMANT: ")])
+def test_the_sentence_stands_once_and_before_everything_is_removed(ending: str, word: str, tmp_path: Path) -> None:
+    lines = said(ending, "esipp", tmp_path / "run")
+    (sentence,) = [number for number, line in enumerate(lines) if line.startswith(word)]
+    after = next(number for number, line in enumerate(lines) if "source IP qualification" in line)
+    assert sentence < after, "the section after teardown has the reports"
+    assert any(line.startswith("reports: ") for line in lines[after:])
+
+
+def test_what_went_wrong_while_the_run_ended_is_said_after_all(tmp_path: Path) -> None:
+    lines = said("left-behind", "esipp", tmp_path / "run")
+    words = [line.partition(":")[0] for line in lines if line.startswith(("PARTIAL: ", "ERROR: "))]
+    assert words == ["PARTIAL", "ERROR"], "the verdict, and then that teardown failed"
+    assert last_record(tmp_path / "run")["exit_code"] == ExitCode.HARNESS
+
+
+@pytest.mark.parametrize(("way", "option"), [("esipp", "-q"), ("pytest", "-q")])
+def test_a_quiet_run_says_one_sentence(way: str, option: str, tmp_path: Path) -> None:
+    lines = [line for line in said("pass", way, tmp_path / "run", option) if line]
+    assert [line.partition(":")[0] for line in lines] == ["PARTIAL"], lines
+
+
+def test_a_run_that_is_not_quiet_shows_all_tables_on_demand(tmp_path: Path) -> None:
+    assert "How to read the matrix" in said("pass", "esipp", tmp_path / "run", "-v")
+
+
+@pytest.mark.parametrize(("ending", "code", "judged"), [("fail", 1, 1), ("pass", 0, 4)])
+def test_a_run_that_fails_fast_ends_with_the_first_failure(ending: str, code: int, judged: int, tmp_path: Path) -> None:
+    more = ["--fail-fast", "--focus", r"^nodeport\.local\.tcp\.ipv4\.outside-[12]-to-(endpoint|bare)-node$"]
+    said(ending, "esipp", tmp_path / "run", "nodeport.local.tcp.ipv4.outside", *more)
+    assert last_record(tmp_path / "run")["exit_code"] == code
+    lines = (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["record"] == "verdict" for line in lines) == judged
+
+
 # --------------------------------------------------------------------------------------------------- what is given
 ENDINGS = [
     ("pass", ExitCode.CONFORMANT),
@@ -112,7 +163,7 @@ def test_a_run_ends_with_its_exit_code(way: str, ending: str, code: ExitCode, tm
         assert header["bound"] == 7.5, "what the command line says reaches the run"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["esipp", "pytest"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_interrupted_ends_with_2(number: signal.Signals, way: str, tmp_path: Path) -> None:
     with subprocess.Popen(
@@ -128,6 +179,21 @@ def test_a_run_that_is_interrupted_ends_with_2(number: signal.Signals, way: str,
             process.kill()
     assert process.returncode == ExitCode.INTERRUPTED
     assert last_record(tmp_path / "run")["result"] == "incomplete"
+
+
+def test_workers_change_nothing(tmp_path: Path) -> None:
+    """pytest -n: one testbed, one ledger, and the same verdicts and reports."""
+    done = {
+        way: ended("fail", way, tmp_path / way / "run") for way in ("esipp", "xdist") if not (tmp_path / way).mkdir()
+    }
+    read = {way: read_run(tmp_path / way / "run") for way in done}
+    assert read["esipp"].verdicts == read["xdist"].verdicts
+    assert read["esipp"].conclusion == read["xdist"].conclusion
+    assert sorted(p.name for p in (tmp_path / "esipp/run").iterdir()) == sorted(
+        p.name for p in (tmp_path / "xdist/run").iterdir()
+    )
+    assert "one process runs the suites" in done["xdist"].stdout
+    assert "one process" not in done["esipp"].stdout
 
 
 def esipp(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -21,7 +21,7 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.changing_pods import Watching
-from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity import objects
 from esipp.scenarios.continuity.evidence import Asked, Places
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.traffic import CALM, Streams
@@ -98,6 +98,7 @@ class Acts:
         places: the nodes by role.
         ways: the probed ways; ``others`` those with a Service for another protocol than TCP.
         bound: (N+1) x period of the load balancer, the longest of the probed ones.
+        silent: the same of nodes that do not answer.
         own: the client's addresses; ``of_balancer``: those of the reference load balancer.
         stop: ends all waits.
         disruptor: makes disruptions; None if they are not allowed.
@@ -110,6 +111,7 @@ class Acts:
     places: Places
     ways: list[Way]
     bound: float
+    silent: float
     own: frozenset[IPAddress]
     of_balancer: frozenset[IPAddress]
     stop: Stop
@@ -127,7 +129,7 @@ class Acts:
             StoppedError: the session ends.
         """
         notes.cause()
-        left = 2 * self.bound + CALM if event.refuses else 0.0  # a load balancer may leave the node, and must have
+        left = self.silent + self.bound + CALM if event.refuses else 0.0  # for longer than a load balancer may need
         steps = self._steps.get(event.phase, Steps(prove=lambda _: self.hold(max(event.lasts, left))))
         if event.disruption is not None:
             self._disrupt(event.disruption, event, steps, notes)
@@ -172,8 +174,8 @@ class Acts:
     # ------------------------------------------------------------------------------------------------- without harm
     def _roll(self, notes: Notes) -> None:
         notes.pods = set(self.watching.pods)
-        template = {"metadata": {"annotations": {scene.ROLLED: "1"}}}
-        path = f"/apis/apps/v1/namespaces/{self.testbed.namespace}/deployments/{scene.DEPLOYMENT}"
+        template = {"metadata": {"annotations": {objects.ROLLED: "1"}}}
+        path = f"/apis/apps/v1/namespaces/{self.testbed.namespace}/deployments/{objects.DEPLOYMENT}"
         self.testbed.cluster.patch(path, {"spec": {"template": template}})
         notes.happened = time.monotonic()
 
@@ -219,8 +221,8 @@ class Acts:
     @property
     def _local(self) -> list[str]:
         """The Services whose policy is Local."""
-        others = [scene.service_name(way, protocol) for way, protocol in self.others if way.local]
-        return [*(scene.service_name(way) for way in self.ways if way.local), *others]
+        others = [objects.service_name(way, protocol) for way, protocol in self.others if way.local]
+        return [*(objects.service_name(way) for way in self.ways if way.local), *others]
 
     def _change_policy(self, notes: Notes) -> None:
         notes.either.append((notes.cause(), math.inf))
@@ -270,7 +272,7 @@ class Acts:
             notes.cause()
 
         before = self._answering()
-        selector = scene.SELECTOR if phase is Phase.DRAIN else ""
+        selector = objects.SELECTOR if phase is Phase.DRAIN else ""
         not_ready = what is Disruption.KUBELET
         proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=not_ready)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words

@@ -91,7 +91,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ContinuityEvidence:
     """The whole evidence of the suite.
 
     Args:

@@ -11,7 +11,7 @@ from esipp.loadbalancers.reference import Reference
 
 
 @dataclass
-class Told:
+class ReportedState:
     """The reports of the reference load balancer on one namespace's Services; it shares our machine's clock.
 
     ``steers`` is by Service, and grows while it is listened to.
@@ -30,7 +30,8 @@ class Told:
         if self.reference is None:
             return Checking()
         settings = self.reference.view()["settings"]
-        return Checking(float(settings["period"]), int(settings["unhealthy"]))
+        timeout = float(settings["timeout"]) if "timeout" in settings else None
+        return Checking(float(settings["period"]), int(settings["unhealthy"]), timeout)
 
     def addresses(self) -> list[str]:
         """Its own addresses, which backends of its proxy see."""

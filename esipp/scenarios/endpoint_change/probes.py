@@ -1,11 +1,11 @@
 """The continuous probes of one load balancer's Service, from one client outside, by their own prober process."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 
 from esipp.base.clock import Clock
-from esipp.base.errors import HarnessError
 from esipp.checks.model import Family
 from esipp.judging.timeline.streams import Stream
 from esipp.probing.jobs import Job
@@ -32,6 +32,7 @@ ANSWER_SECONDS = 10.0
 """Seconds until a single health check is answered, or given up."""
 
 CONNECT_SECONDS = 60.0
+"""Seconds after which no more connections are made for the balance: on a machine that is too busy they are few."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,13 @@ class Observing:
     def connect(
         self, family: Family, count: int, spacing: float, control: Sequence[str] = ()
     ) -> tuple[list[Line], list[Line]]:
-        """So many new connections through the VIP, and at the same time as many in all to nodePorts of these nodes."""
+        """So many new connections through the VIP, and at the same time as many in all to nodePorts of these nodes.
+
+        Fewer of them if they take longer than ``CONNECT_SECONDS``.
+
+        Raises:
+            HarnessError: the prober is gone.
+        """
         told = self.targets
         jobs = [Job(f"{self.name} balance", "tcp", told.vips[family], PORT, count, TIMEOUT, spacing=spacing)]
         jobs += [
@@ -96,14 +103,13 @@ class Observing:
             )
             for node in control
         ]  # fmt: skip
-        asked = [self.prober.ask(job) for job in jobs]
-        try:
-            lines, *controls = [each.result(timeout=CONNECT_SECONDS) for each in asked]
-        except FutureTimeoutError:
-            raise HarnessError(
-                f"{count} connections through the VIP of {self.name} did not end within {CONNECT_SECONDS:.0f} s.",
-                "is the machine too busy for the prober? --moves and --suite reduce the load.",
-            ) from None
+        lines, *controls = found = [list[Line]() for _ in jobs]
+        streams = [self.prober.stream(job, of.append) for job, of in zip(jobs, found, strict=True)]
+        end = time.monotonic() + CONNECT_SECONDS
+        for stream in streams:
+            if not stream.ends(end - time.monotonic()):
+                stream.cancel()
+            stream.wait(ANSWER_SECONDS)
         return lines, [line for each in controls for line in each]
 
     def weights(self, nodes: Iterable[str], family: Family) -> dict[str, int]:

@@ -143,7 +143,7 @@ BREAKS = (
         "kube-proxy of a node that an autoscaler will delete goes on to say 200 at port 10256",
         RUN,
         says_that_it_stays,
-        lambda check: of_event(check, At.ENDPOINT_NODE, Claim.STATUS) and check.subject.stream.name == Health.PROXY,
+        lambda check: of_event(check, At.ENDPOINT_NODE, Claim.STATUS) and Health.PROXY in check.id,
         names="that is to be deleted, goes on to say that it is healthy",
         at_once=False,
     ),

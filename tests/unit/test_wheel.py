@@ -1,0 +1,120 @@
+"""The wheel: built, installed into an empty environment, and used from an empty folder, where there is no checkout."""
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import hatch_build
+from ci import wheel
+from ci.places import ROOT
+from ci.step import SetupError
+from esipp.base.errors import ExitCode
+from esipp.checks.catalog import all_checks
+from esipp.testbed.echo_image import RELEASED
+from esipp.testbed.images import this_version
+
+Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
+    """Runs a program of the environment; its packages are those of this process, without the checkout."""
+    work = tmp_path_factory.mktemp("wheel")
+    programs = wheel.install(wheel.build(work / "dist"), work / "environment", packages=False)
+    (packages,) = (work / "environment" / "lib").glob("python*/site-packages")
+    (packages / "others.pth").write_text(
+        sysconfig.get_path("purelib")
+    )  # does not lead on to an editable esipp's folder
+    empty = work / "empty"
+    empty.mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "GITHUB_", "ESIPP_"))}
+
+    def run(*command: str) -> Done:
+        environment = wheel.outside_of_the_checkout({**kept, "HOME": str(empty)})
+        return subprocess.run(
+            [str(programs / command[0]), *command[1:]], cwd=empty, env=environment, capture_output=True, text=True,
+            timeout=110, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.mark.parametrize("command", [["esipp"], ["python", "-m", "esipp"]])
+def test_it_has_all_checks(command: list[str], installed: Callable[..., Done]) -> None:
+    done = installed(*command, "list", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(all_checks())
+
+
+def test_it_is_not_the_checkout(installed: Callable[..., Done]) -> None:
+    done = installed("python", "-c", "from esipp.checks.catalog import HOUSE; print(HOUSE)")
+    assert done.stdout.rstrip().endswith("/esipp/house"), done.stderr
+    assert str(ROOT) not in done.stdout
+
+
+def test_it_plans_and_names_its_images(installed: Callable[..., Done]) -> None:
+    done = installed("esipp", "plan", "--provider", "metallb-l2")
+    assert done.returncode == 0, done.stderr
+    assert "Services" in done.stdout
+    assert installed("esipp", "images").stdout.splitlines()[0] == this_version(), "the same files, the same name"
+
+
+@pytest.mark.parametrize("command", ["doctor", "run"])
+def test_without_a_cluster_it_says_so(command: str, installed: Callable[..., Done]) -> None:
+    done = installed("esipp", command, "--context", "nowhere", "--image", "example.com/echo:1")
+    assert done.returncode == ExitCode.USAGE, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "hint:" in done.stdout + done.stderr
+
+
+def test_pytest_finds_the_suites_by_the_entry_point(installed: Callable[..., Done]) -> None:
+    done = installed("python", "-m", "pytest", "--pyargs", "esipp.suites.nodes", "--collect-only", "-q")
+    assert done.returncode == 0, done.stdout + done.stderr
+    collected = [line for line in done.stdout.splitlines() if "::test_nodes[" in line]
+    assert len(collected) == sum(check.suite == "nodes" for check in all_checks())
+    done = installed("python", "-m", "pytest", "--pyargs", "esipp.suites.nowhere")
+    assert (done.returncode, done.stderr.count("There is no suite 'nowhere'")) == (4, 1)
+
+
+def test_other_sessions_of_pytest_get_no_options_of_ours(installed: Callable[..., Done]) -> None:
+    assert "--samples" not in installed("python", "-m", "pytest", "--help").stdout
+    assert "--samples" in installed("python", "-m", "pytest", "--pyargs", "esipp.suites", "--help").stdout
+
+
+def test_a_build_without_suites_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("esipp/base", "suites/nodes", "fixtures"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    (tmp_path / "suites/nodes/checks.py").unlink()
+    monkeypatch.setattr(wheel, "ROOT", tmp_path)
+    with pytest.raises(SetupError, match="without its suites cannot test anything"):
+        wheel.build(tmp_path / "dist")
+
+
+def test_a_release_names_its_image_by_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(hatch_build.RELEASED, "r.example/echoserver:latest")
+    with pytest.raises(SetupError, match="has no digest"):
+        wheel.build(tmp_path / "without")
+    reference = "r.example/echoserver@sha256:" + "a" * 64
+    monkeypatch.setenv(hatch_build.RELEASED, reference)
+    with zipfile.ZipFile(wheel.build(tmp_path / "with")) as packed:
+        assert json.loads(packed.read(f"{hatch_build.HOUSE}/{RELEASED}")) == {"reference": reference}
+
+
+def test_an_installation_without_suites_says_so(tmp_path: Path) -> None:
+    """As from a wheel of ``esipp/`` alone: not an empty list and success."""
+    shutil.copytree(ROOT / "esipp", tmp_path / "esipp", ignore=shutil.ignore_patterns("__pycache__"))
+    done = subprocess.run(
+        [shutil.which("python3") or "python3", "-m", "esipp", "list"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == ExitCode.USAGE, done.stderr
+    assert "installed without its suites" in done.stderr
