@@ -46,7 +46,8 @@ import json, pathlib, sys, time
 print("progress", flush=True)
 print("CONFORMANT: all is well", flush=True)
 time.sleep(0.4)
-pathlib.Path(sys.argv[1], "ledger.jsonl").write_text(json.dumps({"result": "x", "seconds": {"judge": 1.0, "moves": 2.0}}))
+end = {"result": "x", "seconds": {"judge": 1.0, "moves": 2.0}}
+pathlib.Path(sys.argv[1], "ledger.jsonl").write_text(json.dumps(end))
 """
 
 
