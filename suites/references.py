@@ -113,6 +113,9 @@ API_SELECTOR = _api("spec.selector", "selector (map[string]string)")
 API_NOT_READY = _api("spec.publishNotReadyAddresses", "publishNotReadyAddresses (boolean)")
 API_RANGES = _api("spec.loadBalancerSourceRanges", "loadBalancerSourceRanges ([]string)")
 API_AFFINITY = _api("spec.sessionAffinity", "sessionAffinity (string)")
+API_AFFINITY_TIMEOUT = _api(
+    "spec.sessionAffinityConfig.clientIP", "sessionAffinityConfig.clientIP.timeoutSeconds (int32)"
+)
 API_EXTERNAL_IPS = _api("spec.externalIPs", "externalIPs ([]string)")
 API_EXTERNAL_NAME = _api("spec.externalName", "externalName (string)")
 API_CLASS = _api("spec.loadBalancerClass", "loadBalancerClass (string)")
