@@ -47,7 +47,6 @@ TUTORIAL_PROXY = docs(
 )
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
-VIRTUAL_IPS = docs("reference/networking/virtual-ips/", "Virtual IPs and Service Proxies")
 SYNC_PERIOD = docs(
     "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",
     "Virtual IPs and Service Proxies: minSyncPeriod",
