@@ -5,6 +5,9 @@ A checkout that is installed in place (``pip install --editable``) has these fil
 
 from __future__ import annotations
 
+import json
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,10 @@ PAGES = ("docs/*.md", "docs/guides/*.md", "docs/*.yaml")
 """Pages that messages name; without pictures."""
 
 
+RELEASED = "ESIPP_RELEASED_IMAGE"
+"""The environment variable by which a release names its echo image, with a digest (esipp/testbed/echo_image.py)."""
+
+
 class Whole(BuildHookInterface[Any]):
     """Adds what a run needs, and fails if something is not there."""
 
@@ -44,5 +51,12 @@ class Whole(BuildHookInterface[Any]):
         if missing:
             raise FileNotFoundError(f"A wheel without its suites cannot test anything; there is no {missing[0]}.")
         pages = [str(page.relative_to(root)) for pattern in PAGES for page in sorted(root.glob(pattern))]
+        if released := os.environ.get(RELEASED):
+            if "@sha256:" not in released:
+                raise ValueError(f"{RELEASED}={released} has no digest: a later push would change it.")
+            self.place = tempfile.TemporaryDirectory()  # it goes with the hook
+            file = Path(self.place.name) / "echo-image.json"
+            file.write_text(json.dumps({"reference": released}), encoding="utf-8")
+            build_data["force_include"][str(file)] = f"{HOUSE}/{file.name}"
         for name in (*FOLDERS, *pages, "pyproject.toml"):
             build_data["force_include"][str(root / name)] = f"{HOUSE}/{name}"

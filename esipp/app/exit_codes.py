@@ -36,6 +36,13 @@ OF_LOAD_BALANCERS = """exit codes:
 """
 """Exit codes of ``load-balancers`` and ``plan``."""
 
+OF_IMAGES = """exit codes:
+  0  success
+  2  interrupted
+  4  wrong usage; or the sources of the images are missing, docker fails, or the registry refuses the image
+"""
+"""Exit codes of ``images``."""
+
 OF_CLEANING = """exit codes:
   0  nothing is left except what clean keeps, each with a reason; or --dry-run printed what would be removed
   2  interrupted

@@ -1,15 +1,11 @@
-"""``esipp images``: the images that a run needs, and their names in the user's registry."""
+"""The images that a run needs, and their names in the user's registry."""
 
-import argparse
-import json
+import os
 import re
-import shlex
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.errors import PreflightError
 from esipp.base.hashing import key_of
 from esipp.base.labels import is_subdomain
 from esipp.checks.catalog import HOUSE
@@ -19,21 +15,8 @@ DOCKER_HUB, OFFICIAL = "docker.io", "library"
 
 HINT = "use HOST[:PORT][/PATH], such as registry.example.com/mirror, without https:// and without a tag."
 
-ABOUT = """how to get an image onto nodes that reach no other registry (REFERENCE: the image's name; REGISTRY: yours):
-  build    docker build --tag REFERENCE FOLDER            (--build-arg BASE=… for a mirror of the base image)
-  copy     docker save REFERENCE --output image.tar       docker load --input image.tar
-  push     docker tag REFERENCE AT-REGISTRY && docker push AT-REGISTRY
-           skopeo copy docker-archive:image.tar docker://AT-REGISTRY
-  kind     kind load docker-image --name CLUSTER REFERENCE
-  then     esipp run --context NAME --image-registry REGISTRY …
-
-"""
-
-OF_IMAGES = """exit codes:
-  0  success
-  2  interrupted
-  4  wrong usage, or the sources of the images are missing
-"""
+BASE = "ESIPP_IMAGE_BASE"
+"""The environment variable that names another base of the echo image, where docker cannot pull its own."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +34,21 @@ def images(registry: str = "") -> list[Image]:
     """The images for a run of this version, with the names in a registry if one is given.
 
     Raises:
-        PreflightError: this is not a checkout, which contains the sources of the images.
+        PreflightError: the sources of the images are missing.
     """
     echo, balancer = HOUSE / ECHO, HOUSE / BALANCER
     for folder in (echo, balancer):
         if not (folder / "Dockerfile").is_file():
             raise PreflightError(
-                f"{folder} does not exist: an image's name is a hash of its sources.", "run the command in a checkout."
+                f"{folder} does not exist: an image's name is a hash of its sources.", "install esipp again."
             )
     found = [
         Image(
-            f"localhost/esipp/echoserver:{key_of(echo, None)}",
+            f"localhost/esipp/echoserver:{key_of(echo, base_given())}",
             "all pods of a run: echo server, clients, packet captures; and outside clients in containers",
             ECHO,
             "always",
-            _base(echo),
+            base_given() or _base(echo),
         ),
         Image(
             f"localhost/esipp/loadbalancer:{key_of(balancer / 'balancer', balancer / 'Dockerfile', None)}",
@@ -78,6 +61,11 @@ def images(registry: str = "") -> list[Image]:
     return [_at(image, registry) for image in found]
 
 
+def base_given() -> str | None:
+    """The base image that the user names; None for the one in the Dockerfile."""
+    return os.environ.get(BASE) or None
+
+
 def _at(image: Image, registry: str) -> Image:
     return Image(**{**asdict(image), "reference": at_registry(image.reference, registry)}) if registry else image
 
@@ -88,7 +76,7 @@ def _base(folder: Path) -> str:
 
 
 def this_version() -> str:
-    """The reference of this checkout's echo image."""
+    """The reference of this version's echo image."""
     return images()[0].reference
 
 
@@ -128,63 +116,3 @@ def check_registry(text: str) -> str:
     if not good or not _is_host(host) or (slash and not re.fullmatch(rf"{part}(/{part})*", path)):
         raise PreflightError(f"--image-registry: '{text}' is not a valid registry.", HINT)
     return text.removesuffix("/")
-
-
-# ----------------------------------------------------------------------------------------------------- the command
-def add_images(commands: Any) -> None:
-    """Add ``esipp images`` to the parser."""
-    listed = commands.add_parser(
-        "images",
-        help="list the images that a run needs, and how to use them without a registry; needs no cluster",
-        epilog=ABOUT + OF_IMAGES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    listed.add_argument(
-        "--format",
-        choices=["text", "json", "markdown"],
-        default="text",
-        help="output format (json: one object per line; default: text)",
-    )
-    listed.add_argument(
-        "--registry", default="", metavar="HOST[/PATH]", help="print the names that --image-registry HOST[/PATH] uses"
-    )
-    listed.set_defaults(command=_tell)
-
-
-def _tell(options: argparse.Namespace) -> int:
-    registry = check_registry(options.registry) if options.registry else ""
-    forms = {"text": as_text, "json": as_json, "markdown": as_markdown}
-    for line in forms[options.format](images(registry), registry):
-        print(line)
-    return int(ExitCode.CONFORMANT)
-
-
-def as_json(found: Iterable[Image], _registry: str = "") -> Iterator[str]:
-    """One JSON object per line."""
-    yield from (json.dumps(asdict(image)) for image in found)
-
-
-def as_markdown(found: Iterable[Image], _registry: str = "") -> Iterator[str]:
-    """A Markdown table."""
-    yield from ("| image | for | needed | built from | on |", "|---|---|---|---|---|")
-    for image in found:
-        yield f"| `{image.reference}` | {image.purpose} | {image.needed} | `{image.source}` | `{image.base}` |"
-
-
-def as_text(found: Iterable[Image], registry: str = "") -> Iterator[str]:
-    """The images with their purpose, and the commands that get the echo image onto the nodes."""
-    found = list(found)
-    for image in found:
-        yield image.reference
-        yield f"  for     {image.purpose}"
-        yield f"  needed  {image.needed}"
-        yield f"  built   from {image.source} on {image.base}"
-    here, there = images()[0].reference, found[0].reference
-    yield ""
-    yield f"docker build --tag {here} {shlex.quote(str(HOUSE / ECHO))}"
-    if registry:
-        yield f"docker tag {here} {there} && docker push {there}"
-        yield f"esipp run --context NAME --image-registry {registry}"
-    else:
-        yield f"kind load docker-image {here}        # or use a registry (--registry HOST); see 'esipp images --help'"
-        yield f"esipp run --context NAME --image {here}"

@@ -94,7 +94,7 @@ def _of_file(path: Path, image: str) -> Json:
             f"{OPTION}: cannot read {path}: {why}.", "use docker's config.json, or a file in the same format."
         ) from None
     host = registry_of(image)
-    fit = {name: each for name, each in entries.items() if _is_for(name, host) and isinstance(each, dict)}
+    fit = {name: each for name, each in entries.items() if is_for(name, host) and isinstance(each, dict)}
     fit = {name: each for name, each in fit.items() if each.get("auth") or each.get("identitytoken")}
     if not fit:
         helper = whole.get("credsStore") or (whole.get("credHelpers") or {}).get(host)
@@ -107,7 +107,7 @@ def _of_file(path: Path, image: str) -> Json:
     return {"type": OF_A_FILE, "data": {KINDS[OF_A_FILE]: base64.b64encode(text.encode()).decode()}}
 
 
-def _is_for(entry: str, host: str) -> bool:
+def is_for(entry: str, host: str) -> bool:
     """Whether an entry of the file, a host or a URL, is for this registry."""
     named = entry.partition("://")[2] or entry
     named = named.partition("/")[0]

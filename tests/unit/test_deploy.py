@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+import hatch_build
 from ci import lane_file, suite_requirements
 from ci.lane import split
 from esipp.app.cli import _parser, check_run
@@ -212,8 +213,22 @@ def test_every_lane_has_its_runner_in_each_pipeline() -> None:
     assert optional == [name for name in kinds if lane_file.load(name).needs]
 
 
-def test_actions_are_pinned_by_digest_with_their_version_beside() -> None:
-    used = re.findall(r"uses: (\S+)(.*)", WORKFLOW.read_text())
+RELEASE = WORKFLOW.with_name("release.yml")
+
+
+def test_a_release_names_its_registry_once_and_gives_the_wheel_the_images_digest() -> None:
+    text = RELEASE.read_text()
+    assert loaded(RELEASE)["env"] == {"REGISTRY": "ghcr.io/${{ github.repository_owner }}/esipp"}
+    assert text.count("ghcr.io") == 1
+    assert (
+        f"{hatch_build.RELEASED}: ${{{{ env.REGISTRY }}}}/echoserver@${{{{ needs.images.outputs.echoserver }}}}" in text
+    )
+    assert loaded(RELEASE)["permissions"] == {"contents": "read"}
+
+
+@pytest.mark.parametrize("workflow", [WORKFLOW, RELEASE], ids=lambda path: path.name)
+def test_actions_are_pinned_by_digest_with_their_version_beside(workflow: Path) -> None:
+    used = re.findall(r"uses: (\S+)(.*)", workflow.read_text())
     assert len(used) > 5
     for action, comment in used:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action

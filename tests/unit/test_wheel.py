@@ -1,19 +1,24 @@
 """The wheel: built, installed into an empty environment, and used from an empty folder, where there is no checkout."""
 
+import json
 import os
 import shutil
 import subprocess
 import sysconfig
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import hatch_build
 from ci import wheel
 from ci.places import ROOT
 from ci.step import SetupError
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import all_checks
+from esipp.testbed.echo_image import RELEASED
+from esipp.testbed.images import this_version
 
 Done = subprocess.CompletedProcess[str]
 
@@ -58,7 +63,7 @@ def test_it_plans_and_names_its_images(installed: Callable[..., Done]) -> None:
     done = installed("esipp", "plan", "--provider", "metallb-l2")
     assert done.returncode == 0, done.stderr
     assert "Services" in done.stdout
-    assert "localhost/esipp/echoserver:" in installed("esipp", "images").stdout
+    assert installed("esipp", "images").stdout.splitlines()[0] == this_version(), "the same files, the same name"
 
 
 @pytest.mark.parametrize("command", ["doctor", "run"])
@@ -92,6 +97,16 @@ def test_a_build_without_suites_fails(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(wheel, "ROOT", tmp_path)
     with pytest.raises(SetupError, match="without its suites cannot test anything"):
         wheel.build(tmp_path / "dist")
+
+
+def test_a_release_names_its_image_by_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(hatch_build.RELEASED, "r.example/echoserver:latest")
+    with pytest.raises(SetupError, match="has no digest"):
+        wheel.build(tmp_path / "without")
+    reference = "r.example/echoserver@sha256:" + "a" * 64
+    monkeypatch.setenv(hatch_build.RELEASED, reference)
+    with zipfile.ZipFile(wheel.build(tmp_path / "with")) as packed:
+        assert json.loads(packed.read(f"{hatch_build.HOUSE}/{RELEASED}")) == {"reference": reference}
 
 
 def test_an_installation_without_suites_says_so(tmp_path: Path) -> None:

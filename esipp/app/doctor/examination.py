@@ -37,6 +37,7 @@ from esipp.preflight.steps import (
 )
 from esipp.probing import outside
 from esipp.testbed import leftovers
+from esipp.testbed.echo_image import EchoImage, default_image
 from esipp.testbed.objects import Ground
 from esipp.testbed.pull_secret import load
 from esipp.testbed.sampling import sample
@@ -61,7 +62,8 @@ def examine_all(settings: Settings, checks: Sequence[Check], asked: Sequence[str
     know_cloud(settings)
     cluster = report.must("kubeconfig", lambda: Cluster(settings.context, settings.kubeconfig, settings.customisation))
     version = report.must("API server", cluster.version) if cluster else None
-    _machine(report, settings, version or "")
+    own = default_image(cluster.server) if cluster and not settings.image else None
+    _machine(report, settings, version or "", own)
     if cluster is None or version is None:
         said = f"not examined, because they need the API server: {NEEDS_SERVER}"
         report.checks.append(warn("other checks", said, "fix that first, and run esipp doctor again."))
@@ -80,10 +82,14 @@ def clean_command(settings: Settings) -> str:
     return f"{command} --kubeconfig {shlex.quote(file)}" if file else command
 
 
-def _machine(report: Report, settings: Settings, version: str) -> None:
-    """Examine what needs no cluster."""
+def _machine(report: Report, settings: Settings, version: str, own: EchoImage | None) -> None:
+    """Examine what needs no cluster; ``own`` is the image of a run that names none."""
     checks = report.checks
-    if report.passes("image", partial(check_image, settings)):
+    if own is not None:
+        kind = f"a run builds {own.reference} from its own sources and loads it into kind's nodes"
+        said = kind if own.nodes else f"a run uses that of this release, {own.reference}"
+        checks.append(ok("image", f"none is named: {said}"))
+    elif report.passes("image", partial(check_image, settings)):
         checks.append(ok("image", f"{settings.image} is a valid image reference"))
     path = report.must("kubectl", check_kubectl)
     if path:
