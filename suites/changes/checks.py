@@ -99,9 +99,13 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.STICKY
 
 
+DOCUMENTED = ("source-ranges", "affinity-outlived")
+"""Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
+
+
 def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
     """Return the level. What becomes of flows that are under way is documented for kube-proxy alone."""
-    by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY, Claim.OUTLIVED) and event.name != "source-ranges"
+    by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
     core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP
     return Level.CORE if core else Level.EXTENDED
 
