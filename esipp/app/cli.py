@@ -2,6 +2,8 @@
 
 import argparse
 import contextlib
+import json
+import re
 import signal
 import sys
 import threading
@@ -15,19 +17,21 @@ from typing import Any, NoReturn
 from esipp import __version__
 from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge
-from esipp.app.doctor.command import add_doctor, add_run_arguments
+from esipp.app.config_file import add_init, expanded, schema
+from esipp.app.doctor.command import add_doctor, add_run_arguments, doctor
 from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
 from esipp.app.images.command import add_images
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_fetch, add_in_cluster
 from esipp.app.load_balancers import add_load_balancers
-from esipp.app.options import KUBECONFIG_HELP, settings_of
+from esipp.app.options import KUBECONFIG_HELP, add_run_options, settings_of
 from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
 from esipp.app.session import Prepared
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
+from esipp.base.similar import did_you_mean
 from esipp.checks.catalog import HOUSE, SUITES, all_checks, crossings, suite_names
 from esipp.checks.check import Check
 from esipp.checks.crossing import as_text
@@ -39,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     open_standard_streams()
     try:
-        options = _parser().parse_args(arguments)
+        parser = _parser()
+        options = parser.parse_args(expanded(sys.argv[1:] if arguments is None else arguments, _commands(parser)))
         with _ended_by_sigterm(), whatever_becomes_of_stdout() as lost:  # 'esipp summary | head' keeps its exit code
             code = int(options.command(options))
         if lost:
@@ -80,12 +85,28 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         self.print_usage(sys.stderr)
-        self.exit(int(ExitCode.USAGE), f"{self.prog}: {message}\n")
+        hint = self._hint(message)
+        self.exit(int(ExitCode.USAGE), f"{self.prog}: {message}\n" + (f"  hint: {hint}\n" if hint else ""))
+
+    def _hint(self, message: str) -> str:
+        """The choices, or the options, that are like a wrong one."""
+        if choice := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            return did_you_mean(choice[1], re.findall(r"[\w.-]+", choice[2])).rstrip()
+        if option := re.search(r"unrecognized arguments: (--[\w-]+)", message):
+            return did_you_mean(option[1], self._subactions()).rstrip()
+        return ""
+
+    def _subactions(self) -> set[str]:
+        """The options of this parser and of its commands."""
+        return {
+            *self._option_string_actions,
+            *(word for each in _commands(self).values() for word in each._option_string_actions),
+        }
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="esipp",
+        prog="kubectl esipp" if Path(sys.argv[0]).name == "kubectl-esipp" else "esipp",
         description="Tests whether a Kubernetes cluster preserves client source IPs where Kubernetes requires it.",
         epilog=OF_A_RUN,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -97,6 +118,9 @@ def _parser() -> argparse.ArgumentParser:
         "run", help="qualify a cluster", epilog=OF_A_RUN, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_run_arguments(run, suite_names())
+    run.add_argument(
+        "--dry-run", action="store_true", help="create nothing: examine cluster and machine as 'esipp doctor' does"
+    )
     run.set_defaults(command=_run)
 
     listed = commands.add_parser(
@@ -162,7 +186,19 @@ def _parser() -> argparse.ArgumentParser:
     add_diff(commands)
     add_merge(commands)
     add_fetch(commands)
+    add_init(commands, settings_of, add_run_options)
     return parser
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of its commands."""
+    found = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    return {name: made for each in found for name, made in each.choices.items()}
+
+
+def options_schema() -> str:
+    """The JSON schema of esipp.yaml, as text."""
+    return json.dumps(schema(_commands(_parser())["run"]), indent=2) + "\n"
 
 
 def _add_judge(commands: Any) -> None:
@@ -207,7 +243,8 @@ def select(patterns: Sequence[str]) -> list[Check]:
             check for check in checks if pattern in check.id
         ]
         if not fitting:
-            raise PreflightError(f"No check matches '{pattern}'.", "'esipp list' lists all checks.")
+            hint = did_you_mean(pattern, (check.id for check in checks))
+            raise PreflightError(f"No check matches '{pattern}'.", f"{hint}'esipp list' lists all checks.")
         chosen |= {check.id: check for check in fitting}
     return [check for check in checks if not patterns or check.id in chosen]
 
@@ -243,6 +280,8 @@ def check_run(arguments: Sequence[str]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.dry_run:
+        return doctor(options, select)
     from esipp.report.allure.live import check_results
     from esipp.report.junit import promised
 

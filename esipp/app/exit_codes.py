@@ -43,6 +43,13 @@ OF_IMAGES = """exit codes:
 """
 """Exit codes of ``images``."""
 
+OF_INIT = """exit codes:
+  0  success
+  2  interrupted
+  4  wrong usage; or the cluster is not fit for a run, or the file exists
+"""
+"""Exit codes of ``init``."""
+
 OF_CLEANING = """exit codes:
   0  nothing is left except what clean keeps, each with a reason; or --dry-run printed what would be removed
   2  interrupted

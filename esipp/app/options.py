@@ -197,7 +197,9 @@ def settings_of(options: Any) -> Settings:
     Raises:
         PreflightError: a value is invalid.
     """
-    context, kubeconfig = in_pod.named(options.context, options.kubeconfig, options.in_cluster)
+    context, kubeconfig = in_pod.named(
+        options.context, options.kubeconfig, options.in_cluster, yes=getattr(options, "yes", False)
+    )
     check_numbers(options)
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(

@@ -24,6 +24,8 @@ def add_run_arguments(parser: argparse.ArgumentParser, suites: Sequence[str]) ->
     add("checks", nargs="*", metavar="CHECK", help="id of a check, or a part of one (default: all checks)")
     add("--suite", action="append", default=[], choices=suites, help="use only this suite; repeatable")
     add_run_options(parser)
+    add("--config", default=None, metavar="FILE", help="file with options (default: esipp.yaml, where it exists)")
+    add("--yes", action="store_true", help="without --context, use the kubeconfig's current context and do not ask")
     add("--alluredir", default=None, metavar="DIR", help="write Allure results to DIR during the run")
 
 
@@ -44,10 +46,11 @@ def add_doctor(commands: Any, select: Select, suites: Sequence[str]) -> None:
     )
     add_run_arguments(parser, suites)
     parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
-    parser.set_defaults(command=lambda options: _doctor(options, select))
+    parser.set_defaults(command=lambda options: doctor(options, select))
 
 
-def _doctor(options: argparse.Namespace, select: Select) -> int:
+def doctor(options: argparse.Namespace, select: Select) -> int:
+    """Examine cluster and machine for a run with these options, and return the exit code."""
     checks = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
     if not checks:
         raise PreflightError("None of these checks belongs to these suites.", "'esipp list' lists all checks.")
