@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from esipp.base.errors import ExitCode
 from esipp.base.json import Json
 from esipp.checks.check import Status
-from esipp.ledger.conclusion import BOTH, KNOWN_DEFECTS, PARTIAL
+from esipp.ledger.conclusion import BOTH, KNOWN_DEFECTS, PARTIAL, WAIVED
 from esipp.ledger.reading import LEDGER, Component, RecordedRun
 from esipp.report.profiles import faults, settings
 
@@ -72,7 +72,7 @@ def _result(run: RecordedRun, warned: list[str]) -> str:
     said = run.conclusion
     if not run.whole or said.exit_code is not ExitCode.CONFORMANT:
         return "FAILED"
-    return "WARNED" if warned or said.result in (PARTIAL, KNOWN_DEFECTS) else "PASSED"
+    return "WARNED" if warned or said.result in (PARTIAL, KNOWN_DEFECTS, WAIVED) else "PASSED"
 
 
 def _tests(run: RecordedRun) -> tuple[list[str], list[str], list[str]]:
