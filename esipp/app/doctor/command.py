@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from esipp.app.detail_options import add_detail
 from esipp.app.doctor.document import as_json, document
 from esipp.app.doctor.examination import examine_all
 from esipp.app.exit_codes import OF_A_DOCTOR
@@ -25,6 +26,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, suites: Sequence[str]) ->
     add("--suite", action="append", default=[], choices=suites, help="use only this suite; repeatable")
     add_run_options(parser)
     add("--alluredir", default=None, metavar="DIR", help="write Allure results to DIR during the run")
+    add_detail(parser)
 
 
 def add_doctor(commands: Any, select: Select, suites: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.numbers import DURATIONS, NUMBERS
-from esipp.scenarios.continuity.sections import summary
+from esipp.scenarios.continuity.sections import key_figures, summary
 
 
 def _decide(check: ContinuityCheck, judge: Judge) -> Decision:
@@ -50,6 +50,7 @@ SCENARIO = Scenario(
     lacks=_lacks,
     section=section,
     summary=summary,
+    key_figures=key_figures,
     numbers=NUMBERS,
     durations=DURATIONS,
     phases=(

@@ -9,6 +9,7 @@ from esipp.judging.promise import Bound
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.windows import ways
 
 TITLE = "continuity: steady traffic during disruptions"
 COLUMNS = ("requests", "lost", "late", "gap (s)", "broken")
@@ -22,6 +23,16 @@ def summary(run: RecordedRun) -> Section:
     if seen.trouble:
         return Section(TITLE, (Text(seen.trouble),))
     return Section(TITLE, tuple(_blocks(Judge(seen))))
+
+
+def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
+    """The lost requests of all phases."""
+    seen = run.evidence_of(ContinuityEvidence)
+    if seen is None or seen.trouble:
+        return
+    found = ways(Judge(seen))
+    if asked := sum(each.requests for each in found):
+        yield "requests lost", f"{sum(each.lost for each in found):,} of {asked:,} of steady traffic"
 
 
 def _blocks(judge: Judge) -> Iterator[Block]:
