@@ -145,7 +145,7 @@ def path_check(
     suffix: str = "",
     controls: tuple[Control, ...] = (),
     differences: tuple[KnownDifference, ...] = (),
-    told: Claim = Claim.NOTHING,
+    reported: Claim = Claim.NOTHING,
     spread: Spread = Spread.ANY,
     also: frozenset[str] = frozenset(),
     suite: str = "source_ip",
@@ -160,7 +160,7 @@ def path_check(
         suffix: what its id adds to the path's key.
         controls: controls beyond those that follow from the path.
         differences: known differences beyond those that follow from the path.
-        told: the header in which the backend must learn the client's address.
+        reported: the header in which the backend must learn the client's address.
         spread: which backends may answer.
         also: features beyond those that follow from the path.
         suite: the suite that it belongs to.
@@ -168,10 +168,10 @@ def path_check(
     if path.protocol is Protocol.SCTP and level is Level.CORE:
         level = Level.EXTENDED  # KEP-614: the network add-on may lack SCTP
     controls = preconditions(path) + (shows_masquerading(path) if accept in (CLIENT_IP, NO_ANSWER) else ()) + controls
-    subject = OnPath(path, accept, controls, told, spread)
+    subject = OnPath(path, accept, controls, reported, spread)
     return Check(
         id=path.key + suffix,
-        requirement=requirement(path, accept, told, spread),
+        requirement=requirement(path, accept, reported, spread),
         level=level,
         suite=suite,
         references=references,

@@ -66,21 +66,21 @@ BACKENDS = {
 CLIENT_ADDRESS = "the client's own address"
 
 
-def requirement(path: Path, accept: frozenset[AddressClass], told: Claim, spread: Spread) -> str:
+def requirement(path: Path, accept: frozenset[AddressClass], reported: Claim, spread: Spread) -> str:
     """Return the requirement of a check on this path.
 
     Args:
         path: what the client dials, and how.
         accept: the address classes that fulfil the check.
-        told: the header in which the backend must learn the client's address.
+        reported: the header in which the backend must learn the client's address.
         spread: which backends may answer.
     """
     over = f"over {path.protocol.value} and {path.family.value}"
     how = " from one socket" if path.one_socket else ""
     how += f" and claims another address in {HEADERS[path.claim]}" if path.claim is not Claim.NOTHING else ""
     sentence = f"When {WHO[path.client.name]} dials {_destination(path)} {over}{how}, {_outcome(path, accept)}"
-    if told is not Claim.NOTHING:
-        sentence += f" and reads the client's own address from {HEADERS[told]}"
+    if reported is not Claim.NOTHING:
+        sentence += f" and reads the client's own address from {HEADERS[reported]}"
     if spread is Spread.ONE:
         sentence += ", and the same backend answers every connection"
     return sentence + "."

@@ -18,6 +18,7 @@ from esipp import __version__
 from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge
 from esipp.app.config_file import add_init, expanded, schema
+from esipp.app.detail_options import detail_of
 from esipp.app.doctor.command import add_doctor, add_run_arguments, doctor
 from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
 from esipp.app.images.command import add_images
@@ -309,8 +310,18 @@ def _qualify(options: argparse.Namespace) -> int:
     began = time.monotonic()
     findings = examine(cluster, settings, {check.suite for check in chosen})
     selection = (*(f"--suite={name}" for name in options.suite), *options.checks)
-    prepared = Prepared(selection, settings, cluster, findings, time.monotonic() - began)
-    arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
+    detail = detail_of(options)
+    prepared = Prepared(selection, settings, cluster, findings, time.monotonic() - began, detail)
+    arguments = [
+        "-qq" if options.quiet else "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "--tb=no",
+        "-r",
+        "N",
+        f"--rootdir={HOUSE}",
+    ]
     arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
     arguments += ["-c", str(HOUSE / "pyproject.toml"), "-p", "fixtures.plugin"]
     arguments += [f"--junit={options.junit}"] if options.junit else []

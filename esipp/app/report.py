@@ -8,8 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from esipp.app.detail_options import add_detail, detail_of
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.ledger.reading import RecordedRun, read_run
+from esipp.report.ending import Detail, ending, whereabouts
 from esipp.report.formats import CANNOT, FORMATS, written
 from esipp.report.profiles import faults
 
@@ -81,6 +83,7 @@ def add_parsers(commands: Any) -> None:
         formatter_class=plain,
     )
     summary.add_argument("run", type=Path, metavar="RUN", help=where)
+    add_detail(summary)
     summary.set_defaults(command=summarise_run)
 
 
@@ -156,13 +159,18 @@ def _target(
 
 
 def summarise_run(options: argparse.Namespace) -> int:
+    """The command ``esipp summary``."""
+    return summarise(options.run, detail_of(options))
+
+
+def summarise(folder: Path, detail: Detail = Detail.SHORT) -> int:
     """Print the run's summary and return its exit code; an incomplete ledger is never conformant.
 
     Raises:
         PreflightError: there is no ledger to read.
     """
-    run = read_run(options.run)
-    _print(FORMATS["terminal"].render(run))
+    run = read_run(folder)
+    _print("\n".join([*ending(run, detail), *whereabouts(run, detail)]) + "\n")
     return int(run.conclusion.exit_code)
 
 

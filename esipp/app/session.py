@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # our own tests load the plugin of pytest, too, and need no c
     from esipp.cluster.client import Cluster
     from esipp.ledger.run import Settings
     from esipp.preflight.preflight import Findings
+    from esipp.report.ending import Detail
 
 
 @dataclass(frozen=True, eq=False)  # a plugin of pytest is compared by identity
@@ -16,7 +17,7 @@ class Prepared:
     """A run that is ready to begin; pytest receives it as a plugin.
 
     ``words`` are the suites and checks from the command line. ``findings`` are the results of preflight, which took
-    ``seconds``.
+    ``seconds``. ``detail`` is how much the run prints at its end.
     """
 
     words: tuple[str, ...]
@@ -24,3 +25,4 @@ class Prepared:
     cluster: Cluster
     findings: Findings
     seconds: float
+    detail: Detail

@@ -121,8 +121,10 @@ def _verdicts(path_check: PathCheck) -> list[str]:
     lines = _fold(
         "holds if", "for every connection, " + _any_of(path_check.subject.accept, path_check.subject.path.client)
     )
-    if path_check.subject.told is not Claim.NOTHING:
-        lines += _fold("", f"and the backend reads the client's own address from {HEADERS[path_check.subject.told]}")
+    if path_check.subject.reported is not Claim.NOTHING:
+        lines += _fold(
+            "", f"and the backend reads the client's own address from {HEADERS[path_check.subject.reported]}"
+        )
     if path_check.subject.spread is Spread.ONE:
         lines += _fold("", "and the same backend answers every connection")
     if path_check.subject.is_negative:

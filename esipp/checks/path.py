@@ -36,7 +36,7 @@ class Control:
 class OnPath(Subject):
     """The address that a backend sees on a path.
 
-    A check passes only if every observation has a class in ``accept``. ``told`` is the header in which a proxy must
+    A check passes only if every observation has a class in ``accept``. ``reported`` is the header in which a proxy must
     send the client's address. ``spread`` says which backends may answer. ``controls`` must hold, or the check is
     inconclusive.
     """
@@ -44,7 +44,7 @@ class OnPath(Subject):
     path: Path
     accept: frozenset[AddressClass]
     controls: tuple[Control, ...] = ()
-    told: Claim = Claim.NOTHING
+    reported: Claim = Claim.NOTHING
     spread: Spread = Spread.ANY
 
     @property
@@ -133,7 +133,7 @@ class OnPath(Subject):
             "client": self.path.client.name,
             "entry": self.path.entry.slug,
             "expect": sorted(self.accept),
-            "told": self.told.value if self.told is not Claim.NOTHING else None,
+            "told": self.reported.value if self.reported is not Claim.NOTHING else None,
             "spread": self.spread.value,
         }
 

@@ -11,7 +11,7 @@ from esipp.checks.path import OnPath
 from esipp.checks.profile import Limit
 
 
-class Flipping(StrEnum):
+class ChangingService(StrEnum):
     """The Services that change their own policy while clients dial them."""
 
     NODE_PORT = "nodeport"
@@ -21,7 +21,7 @@ class Flipping(StrEnum):
     @property
     def balancer(self) -> Balancer | None:
         """Return the load balancer that it requests."""
-        return {Flipping.DEFAULT: Balancer.DEFAULT, Flipping.ECMP: Balancer.ECMP}.get(self)
+        return {ChangingService.DEFAULT: Balancer.DEFAULT, ChangingService.ECMP: Balancer.ECMP}.get(self)
 
     @property
     def object_name(self) -> str:
@@ -46,7 +46,7 @@ PLACES = (Role.ENDPOINT_NODE, Role.BARE_NODE, Role.OTHER_NODE)
 """The nodes with probed health checks."""
 
 
-class FlipClaim(StrEnum):
+class PolicyClaim(StrEnum):
     """A claim about one Service that changes its policy, at one entry and in one family."""
 
     SETTLES = "settles"
@@ -61,11 +61,11 @@ class FlipClaim(StrEnum):
     KEPT = "kept"
 
 
-def judges(claim: FlipClaim, policy: TrafficPolicy) -> bool:
+def judges(claim: PolicyClaim, policy: TrafficPolicy) -> bool:
     """Return whether a claim is judged over changes to this policy."""
-    if claim in (FlipClaim.REWRITES, FlipClaim.HEALTH_CLOSED):
+    if claim in (PolicyClaim.REWRITES, PolicyClaim.HEALTH_CLOSED):
         return policy is TrafficPolicy.CLUSTER
-    return claim is not FlipClaim.HEALTH_AGAIN or policy is TrafficPolicy.LOCAL
+    return claim is not PolicyClaim.HEALTH_AGAIN or policy is TrafficPolicy.LOCAL
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class IsolatedHealth(WhilePoliciesChange):
 class PolicyChange(WhilePoliciesChange):
     """A claim about a Service while its own policy changes; ``at`` is None for a claim about all nodes."""
 
-    service: Flipping
-    claim: FlipClaim
+    service: ChangingService
+    claim: PolicyClaim
     family: Family
     at: At | None = None
 
@@ -173,10 +173,10 @@ class PolicyChange(WhilePoliciesChange):
     @property
     def profile(self) -> Profile:
         """Return the type of the Service."""
-        return Profile.NODE_PORT if self.service is Flipping.NODE_PORT else Profile.LOAD_BALANCER
+        return Profile.NODE_PORT if self.service is ChangingService.NODE_PORT else Profile.LOAD_BALANCER
 
 
 IsolationCheck = Check[Isolated]
 IsolationHealthCheck = Check[IsolatedHealth]
-FlippedCheck = Check[PolicyChange]
-PolicyChangeCheck = Check[WhilePoliciesChange]
+PolicyChangeCheck = Check[PolicyChange]
+WhilePoliciesChangeCheck = Check[WhilePoliciesChange]

@@ -41,7 +41,7 @@ class Decision:
         status: the verdict, if nothing in the frame changes it.
         expected, observed: texts for people.
         reason: why.
-        seen: the evidence that known differences cover.
+        evidence: the evidence that known differences cover.
         tally: the number of observations, by their text.
         sees: what the check can and cannot detect, with the resolution reached.
         foreign: the only fault is source addresses of no node, pod or client; NAT before the cluster may cause them.
@@ -54,7 +54,7 @@ class Decision:
     expected: str
     observed: str
     reason: str = ""
-    seen: str = ""
+    evidence: str = ""
     tally: Mapping[str, int] = field(default_factory=dict)
     sees: str = ""
     foreign: bool = False
@@ -96,7 +96,7 @@ def _here(check: Check, facts: Mapping[str, str], decided: Decision) -> Decision
     there = facts_at(check.subject.own_service, facts)
     if decided.status is Status.FAIL and not in_doubt(unproven, there):
         for each in check.differences:
-            if each.covers == decided.seen and each.holds(there):
+            if each.covers == decided.evidence and each.holds(there):
                 return replace(decided, status=Status.KNOWN, known=each)
     if unproven:
         return replace(decided, status=Status.INCONCLUSIVE, reason=unproven)

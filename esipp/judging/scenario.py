@@ -130,6 +130,10 @@ def _nothing(_: Any) -> None:
     return None
 
 
+def _no_figures(_: Any) -> tuple[tuple[str, str], ...]:
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """A kind of experiment.
@@ -151,6 +155,8 @@ class Scenario:
         section: what report.html shows of a recorded run (``ledger.reading.RecordedRun``).
         summary: what the summary of a run shows of it.
         brief: what report.md shows of it.
+        key_figures: the few figures of it at the end of a run's output, each a label and words. Scenarios with the same
+            label share a line.
         numbers: its part of report.json. ``durations``: what ``esipp diff`` compares.
         phases: the parts of its run and how long each usually takes, in order.
         rights: what its run does with the API server besides what every run does.
@@ -172,6 +178,7 @@ class Scenario:
     section: Callable[[Any], Section | None] = _nothing
     summary: Callable[[Any], Section | None] = _nothing
     brief: Callable[[Any], Section | None] = _nothing
+    key_figures: Callable[[Any], Iterable[tuple[str, str]]] = _no_figures
     numbers: Numbers | None = None
     durations: Durations | None = None
     phases: tuple[Typical, ...] = ()

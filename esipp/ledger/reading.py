@@ -5,6 +5,7 @@ incomplete, and can never come out as conformant.
 """
 
 import hashlib
+import io
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from esipp.checks.power import say_run
 from esipp.checks.waivers import recorded
 from esipp.ledger.codec import EvidenceError, read_judged
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
-from esipp.ledger.file import READABLE
+from esipp.ledger.file import READABLE, Ledger
 from esipp.ledger.older import Older
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
 from esipp.ledger.records import KINDS, fault_of
@@ -108,6 +109,7 @@ class RecordedRun:
         judged: what the judge of each scenario was given, by the scenario's name; ``unread``: why some cannot be read;
             ``broken_off``: those that broke off, as by an interrupt: their evidence is for reports only.
         end: the closing record; None without one.
+        concluded: the conclusion of a run that is judged, and only clears up; its ledger has no closing record yet.
         trouble: the faults of the ledger itself; empty if it is whole.
         sha256: the hex digest of all bytes of the ledger, its closing record among them.
     """
@@ -132,6 +134,7 @@ class RecordedRun:
     notes: list[tuple[str, str]] = field(default_factory=list)
     judged_at: dict[str, float] = field(default_factory=dict)
     end: dict[str, Any] | None = None
+    concluded: Conclusion | None = None
     trouble: list[str] = field(default_factory=list)
     sha256: str = ""
     _analysed: dict[Callable[[Any], Any], Any] = field(default_factory=dict)
@@ -144,6 +147,8 @@ class RecordedRun:
     @cached_property
     def conclusion(self) -> Conclusion:
         """The conclusion: the run's own if the ledger is whole; otherwise ``incomplete``, whatever its lines say."""
+        if self.concluded is not None and not self.trouble:
+            return self.concluded
         said = self.by_verdicts
         if self.end is not None and not self.trouble:
             code = ExitCode(self.end["exit_code"])  # _check held it against the verdicts
@@ -248,6 +253,17 @@ def read_run(path: Path) -> RecordedRun:
     except OSError as broken:
         hint = "name a run's folder, or its ledger.jsonl; 'runs/latest' is the newest."
         raise PreflightError(f"Cannot read a ledger at {ledger}: {broken.strerror}.", hint) from None
+
+
+def read_judged_run(ledger: Ledger, concluded: Conclusion) -> RecordedRun:
+    """Read a run that is judged while it clears up.
+
+    Raises:
+        PreflightError: as ``read_run``.
+    """
+    run = _Reader(ledger.path, iter(io.BytesIO(ledger.so_far()))).read()
+    run.concluded = concluded
+    return run
 
 
 class _Reader:

@@ -87,7 +87,7 @@ def but_for(axis: str, path_check: PathCheck) -> str:
             service,
             path.one_socket,
             sorted(path_check.subject.accept),
-            path_check.subject.told,
+            path_check.subject.reported,
             path_check.subject.spread,
         )
     )

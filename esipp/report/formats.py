@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from esipp.ledger.reading import RecordedRun
-from esipp.report.terminal import appendix, summary
+from esipp.report.ending import Detail, ending
 
 Render = Callable[[RecordedRun], str]
 
@@ -28,7 +28,7 @@ class Format:
 
 FORMATS = {
     "html": Format("report.html", "one page, for people", "esipp.report.html"),
-    "terminal": Format("summary.txt", "the text at the end of a run", "esipp.report.terminal"),
+    "terminal": Format("summary.txt", "all tables, as text", "esipp.report.terminal"),
     "json": Format("report.json", "all results, for programs", "esipp.report.document"),
     "markdown": Format("report.md", "for a pull request", "esipp.report.markdown"),
     "junit": Format("junit.xml", "for CI", "esipp.report.junit"),
@@ -42,7 +42,7 @@ CANNOT = (Exception,)
 
 
 def write_reports(run: RecordedRun) -> list[str]:
-    """Write all reports into the run's folder, and return the lines for the terminal.
+    """Write all reports into the run's folder, and return the lines that say where they are.
 
     A report that cannot be written is named in these lines; the others are still written.
     """
@@ -54,11 +54,15 @@ def write_reports(run: RecordedRun) -> list[str]:
         except CANNOT as broken:
             trouble.append(f"no {name} report: {broken}")
     where = [f"reports: {run.folder / done[0]}, {', '.join(done[1:])}"] if done else []
+    return [*where, *trouble]
+
+
+def said_of(run: RecordedRun, detail: Detail) -> list[str]:
+    """The lines that a run ends with, as far as they can be made."""
     try:
-        said = [*summary(run), *appendix(run)]
+        return ending(run, detail)
     except CANNOT:
-        said = [run.conclusion.sentence]
-    return [*said, *where, *trouble]
+        return [run.conclusion.sentence]
 
 
 def written(path: Path, text: str) -> None:

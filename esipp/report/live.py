@@ -232,6 +232,21 @@ class Lines:
         self._ticker.stop()
 
 
+class Silence:
+    """No progress at all."""
+
+    shows_phases = True
+
+    def start(self) -> None:
+        """Nothing begins."""
+
+    def say(self, text: str) -> None:
+        """Nothing is said."""
+
+    def stop(self) -> None:
+        """Nothing ends."""
+
+
 class Display:
     """Progress as a display that redraws itself, below the permanent messages.
 

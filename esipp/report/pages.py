@@ -107,7 +107,7 @@ def _fold(path_checks: Iterable[PathCheck]) -> list[_Line]:
             _stem(path_check),
             _requirement(path_check),
             path_check.subject.accept,
-            path_check.subject.told,
+            path_check.subject.reported,
             path_check.subject.spread,
             path_check.references,
         )
@@ -167,8 +167,8 @@ def _must_see(path_check: PathCheck) -> str:
         return "nothing"
     seen = " or ".join(sorted(each.value.replace("_", " ") for each in path_check.subject.accept))
     seen += (
-        f", with the client's address in {path_check.subject.told.value}"
-        if path_check.subject.told is not Claim.NOTHING
+        f", with the client's address in {path_check.subject.reported.value}"
+        if path_check.subject.reported is not Claim.NOTHING
         else ""
     )
     return seen + (", one backend" if path_check.subject.spread is Spread.ONE else "")

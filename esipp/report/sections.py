@@ -1,9 +1,9 @@
 """What the scenarios show of a run: evidence that belongs to no single check."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from esipp.base.document import Section, Text
+from esipp.base.document import Pairs, Section, Text, plain
 from esipp.judging.scenario import Scenario, scenarios
 from esipp.judging.showing import attempt
 from esipp.ledger.reading import RecordedRun
@@ -25,6 +25,16 @@ def summaries(run: RecordedRun) -> list[Section]:
 def briefs(run: RecordedRun) -> list[Section]:
     """The sections of report.md."""
     return _of(lambda scenario: scenario.brief(run))
+
+
+def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
+    """The figures at the end of a run's output: each a label and words."""
+    for scenario in scenarios():
+        for block in attempt(scenario.name, lambda s=scenario: [Pairs.of(s.key_figures(run))]):  # type: ignore[misc]
+            if isinstance(block, Pairs):
+                yield from ((label, plain(words)) for label, words in block.pairs)
+            else:
+                yield scenario.name, "the evidence is malformed"
 
 
 def _of(show: Callable[[Scenario], Section | None]) -> list[Section]:

@@ -1,4 +1,4 @@
-"""summary.txt, and the end of a run's output: the matrix, the counts, each failure, the conclusion."""
+"""summary.txt: the matrix, the counts, each failure, the conclusion. ``ending.py`` has the end of a run's output."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -124,7 +124,7 @@ def _checks(checks: Sequence[RecordedCheck], run: RecordedRun) -> list[Block]:
 
 
 def blocks(run: RecordedRun) -> Iterator[Block]:
-    """What a run prints at its end, but the conclusion."""
+    """The summary, but the conclusion."""
     matrices = _matrices(run.qualified, run.verdicts)
     yield from matrices
     if matrices:
@@ -141,7 +141,7 @@ def blocks(run: RecordedRun) -> Iterator[Block]:
 
 
 def summary(run: RecordedRun) -> list[str]:
-    """The lines that end a run's output, from its ledger."""
+    """The lines of the summary, from the ledger."""
     return [*apart(blocks(run)), "", *last_word(run)]
 
 

@@ -21,7 +21,7 @@ EVENTS = (
         "While a Service loses all its endpoints and gets another one",
         (
             Change(Do.CREATE, Pods.FIRST),
-            Change(Do.SELECT, Pods.NONE),
+            Change(Do.SELECT, Pods.NONE, lasts=8.0),  # nodes limit their ICMP errors: to some clients, one in 2 s
             Change(Do.SELECT, Pods.SECOND),
         ),
     ),

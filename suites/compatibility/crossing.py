@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from esipp.checks.check import Check, Level, checks_about
 from esipp.checks.crossing import Crossing, Field
 from esipp.checks.model import TrafficPolicy
-from esipp.checks.policy_change import At, FlipClaim, Isolated, IsolatedHealth, PolicyChange, judges
+from esipp.checks.policy_change import At, Isolated, IsolatedHealth, PolicyChange, PolicyClaim, judges
 from suites.compatibility.isolation import CHECKS, ENTRY_CLAIMS
 from suites.compatibility.requirements import SUITE
 
@@ -34,7 +34,7 @@ def about(stream: str) -> Iterator[tuple[str, Check]]:
             yield "as without any change", check
     for check in checks_about(PolicyChange, CHECKS):
         claim, at = check.subject.claim, check.subject.at
-        if stream == (OPEN if claim is FlipClaim.KEPT else at.value if at else HEALTH):
+        if stream == (OPEN if claim is PolicyClaim.KEPT else at.value if at else HEALTH):
             yield claim.value, check
 
 
@@ -48,7 +48,7 @@ def field(policy: TrafficPolicy, stream: str) -> Field:
             (recorded if check.level is Level.RECORD else judged)[claim] = None
     if stream in set(At):
         made = {claim.value for claim in ENTRY_CLAIMS} - {*judged, *recorded, *empty}
-        empty |= {claim: NO_LOSS if claim == FlipClaim.NO_LOSS else OWN_TIME for claim in sorted(made)}
+        empty |= {claim: NO_LOSS if claim == PolicyClaim.NO_LOSS else OWN_TIME for claim in sorted(made)}
     return Field(tuple(judged), tuple(recorded), empty)
 
 

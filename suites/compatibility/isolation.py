@@ -11,11 +11,11 @@ from esipp.checks.known_differences import KnownDifference
 from esipp.checks.policy_change import (
     PLACES,
     At,
-    FlipClaim,
-    Flipping,
+    ChangingService,
     Isolated,
     IsolatedHealth,
     PolicyChange,
+    PolicyClaim,
 )
 from suites.compatibility.isolation_requirements import (
     CHANGES_ASKED,
@@ -84,7 +84,7 @@ def isolated(path_checks: Iterable[PathCheck]) -> Iterator[Check]:
     for each in path_checks:
         of = each.subject
         client = OUTSIDE_1 if of.path.client in OUTSIDE else of.path.client  # reports show equal requirements as one
-        claim = requirement(replace(of.path, client=client), of.accept, of.told, of.spread)
+        claim = requirement(replace(of.path, client=client), of.accept, of.reported, of.spread)
         claim = claim.replace(f" over {TCP.value} and {of.path.family.value}", "")
         ours = replace(
             each,
@@ -117,13 +117,13 @@ def isolated_health(family: Family) -> Iterator[Check]:
 
 
 # ------------------------------------------------------------------------------------------------- policy changes
-OF_BARE_NODES = (FlipClaim.OTHERWISE, At.BARE_NODE)
+OF_BARE_NODES = (PolicyClaim.OTHERWISE, At.BARE_NODE)
 """The claim that a node without local endpoints rewrites the source of every answer."""
 
 
 def changed(
-    service: Flipping,
-    claim: FlipClaim,
+    service: ChangingService,
+    claim: PolicyClaim,
     family: Family,
     said: Requirement,
     at: At | None,
@@ -153,46 +153,46 @@ def changed(
     )
 
 
-def at_an_entry(service: Flipping, family: Family) -> Iterator[Check]:
+def at_an_entry(service: ChangingService, family: Family) -> Iterator[Check]:
     """Yield checks of new connections at each entry of the Service."""
     for at in At:
         if at is At.VIP and service.balancer is None:
             continue
-        proxies = PROXIES if at is At.VIP and service is Flipping.DEFAULT else ()
+        proxies = PROXIES if at is At.VIP and service is ChangingService.DEFAULT else ()
         local = (AFTER_POLICY_CHANGES,) if at is not At.BARE_NODE else FLIPS_IN_DSR
         for claim, said in ENTRY_CLAIMS.items():
-            if claim is FlipClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
+            if claim is PolicyClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
                 continue  # under Local other nodes must not answer, and a load balancer needs time to follow
-            if claim is FlipClaim.PROMPT and at is At.VIP:
+            if claim is PolicyClaim.PROMPT and at is At.VIP:
                 continue  # a load balancer follows in its own time; other checks compare that with its bound
-            known = local if claim is FlipClaim.REWRITES or (claim, at) == OF_BARE_NODES else ()
+            known = local if claim is PolicyClaim.REWRITES or (claim, at) == OF_BARE_NODES else ()
             name = f"flip.{service.value}.{family.value.lower()}.no-loss-at-endpoint-node"
             yield changed(service, claim, family, said, at, *known, *proxies, name=name if "loss" in claim else "")
 
 
-def health_ports(service: Flipping, family: Family) -> Iterator[Check]:
+def health_ports(service: ChangingService, family: Family) -> Iterator[Check]:
     """Yield checks of the health-check node port, which exists under Local only."""
     for claim, said in HEALTH_CLAIMS.items():
         name = f"flip.health-port.{service.value}.{family.value.lower()}.{claim.value}"
         yield changed(service, claim, family, said, None, name=name)
     name = f"flip.health-port.{service.value}.{family.value.lower()}.prompt"
-    yield changed(service, FlipClaim.HEALTH_PROMPT, family, HEALTH_PROMPT, None, name=name)
+    yield changed(service, PolicyClaim.HEALTH_PROMPT, family, HEALTH_PROMPT, None, name=name)
 
 
 def open_connections(family: Family) -> Iterator[Check]:
     """Yield checks of established connections, which a policy change must not affect."""
     for at, said in KEPT_CLAIMS.items():
-        yield changed(Flipping.NODE_PORT, FlipClaim.KEPT, family, said, at)
+        yield changed(ChangingService.NODE_PORT, PolicyClaim.KEPT, family, said, at)
 
 
 CHECKS: tuple[Check, ...] = (
     *(check for family in FAMILIES for check in isolated(from_outside(family))),
     *(check for family in FAMILIES for check in isolated(from_inside(family))),
     *(check for family in FAMILIES for check in isolated_health(family)),
-    *(check for service in Flipping for family in FAMILIES for check in at_an_entry(service, family)),
+    *(check for service in ChangingService for family in FAMILIES for check in at_an_entry(service, family)),
     *(
         check
-        for service in Flipping
+        for service in ChangingService
         if service.balancer
         for family in FAMILIES
         for check in health_ports(service, family)

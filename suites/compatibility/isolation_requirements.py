@@ -1,16 +1,16 @@
 """Texts of isolation and policy change checks: requirements, expectations, failures, references."""
 
 from esipp.checks.check import Level
-from esipp.checks.policy_change import At, FlipClaim, Flipping
+from esipp.checks.policy_change import At, ChangingService, PolicyClaim
 from esipp.checks.timing import PROMPT
 from suites.known_differences.balancers import by_proxy
 from suites.references import *
 from suites.requirement import Requirement
 
 SERVICES = {
-    Flipping.NODE_PORT: "a NodePort Service",
-    Flipping.DEFAULT: "a LoadBalancer Service",
-    Flipping.ECMP: "a LoadBalancer Service (ECMP forwarder)",
+    ChangingService.NODE_PORT: "a NodePort Service",
+    ChangingService.DEFAULT: "a LoadBalancer Service",
+    ChangingService.ECMP: "a LoadBalancer Service (ECMP forwarder)",
 }
 ENTRIES = {
     At.ENDPOINT_NODE: "the nodePort of {service} on the endpoint node",
@@ -25,8 +25,8 @@ NEW_POLICY = {
 }
 ON_BARE = "and the node either rewrites the source to its own address or does not answer"
 
-ENTRY_CLAIMS: dict[FlipClaim, Requirement] = {
-    FlipClaim.SETTLES: Requirement(
+ENTRY_CLAIMS: dict[PolicyClaim, Requirement] = {
+    PolicyClaim.SETTLES: Requirement(
         "When externalTrafficPolicy changes, new connections to {entry} follow the new policy within 30 s and until "
         "the next change: {new_policy}",
         "follows the new policy within 30 s, and stays so",
@@ -34,7 +34,7 @@ ENTRY_CLAIMS: dict[FlipClaim, Requirement] = {
         "after the return to Local; the load balancer does not follow",
         (DESIGN_BACKWARD, API_ETP, E2E_LAG),
     ),
-    FlipClaim.PROMPT: Requirement(
+    PolicyClaim.PROMPT: Requirement(
         f"When externalTrafficPolicy changes, new connections to {{entry}} follow the new policy from {PROMPT:.0f} s "
         "after the API server accepted the change: {new_policy}",
         f"follows the new policy within {PROMPT:.0f} s",
@@ -42,7 +42,7 @@ ENTRY_CLAIMS: dict[FlipClaim, Requirement] = {
         (DESIGN_BACKWARD, API_ETP, PROXIER),
         Level.EXTENDED,
     ),
-    FlipClaim.REWRITES: Requirement(
+    PolicyClaim.REWRITES: Requirement(
         "When externalTrafficPolicy changes to Cluster, the node that accepts connections to {entry} rewrites their "
         "source within 30 s, and every time until the next change",
         "an address of the node that accepted it, within 30 s",
@@ -50,7 +50,7 @@ ENTRY_CLAIMS: dict[FlipClaim, Requirement] = {
         (PROXIER, E2E_LOAD_BALANCERS),
         Level.EXTENDED,
     ),
-    FlipClaim.OTHERWISE: Requirement(
+    PolicyClaim.OTHERWISE: Requirement(
         "While externalTrafficPolicy changes, every answer at {entry} follows one of the two policies: no third "
         "address, no other Service's pod, {wrong_node}",
         "only what one of the two policies allows",
@@ -58,14 +58,14 @@ ENTRY_CLAIMS: dict[FlipClaim, Requirement] = {
         "masquerades them with another address, or returns to the old policy",
         (DESIGN_BACKWARD, API_ETP),
     ),
-    FlipClaim.TIME: Requirement(
+    PolicyClaim.TIME: Requirement(
         "Records the time from a policy change until new connections to {entry} follow it, in both directions",
         "recorded",
         "",
         (DESIGN_BACKWARD,),
         Level.RECORD,
     ),
-    FlipClaim.NO_LOSS: Requirement(
+    PolicyClaim.NO_LOSS: Requirement(
         "While externalTrafficPolicy changes, {entry} loses no new connection, because both policies lead to the local "
         "pod",
         "every connection answered",
@@ -74,8 +74,8 @@ ENTRY_CLAIMS: dict[FlipClaim, Requirement] = {
         Level.EXTENDED,
     ),
 }
-HEALTH_CLAIMS: dict[FlipClaim, Requirement] = {
-    FlipClaim.HEALTH_CLOSED: Requirement(
+HEALTH_CLAIMS: dict[PolicyClaim, Requirement] = {
+    PolicyClaim.HEALTH_CLOSED: Requirement(
         "When externalTrafficPolicy of {service} changes to Cluster, every node stops answering its health check "
         "within 30 s, and does not answer until the return to Local",
         "no answer on any node within 30 s",
@@ -83,7 +83,7 @@ HEALTH_CLAIMS: dict[FlipClaim, Requirement] = {
         "balancers that still probe it",
         (API_HEALTH_PORT, E2E_LOAD_BALANCERS),
     ),
-    FlipClaim.HEALTH_AGAIN: Requirement(
+    PolicyClaim.HEALTH_AGAIN: Requirement(
         "When externalTrafficPolicy of {service} returns to Local, its health check answers 200 on the endpoint node "
         "and 503 on other nodes within 30 s, and until the next change",
         "200 on the endpoint node and 503 elsewhere within 30 s",

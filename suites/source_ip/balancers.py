@@ -55,19 +55,19 @@ def forwarders(protocol: Protocol, family: Family) -> Checks:
 def proxies(family: Family) -> Checks:
     """Yield checks of the reference load balancer as a proxy: the pod sees its address, a header has the client's."""
     for balancer in (Balancer.PROXY, *IN_A_HEADER):
-        told = IN_A_HEADER.get(balancer, Claim.NOTHING)
+        reported = IN_A_HEADER.get(balancer, Claim.NOTHING)
         service = replace(LB_LOCAL, balancer=balancer, several_ports=True)
-        port = Port.HTTP if told is Claim.FORWARDED_FOR else Port.MAIN
-        reference = PROXY_PROTOCOL if told in (Claim.PROXY_V1, Claim.PROXY_V2) else TUTORIAL_PROXY
+        port = Port.HTTP if reported is Claim.FORWARDED_FOR else Port.MAIN
+        reference = PROXY_PROTOCOL if reported in (Claim.PROXY_V1, Claim.PROXY_V2) else TUTORIAL_PROXY
         for client in EVERYONE:
             path = Path(client, VIP, Protocol.TCP, family, service, port)
             # under ipMode Proxy, clients inside the cluster also go through the load balancer
             level = Level.CORE if client in OUTSIDE else Level.EXTENDED
-            yield path_check(path, BALANCER_IP, level, reference, API_IP_MODE, KEP_1860, told=told)
-        if told is not Claim.NOTHING:
+            yield path_check(path, BALANCER_IP, level, reference, API_IP_MODE, KEP_1860, reported=reported)
+        if reported is not Claim.NOTHING:
             for client in OUTSIDE:
-                path = Path(client, VIP, Protocol.TCP, family, service, port, claim=told)
-                yield path_check(path, BALANCER_IP, Level.CORE, reference, told=told)
+                path = Path(client, VIP, Protocol.TCP, family, service, port, claim=reported)
+                yield path_check(path, BALANCER_IP, Level.CORE, reference, reported=reported)
 
 
 def headers_of_own(family: Family) -> Checks:
@@ -83,7 +83,7 @@ def headers_of_own(family: Family) -> Checks:
         for client in OUTSIDE:
             for claim in (Claim.NOTHING, header):
                 path = Path(client, VIP, Protocol.TCP, family, service, port, claim)
-                yield path_check(path, ANSWERED, Level.EXTENDED, *references, told=header)
+                yield path_check(path, ANSWERED, Level.EXTENDED, *references, reported=header)
 
 
 def forged_headers(family: Family) -> Checks:

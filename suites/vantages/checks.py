@@ -63,25 +63,25 @@ def checks_of(path: Path) -> Checks:
     """Yield the checks of a path, by the rules of the source IP suite."""
     client, entry = path.client, path.entry
     kind, outside = entry.kind, client.vantage is Vantage.OUTSIDE
-    told = {EntryKind.VIP: TUTORIAL_LB, EntryKind.EXTERNAL_IP: API_EXTERNAL_IPS}.get(kind, TUTORIAL_NODE_PORT)
+    tutorial = {EntryKind.VIP: TUTORIAL_LB, EntryKind.EXTERNAL_IP: API_EXTERNAL_IPS}.get(kind, TUTORIAL_NODE_PORT)
     local = path.service is not None and path.service.policy is LOCAL
     if kind is EntryKind.CLUSTER_IP:  # the external policy does not apply here
         yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
     elif not local and kind is EntryKind.SECOND_ADDRESS:
-        yield path_check(path, NODE_IP, Level.EXTENDED, told, PROXIER)
+        yield path_check(path, NODE_IP, Level.EXTENDED, tutorial, PROXIER)
     elif not local:
-        yield from answers_and_rewrites(path, told)
+        yield from answers_and_rewrites(path, tutorial)
     elif kind is EntryKind.VIP or (kind is EntryKind.EXTERNAL_IP and not outside):
-        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, told)
+        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, tutorial)
     elif entry.role is Role.ENDPOINT_NODE:
         level = Level.EXTENDED if kind is EntryKind.SECOND_ADDRESS else Level.CORE
-        yield path_check(path, CLIENT_IP, level, API_ETP, told)
+        yield path_check(path, CLIENT_IP, level, API_ETP, tutorial)
     elif entry.role is client.role:  # only kube-proxy promises this short circuit for nodePorts
         yield path_check(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
     else:
         second = kind is EntryKind.SECOND_ADDRESS
         also = frozenset({"node-ports.all-addresses"} if second else ())
-        yield silent_at_bare_node(path, API_ETP, told, DESIGN_BLACKHOLE, also=also)
+        yield silent_at_bare_node(path, API_ETP, tutorial, DESIGN_BLACKHOLE, also=also)
 
 
 ROWS: tuple[Row, ...] = tuple(

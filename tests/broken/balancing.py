@@ -166,4 +166,4 @@ def promised(check: Check) -> bool:
 
 def told_in(*headers: Claim) -> Callable[[Check], bool]:
     """Checks that require the client's address in one of these headers."""
-    return path_checks(lambda path_check: path_check.subject.told in headers)
+    return path_checks(lambda path_check: path_check.subject.reported in headers)

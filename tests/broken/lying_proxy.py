@@ -15,13 +15,13 @@ from collections.abc import Callable
 FIRST_PORT = 19900
 ORIGINAL_DESTINATION = 80
 WITHIN = 10.0
-Told = tuple[str, int]
+Target = tuple[str, int]
 
-kept: dict[Told, bytes] = {}
+kept: dict[Target, bytes] = {}
 counting = threading.Lock()
 
 
-def wanted(client: socket.socket) -> Told:
+def wanted(client: socket.socket) -> Target:
     """The original destination, before NAT."""
     if client.family is socket.AF_INET:
         told = client.getsockopt(socket.SOL_IP, ORIGINAL_DESTINATION, 16)
@@ -41,7 +41,7 @@ def read(connection: socket.socket, until: bytes) -> bytes:
     return found
 
 
-def ask(request: bytes, where: Told) -> bytes:
+def ask(request: bytes, where: Target) -> bytes:
     """The true answer."""
     with socket.create_connection(where, timeout=WITHIN) as connection:
         connection.sendall(request)
@@ -102,12 +102,12 @@ def other_status(answer: bytes) -> bytes:
     return status(b"503 Service Unavailable" if well else b"200 OK")(answer)
 
 
-asked: dict[Told, int] = {}
-lied: set[Told] = set()
+asked: dict[Target, int] = {}
+lied: set[Target] = set()
 TRUE_BEFORE = 100
 
 
-def once(answer: bytes, where: Told) -> bytes:
+def once(answer: bytes, where: Target) -> bytes:
     """The true answer, except once after a number of requests."""
     with counting:
         asked[where] = asked.get(where, 0) + 1

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import EntryKind, Role, ServiceType, TrafficPolicy
-from esipp.checks.policy_change import At, FlipClaim, Flipping, Isolated, PolicyChange
+from esipp.checks.policy_change import At, ChangingService, Isolated, PolicyChange, PolicyClaim
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.policy_change.objects import NEIGHBOURS
 from tests.broken.breakage import RunOptions
@@ -163,7 +163,7 @@ def disturbed_by_neighbours(nodes: Nodes, make: Callable[[Live], list[Rule]]) ->
 
 
 # ------------------------------------------------------------------------------------------------- who must notice
-def is_change_check(check: Check, service: Flipping, at: At | None, *claims: FlipClaim) -> bool:
+def is_change_check(check: Check, service: ChangingService, at: At | None, *claims: PolicyClaim) -> bool:
     """Whether a check claims this of a Service with policy changes, at an entry; None is all nodes."""
     return (
         is_about(check, PolicyChange)

@@ -69,15 +69,15 @@ def test_only_the_reference_goes_to_standard_output(monkeypatch: pytest.MonkeyPa
         return "suite:1"
 
     monkeypatch.setattr(suite_image, "provide", provide)
-    monkeypatch.setattr(suite_image, "Journal", lambda _: Told())
-    monkeypatch.setattr(suite_image.ClusterAccess, "load", lambda _: ClusterAccess("official", "", "", ""))
+    monkeypatch.setattr(suite_image, "Journal", lambda _: FakeJournal())
+    monkeypatch.setattr(ClusterAccess, "load", lambda _: ClusterAccess("official", "", "", ""))
     assert suite_image.main() == 0
     said = capsys.readouterr()
     assert said.out == "suite:1\n"
     assert said.err == "built\n"
 
 
-class Told:
+class FakeJournal:
     """A journal without a folder."""
 
     def line(self, text: str) -> None:

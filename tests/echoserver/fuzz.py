@@ -158,7 +158,7 @@ class Watched(EchoServer):
 
 
 @dataclass
-class Told:
+class Findings:
     """What came of it."""
 
     seed: int
@@ -194,7 +194,7 @@ class Fuzz:
         self.ways += [("udp", self._datagram)]
         self.ways += [("sctp", self._init)] if "sctp" in server.ports else []
 
-    def run(self, seconds: float, most: int) -> Told:
+    def run(self, seconds: float, most: int) -> Findings:
         """Rounds until the time is over, or so many inputs were sent; the first fault ends it."""
         began = time.monotonic()
         idle = self.server.holds()
@@ -210,7 +210,7 @@ class Fuzz:
         if after[1:] != idle[1:]:
             self.faults.append(f"descriptors and threads: {idle[1:]} became {after[1:]}")
         spent = time.monotonic() - began
-        return Told(self.seed, self.inputs, self.answers, before, after, spent, self.faults)
+        return Findings(self.seed, self.inputs, self.answers, before, after, spent, self.faults)
 
     def _round(self) -> None:
         deaf = self.chance.random() < 0.1
@@ -331,7 +331,7 @@ class Fuzz:
             sock.sendto(init(self.chance, self.server.ports["sctp"]), (address, 0))
 
 
-def fuzz(seconds: float, most: int, seed: int, *arguments: str) -> Told:
+def fuzz(seconds: float, most: int, seed: int, *arguments: str) -> Findings:
     """Fuzz a new server for so long, or with so many inputs."""
     with Watched(*arguments) as server:
         told = Fuzz(server, seed).run(seconds, most)

@@ -24,7 +24,7 @@ def one_server() -> Iterator[EchoServer]:
         running.check()
 
 
-class Kept:
+class Connection:
     """A client with one connection."""
 
     def __init__(self, port: int, family: str = "ipv4") -> None:
@@ -47,8 +47,8 @@ class Kept:
 
 
 @contextlib.contextmanager
-def kept(port: int, family: str = "ipv4") -> Iterator[Kept]:
-    client = Kept(port, family)
+def kept(port: int, family: str = "ipv4") -> Iterator[Connection]:
+    client = Connection(port, family)
     try:
         yield client
     finally:

@@ -56,8 +56,7 @@ def test_random_http(server: EchoServer, data: bytes) -> None:
 @given(data=st.binary(max_size=400) | REQUESTS)
 def test_random_request_heads(data: bytes) -> None:
     try:
-        request = http1.Request(data)
-        request.nonce()
+        request = http1.Request(data.partition(b"\r\n\r\n")[0])
     except http1.HttpError:  # and no other exception
         return
     assert request.path.startswith("/") or request.path == "*"

@@ -82,13 +82,13 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- words apart
-def _distinct(told: Iterable[tuple[str, str, str]]) -> str:
-    """Each text once: its field, how many checks have it, a digest of their ids, the text. Told are (id, field, text).
+def _distinct(texts: Iterable[tuple[str, str, str]]) -> str:
+    """Each text once: its field, how many checks have it, a digest of their ids, the text.
 
     The digest stays where only the words of a line change.
     """
     of: dict[tuple[str, str], list[str]] = {}
-    for identity, name, text in told:
+    for identity, name, text in texts:
         if text:
             of.setdefault((name, text), []).append(identity)
     ordered = sorted(of.items(), key=lambda item: (item[0][0], min(item[1]), _digest(_lines(sorted(item[1])))))
@@ -115,13 +115,15 @@ def ledger(name: str) -> Snapshots:
         judged, judge_says = said("judge", "run", *ids, "--out", "again")
         now = {each["id"]: each for each in _records(place / "again") if each["record"] == "verdict"}
         reported, _ = said("report", "run", "--out", "reports")
-        summarised, summary = said("summary", "run")
+        summarised, short = said("summary", "run")
+        _, summary = said("summary", "--full", "run")
         reports = {path.name: path.read_text(encoding="utf-8") for path in (place / "reports").iterdir()}
     assert reports.keys() == {*SMALL, *LARGE}, "a report is new, or gone"
     assert summary == reports["summary.txt"]
     document = json.loads(reports["report.json"])
     codes = f"exit codes: judge {judged}, report {reported}, summary {summarised}"
     texts = {f"{TEXTS}/{name}/{file}": reports[file] for file in SMALL}
+    texts[f"{TEXTS}/{name}/ending.txt"] = short
     texts[f"{TEXTS}/{name}/judge.txt"] = _frame(judge_says)
     texts[f"{TEXTS}/{name}/verdicts.txt"] = _distinct(_words(now.values()))
     texts[f"{TEXTS}/{name}/digests.txt"] = _lines(f"{_digest(reports[file])}  {file}" for file in LARGE)

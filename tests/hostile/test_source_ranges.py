@@ -51,7 +51,7 @@ def path_of(identity: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def scene(cluster: Cluster) -> Iterator[Scene]:
+def objects(cluster: Cluster) -> Iterator[Scene]:
     options = Settings(cluster.context, image=os.environ["ESIPP_IMAGE"])
     found = examine(cluster, options)
     if not found.outside_network:
@@ -71,19 +71,19 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("identity", IDS)
-def test_a_stranger_is_not_admitted(scene: Scene, identity: str) -> None:
+def test_a_stranger_is_not_admitted(objects: Scene, identity: str) -> None:
     path = path_of(identity)
     assert (path.protocol, path.entry.kind) == (Protocol.TCP, EntryKind.VIP)
-    where = scene.testbed.address(path)
+    where = objects.testbed.address(path)
     assert not isinstance(where, str), where
 
     def look() -> Reading:
-        return Reading(scene.asks("outside-1", *where), f"outside-1 at {where}")
+        return Reading(objects.asks("outside-1", *where), f"outside-1 at {where}")
 
     assert converge(look, ANSWERED).held, "the client that is named is served"
-    assert not scene.asks("stranger", *where)
-    item = scene.testbed.services[path.object_name]
-    here = scene.testbed.nodes[scene.testbed.pods["backend"].node].internal[path.family]
+    assert not objects.asks("stranger", *where)
+    item = objects.testbed.services[path.object_name]
+    here = objects.testbed.nodes[objects.testbed.pods["backend"].node].internal[path.family]
     (port,) = item["spec"]["ports"]
-    assert scene.asks("stranger", here, port["nodePort"]), "it is there, and the ranges alone keep it out"
-    assert json.dumps(item["spec"]["loadBalancerSourceRanges"]) == json.dumps(list(scene.testbed.admitted))
+    assert objects.asks("stranger", here, port["nodePort"]), "it is there, and the ranges alone keep it out"
+    assert json.dumps(item["spec"]["loadBalancerSourceRanges"]) == json.dumps(list(objects.testbed.admitted))

@@ -16,7 +16,10 @@ SAME = (
     (re.compile(r"/\S*/(?=(run|ledger|config|small)\b)"), ".../"),
     (re.compile(r"\bafter \d+(\.\d+)? s"), "after N s"),
     (re.compile(r"(?<=[\d\]]):\d{4,5}\b"), ":PORT"),
-    (re.compile(r"\b\d+ core checks"), "N core checks"),
+    (re.compile(r"\b\d[\d,]* core checks"), "N core checks"),
+    (re.compile(r"\b\d+ pods \("), "N pods ("),
+    (re.compile(r"\b\d+ Services, \d+ of"), "N Services, N of"),
+    (re.compile(r"\btemporarily \d+ more"), "temporarily N more"),
     (re.compile(r"\bagent-[a-z0-9]{5}\b(?!-)"), "agent-XXXXX"),  # of a DaemonSet
     (re.compile(r"\b172\.\d+\.\d+\.\d+|\b10\.\d+\.\d+\.\d+"), "ADDRESS"),
 )

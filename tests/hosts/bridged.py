@@ -95,14 +95,14 @@ def hosts(
     east, west = given
     env = prepare(folder, ["both"], CONFIG.format(folder=folder, east=_alone(east[0]), west=_alone(west[-1])))
     with contextlib.ExitStack() as stack:
-        made = []
+        made = dict[str, Host]()
         for name, addresses in ((EAST, east), (WEST, west)):
             namespace = Namespace()
             stack.callback(_remove, namespace)
             stack.callback(ip, *_join(namespace, bridge, addresses, inside))
             sshd = stack.enter_context(Sshd(namespace, folder, CALLED[name]))
-            made.append(Host(name, CALLED[name], by_family(addresses), namespace, sshd))
-        yield Hosts(*made, env, folder)
+            made[name] = Host(name, CALLED[name], by_family(addresses), namespace, sshd)
+        yield Hosts(made[EAST], made[WEST], env, folder)
 
 
 def _alone(address: str) -> str:

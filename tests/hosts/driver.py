@@ -14,7 +14,7 @@ from esipp.probing.vantages import Outside
 
 def main() -> int:
     """``driver.py learn PLACES PORT NODE=ADDRESS...``, or ``driver.py hold PLACES``: until it is killed."""
-    jobs.TOKEN = ""  # the listeners here are of another process, and answer everybody
+    vars(jobs)["TOKEN"] = ""  # the listeners here are of another process, and answer everybody
     task, found, *rest = sys.argv[1:]
     places = read_places(found) or ()
     try:

@@ -15,7 +15,7 @@ from esipp.judging.promise import Checking
 from esipp.judging.timeline.events import Mark, Steer
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
-from esipp.scenarios.continuity.evidence import Asked, Exchange, Places, Seen, Window
+from esipp.scenarios.continuity.evidence import Asked, ContinuityEvidence, Exchange, Places, Window
 from esipp.scenarios.continuity.judge import Judge
 from suites.continuity.checks import CHECKS as ALL_CHECKS
 from suites.continuity.checks import WAYS
@@ -163,7 +163,7 @@ def connection(way: Way) -> list[Exchange]:
 
 
 @cache
-def world(down: float = DOWN) -> Seen:
+def world(down: float = DOWN) -> ContinuityEvidence:
     """Everything as it must be; a balancer may need longer to take a node away than it says."""
     asked = {(check.subject.way, check.subject.stream) for check in CHECKS if check.subject.stream}
     streams = {}
@@ -180,7 +180,7 @@ def world(down: float = DOWN) -> Seen:
         made = [Sample(s, at, at + 0.003, "answered", "", node, CLIENT) for s, at in times()]
         return Stream(f"control {node}", SPACING, made)
 
-    return Seen(
+    return ContinuityEvidence(
         places=Places("a", "c", "b"),
         streams=streams,
         lasting={(way, FAMILY): connection(way) for way in WAYS},
@@ -227,7 +227,9 @@ def moment(phase: Phase, after: float) -> float:
     return after + (SINCE if phase is Phase.QUIET else BEGAN[phase])
 
 
-def changed(seen: Seen, slug: str, at: float, change: Callable[[Sample], Sample], count: int = 1) -> Seen:
+def changed(
+    seen: ContinuityEvidence, slug: str, at: float, change: Callable[[Sample], Sample], count: int = 1
+) -> ContinuityEvidence:
     """The same, but for so many requests of a way, from a time on."""
     old = seen.streams[key(slug)].samples
     index = next(number for number, sample in enumerate(old) if sample.started >= at)
@@ -236,8 +238,13 @@ def changed(seen: Seen, slug: str, at: float, change: Callable[[Sample], Sample]
 
 
 def changed_stream(
-    seen: Seen, slug: str, kind: StreamKind, since: float, until: float, change: Callable[[Sample], Sample]
-) -> Seen:
+    seen: ContinuityEvidence,
+    slug: str,
+    kind: StreamKind,
+    since: float,
+    until: float,
+    change: Callable[[Sample], Sample],
+) -> ContinuityEvidence:
     """The same, where some probes of another stream differ."""
     way, _ = key(slug)
     old = seen.sent[way, FAMILY, kind.name]
@@ -255,13 +262,13 @@ def reset(sample: Sample) -> Sample:
     return Sample(sample.seq, sample.started, sample.started + 0.01, "reset")
 
 
-def steered(seen: Seen, slug: str, *moments: float) -> Seen:
+def steered(seen: ContinuityEvidence, slug: str, *moments: float) -> ContinuityEvidence:
     """The same, where the balancer tells that it changed its routes."""
     steers = [Steer(at, FAMILY.value, ("c",)) for at in moments]
     return replace(seen, steers={**seen.steers, key(slug)[0]: steers})
 
 
-def controls(seen: Seen, change: Callable[[Sample], Sample], nodes: str = "abc") -> Seen:
+def controls(seen: ContinuityEvidence, change: Callable[[Sample], Sample], nodes: str = "abc") -> ContinuityEvidence:
     """The same, where the controls of some nodes differ."""
 
     def made(stream: Stream) -> Stream:
@@ -272,17 +279,17 @@ def controls(seen: Seen, change: Callable[[Sample], Sample], nodes: str = "abc")
     return replace(seen, control=own, others=others)
 
 
-def control_lost(seen: Seen, at: float, nodes: str = "abc") -> Seen:
+def control_lost(seen: ContinuityEvidence, at: float, nodes: str = "abc") -> ContinuityEvidence:
     """The same, where the controls of some nodes are lost around a time."""
     return controls(seen, lambda s: lost(s) if abs(s.started - at) < 0.25 else s, nodes)
 
 
-def busy(seen: Seen, at: float, late: float, nodes: str = "abc") -> Seen:
+def busy(seen: ContinuityEvidence, at: float, late: float, nodes: str = "abc") -> ContinuityEvidence:
     """The same, where the controls of some nodes are late around a time."""
     return controls(seen, lambda s: s._replace(ended=s.ended + late) if abs(s.started - at) < 0.5 else s, nodes)
 
 
-def broken(seen: Seen, slug: str, at: float) -> Seen:
+def broken(seen: ContinuityEvidence, slug: str, at: float) -> ContinuityEvidence:
     """The same, where a connection that lasts is reset at a time."""
     old = seen.lasting[key(slug)]
     index = next(number for number, each in enumerate(old) if each.sample.started >= at)
@@ -299,12 +306,12 @@ def broken(seen: Seen, slug: str, at: float) -> Seen:
 
 
 # ----------------------------------------------------------------------------------------------------------- verdicts
-def statuses(seen: Seen, checks: Sequence[ContinuityCheck] = CHECKS) -> dict[str, Status]:
+def statuses(seen: ContinuityEvidence, checks: Sequence[ContinuityCheck] = CHECKS) -> dict[str, Status]:
     judge = Judge(seen)
     return {check.id: judge_with(check, judge, FEATURES, {}).status for check in checks}
 
 
-def differing(seen: Seen) -> dict[str, Status]:
+def differing(seen: ContinuityEvidence) -> dict[str, Status]:
     """The checks that do not hold."""
     return {name: said for name, said in statuses(seen).items() if said not in FINE}
 

@@ -14,7 +14,7 @@ from esipp.checks.health import Answer as HealthAnswer
 from esipp.checks.health import Place
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.observation import Outcome, Verdict
-from esipp.checks.policy_change import At, Flipping
+from esipp.checks.policy_change import At, ChangingService
 from esipp.checks.profile import Destination, Target
 from esipp.judging.promise import Checking, Promise
 from esipp.judging.statistics import Distribution
@@ -25,10 +25,9 @@ from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.rendering.html import blocks
 from esipp.scenarios.api.judge import ApiEvidence
-from esipp.scenarios.continuity.evidence import Exchange, Window
-from esipp.scenarios.continuity.evidence import Seen as Continuity
+from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, Window
 from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, Result
-from esipp.scenarios.endpoint_change.timeline import Seen
+from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
 from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Probe, ProbeEvidence
@@ -127,14 +126,14 @@ def convergence(more: int = 0) -> Evidence:
         gaps = Observed() if own else Observed(("10.9.9.9",), Distribution.of([0.99, 1.01, 1.22]), (2, 2, 3))
         promise = Promise() if own else result.promise
         results[balancer] = replace(result, seen=seen, counted=split, observed=gaps, promise=promise)
-    nothing = Seen({}, {}, {})
+    nothing = BalancerEvidence({}, {}, {})
     results[Balancer.PROXY] = Result(Balancer.PROXY, nothing, obstacle="it has no address")
     return {"convergence": Moved(results, 0.02, 0.9)}
 
 
 def flips(**lies: Any) -> Evidence:
-    seen = policy_change_world.World(Flipping.ECMP, **lies).seen()
-    seen.courses[Flipping.ECMP].obstacles[At.VIP, Family.IPV4] = "there is none"
+    seen = policy_change_world.World(ChangingService.ECMP, **lies).seen()
+    seen.courses[ChangingService.ECMP].obstacles[At.VIP, Family.IPV4] = "there is none"
     seen.window = window()
     return {"flips": seen}
 
@@ -158,7 +157,7 @@ def continuity(causes: tuple[float, ...] = (210.0,), late: float = 216.0) -> Evi
     exchanges = [Exchange((0, 0), quiet[50]), Exchange((0, 0), Sample(9, 213.4, 213.5, "reset"))]
     ways = {way: (way, Family.IPV4) for way in WAYS if way.slug in ("default.local", "reference-ecmp.local")}
     codes = [Sample(at, 200 + at / 10, 200 + at / 10, "200" if at < 110 else "503") for at in range(240)]
-    seen = Continuity(
+    seen = ContinuityEvidence(
         streams={of: Stream(way.slug, 0.1, [*quiet, *busy]) for way, of in ways.items()},
         lasting=dict.fromkeys(ways.values(), exchanges),
         control={Family.IPV4: Stream("control", 0.1, [*quiet, *busy[:20]])},

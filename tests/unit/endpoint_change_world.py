@@ -11,7 +11,7 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change.evidence import Result
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.judge import Judge
-from esipp.scenarios.endpoint_change.timeline import Change, Seen
+from esipp.scenarios.endpoint_change.timeline import BalancerEvidence, Change
 
 NODES = ("a", "b", "c")
 CLIENT, NODE_ADDRESS = "192.0.2.9", "192.0.2.1"
@@ -137,7 +137,7 @@ class World:
             return Sample(seq, at, at + TIMEOUT, "timeout")
         return self.request(seq, at, used[seq % len(used)]) if used else Sample(seq, at, at + TIMEOUT, "timeout")
 
-    def seen(self) -> Seen:
+    def seen(self) -> BalancerEvidence:
         vip = Stream("VIP", SPACING, [self._at_vip(seq, at) for seq, at in self._times()])
         ports, health = {}, {}
         for node in NODES:
@@ -149,7 +149,9 @@ class World:
             stream.freeze()
         decisions = [Decision(at, n, ok) for n, view in self.views.items() for at, ok in view if at > 0]
         spreads = self.balancer is not Balancer.DEFAULT
-        return Seen({FAMILY: vip}, ports, {FAMILY: health}, self._marks(), decisions if self.tells else (), spreads)
+        return BalancerEvidence(
+            {FAMILY: vip}, ports, {FAMILY: health}, self._marks(), decisions if self.tells else (), spreads
+        )
 
     def _marks(self) -> list[Mark]:
         marks = []

@@ -15,7 +15,7 @@ from esipp.scenarios.every_node.evidence import (
     SOME,
     Answer,
     Dialled,
-    Seen,
+    EveryNodeEvidence,
     vip_service,
 )
 from esipp.scenarios.every_node.objects import endpoints, homes, some_of
@@ -51,11 +51,11 @@ def shared(
     return tuple(answered(pod, own[pod], classes, count) for pod, count in zip(these, counts, strict=True))
 
 
-def seen(nodes: int = 5) -> Seen:
+def seen(nodes: int = 5) -> EveryNodeEvidence:
     """All is well on a cluster of so many nodes."""
     of = ground(nodes)
     own, some = endpoints(of), some_of(homes(of))
-    known = Seen(
+    known = EveryNodeEvidence(
         nodes=dict.fromkeys(of.sampled, tuple(Family)),
         sampled=of.sampled,
         endpoints=own,
@@ -64,7 +64,7 @@ def seen(nodes: int = 5) -> Seen:
     return replace(known, dialled=tuple(_dialled(known)))
 
 
-def _dialled(known: Seen) -> Iterator[Dialled]:
+def _dialled(known: EveryNodeEvidence) -> Iterator[Dialled]:
     own = dict(known.endpoints)
     for protocol in Protocol:
         for family in Family:
@@ -103,7 +103,9 @@ def _dialled(known: Seen) -> Iterator[Dialled]:
             yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail=status),))
 
 
-def changed(known: Seen, hit: Callable[[Dialled], bool], change: Callable[[Dialled], tuple[Answer, ...]]) -> Seen:
+def changed(
+    known: EveryNodeEvidence, hit: Callable[[Dialled], bool], change: Callable[[Dialled], tuple[Answer, ...]]
+) -> EveryNodeEvidence:
     """The same evidence with other answers at some targets."""
     return replace(
         known, dialled=tuple(replace(row, answers=change(row)) if hit(row) else row for row in known.dialled)
@@ -111,6 +113,6 @@ def changed(known: Seen, hit: Callable[[Dialled], bool], change: Callable[[Diall
 
 
 def verdicts(
-    known: Seen, facts: Mapping[str, str] = NOTHING, features: Mapping[str, Feature] = FEATURES
+    known: EveryNodeEvidence, facts: Mapping[str, str] = NOTHING, features: Mapping[str, Feature] = FEATURES
 ) -> dict[str, Verdict]:
     return {name: judge_with(check, known, features, facts) for name, check in CHECKS.items()}

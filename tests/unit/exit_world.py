@@ -1,7 +1,7 @@
 """A whole process of ``esipp``, or of pytest on the suites, that ends as it is told; there is no cluster behind it.
 
 ``python -m tests.unit.exit_world ENDING (esipp | pytest) ARGUMENT…``: ENDING is a status that every check gets, or how
-the harness ends: ``harness``, ``fault``, ``unfit``, ``hangs``.
+the harness ends: ``harness``, ``fault``, ``unfit``, ``hangs``, ``left-behind`` (all pass, but teardown fails).
 """
 
 import os
@@ -40,7 +40,8 @@ def pretend(ending: str) -> None:
         if ending == "hangs":
             os.write(STDERR, b"hanging\n")
             time.sleep(60)
-        return Verdict(check.id, check.level, Status(ending), "the client", HOSTILE, reason=HOSTILE)
+        status = Status.PASS if ending == "left-behind" else Status(ending)
+        return Verdict(check.id, check.level, status, "the client", HOSTILE, reason=HOSTILE)
 
     def examine(*_: Any) -> Findings:
         os.write(STDERR, b"examined\n")
@@ -61,9 +62,14 @@ def pretend(ending: str) -> None:
     Scenario.judge = judge  # type: ignore[method-assign]
     esipp.preflight.preflight.examine = examine
     esipp.preflight.steps.check_without_cluster = lambda *_: None
-    nobody = SimpleNamespace(calls=ApiCalls())
+    calls = SimpleNamespace(told=_leave_behind) if ending == "left-behind" else ApiCalls()
+    nobody = SimpleNamespace(calls=calls)
     esipp.cluster.client.Cluster = lambda *_: nobody  # type: ignore[assignment,misc]
     esipp.checks.check.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]
+
+
+def _leave_behind() -> None:
+    raise HarnessError("The namespace still exists.", "see what blocks it.")
 
 
 def main() -> int:

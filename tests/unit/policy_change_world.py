@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from esipp.checks.model import POD_BACKEND, Family, Role, TrafficPolicy
-from esipp.checks.policy_change import PLACES, At, Flipping
+from esipp.checks.policy_change import PLACES, At, ChangingService
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.policy_change.evidence import Seen
+from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
 from esipp.scenarios.policy_change.run import ROUNDS
-from esipp.scenarios.policy_change.timeline import Course, Flip, Ground, Kept
+from esipp.scenarios.policy_change.timeline import Course, Established, Ground, PolicyAction
 from tests.unit.world import CLIENT_ADDRESSES, NOBODY, NODE_ADDRESSES, ROLES, topology
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
@@ -51,7 +51,7 @@ class World:
         listeners_late: seconds by which two answers of each reference listener come late after each flip.
     """
 
-    service: Flipping = Flipping.NODE_PORT
+    service: ChangingService = ChangingService.NODE_PORT
     lag: float = 0.3
     flips_made: int = 2 * ROUNDS
     never_follows: dict[At, int] = field(default_factory=dict)
@@ -83,15 +83,15 @@ class World:
         self.flips = [self._flip(number) for number in numbers]
         self.end = self.every * (self.flips_made + 1)
 
-    def _flip(self, number: int) -> Flip:
+    def _flip(self, number: int) -> PolicyAction:
         to = CLUSTER if number % 2 else LOCAL
         policy = to if not self.refused_flip or number != self.refused_flip else LOCAL
         open_again = to is LOCAL and not (self.no_port and number)
         port = 30100 + number if self.service.balancer and (open_again or (self.keeps_port and number)) else 0
-        return Flip(number, to, self.every * number, self.every * number + 0.01, policy.value, port)
+        return PolicyAction(number, to, self.every * number, self.every * number + 0.01, policy.value, port)
 
     # ------------------------------------------------------------------------------------------ new connections
-    def _policy(self, at: At, when: float) -> tuple[Flip, TrafficPolicy, float]:
+    def _policy(self, at: At, when: float) -> tuple[PolicyAction, TrafficPolicy, float]:
         """The last flip, what the data plane does at an entry, and the seconds since the flip."""
         last = [flip for flip in self.flips if flip.cause <= when][-1]
         followed = [f for f in self.flips if f.cause + (self.lag if f.number else 0) <= when]
@@ -153,7 +153,7 @@ class World:
                 yield (flip.number, node, family), frozen(Stream("health", SPACING, made))
 
     # ------------------------------------------------------------------------------------------ open connections
-    def _kept(self) -> Iterator[Kept]:
+    def _kept(self) -> Iterator[Established]:
         for at, number, node in ((At.ENDPOINT_NODE, 0, ""), (At.BARE_NODE, 1, BARE)):
             for family in Family:
                 source = NODE_ADDRESSES[node][family] if node else CLIENT_ADDRESSES["outside-1"][family]
@@ -167,7 +167,7 @@ class World:
                         sample = sample._replace(source=NOBODY[family])
                     if not self.hangs_kept or when < self.every * 2 * ROUNDS + self.lag:
                         samples.append(sample)
-                yield Kept(at, family, number, [frozen(Stream("kept", SPACING, samples))])
+                yield Established(at, family, number, [frozen(Stream("kept", SPACING, samples))])
 
     # ----------------------------------------------------------------------------------------------- everything
     def course(self) -> Course:
@@ -180,8 +180,8 @@ class World:
             made.health |= dict(self._health(family))
         return made
 
-    def seen(self) -> Seen:
-        seen = Seen(ground=GROUND, courses={self.service: self.course()})
+    def seen(self) -> PolicyChangeEvidence:
+        seen = PolicyChangeEvidence(ground=GROUND, courses={self.service: self.course()})
         source = NODE_ADDRESSES[BARE] if self.masqueraded_client else CLIENT_ADDRESSES["outside-1"]
         for family in Family:
             answers = [Sample(n, n, n + 0.002, "answered", "agent", HOME, source[family]) for n in range(int(self.end))]

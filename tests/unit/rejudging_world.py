@@ -11,7 +11,7 @@ from esipp.checks.endpoint_change import EndpointChange
 from esipp.checks.model import Balancer, Family
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.path import OnPath
-from esipp.checks.policy_change import Flipping
+from esipp.checks.policy_change import ChangingService
 from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
 from esipp.ledger.codec import judged
@@ -66,7 +66,7 @@ def seen() -> Mapping[str, Any]:
     keys = {path.key for path_check in path_checks for path in path_check.subject.paths}
     observations = {key: made for key, made in evidence().observations.items() if key in keys}
     witnesses = {key: [Witness(key, 0, True, "words", ("192.0.2.1", 7))] for key in list(observations)[:5]}
-    flips = policy_change_world.World(Flipping.ECMP).seen()
+    flips = policy_change_world.World(ChangingService.ECMP).seen()
     flips.window = window()
     flips.trouble["loadbalancer"] = "it has no VIP"
     results = {each: endpoint_change_world.World(each).result() for each in BALANCERS}

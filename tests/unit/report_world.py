@@ -15,23 +15,22 @@ from esipp.checks.health import Answer, Place
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import PathCheck
-from esipp.checks.policy_change import Flipping
+from esipp.checks.policy_change import ChangingService
 from esipp.judging.promise import Checking
 from esipp.judging.statistics import Distribution
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.ledger.codec import judged
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
-from esipp.scenarios.continuity.evidence import Seen as Continuity
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.evidence import Window as Disruption
 from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, Result
-from esipp.scenarios.endpoint_change.timeline import Seen as Streams
+from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
 from esipp.scenarios.health.evidence import Followed, Round
 from esipp.scenarios.health.evidence import HealthEvidence as Health
-from esipp.scenarios.paths.judge import Evidence
-from esipp.scenarios.policy_change.evidence import Neighbour, Window
-from esipp.scenarios.policy_change.evidence import Seen as PolicyChanges
-from esipp.scenarios.policy_change.timeline import Course, Flip
+from esipp.scenarios.paths.evidence import Evidence
+from esipp.scenarios.policy_change.evidence import Neighbour, PolicyChangeEvidence, Window
+from esipp.scenarios.policy_change.timeline import Course, PolicyAction
 from suites.continuity.checks import WAYS
 from tests.unit.endpoint_change_world import World
 from tests.unit.world import CHECKS, topology
@@ -145,20 +144,20 @@ def measured(run: Run) -> None:
     observed = Observed(("192.0.2.1",), Distribution.of([0.1, 0.2]), (2, 3))
     split = {Family.IPV4: Counted({"b": 4}, {"b": 1})}
     result = replace(world.result(), counted=split).with_observed(observed)
-    nothing = Result(Balancer.PROXY, Streams({}, {}, {}), obstacle="it is not there")
+    nothing = Result(Balancer.PROXY, BalancerEvidence({}, {}, {}), obstacle="it is not there")
     moved = Moved({Balancer.PROXY: nothing, Balancer.ECMP: result}, 0.02, 0.9)
     run.record("judged", **judged("convergence", moved))
     way = next(way for way in WAYS if way.slug == "default.local")
     made = [Sample(at, 1 + at / 10, 1.1 + at / 10, "timeout" if at == 4 else "answered", "p") for at in range(9)]
-    steady = Continuity(
+    steady = ContinuityEvidence(
         streams={(way, Family.IPV4): Stream("default.local", 0.1, made)},
         windows=[Disruption(Phase.DRAIN, 1.0, 3.0, words="done")],
         checking=Checking(1.0, 2),
     )
     run.record("judged", **judged("continuity", steady))
-    flip = Flip(0, TrafficPolicy.LOCAL, 1.0, 1.5, "Local", 30001)
+    flip = PolicyAction(0, TrafficPolicy.LOCAL, 1.0, 1.5, "Local", 30001)
     others = Window(Evidence({}, topology(), {}, 1), neighbours={"neighbour": Neighbour([flip])})
-    changes = PolicyChanges(window=others, courses={Flipping.NODE_PORT: Course([flip])})
+    changes = PolicyChangeEvidence(window=others, courses={ChangingService.NODE_PORT: Course([flip])})
     run.record("judged", **judged("flips", changes))
     answer = Answer(Outcome.ANSWERED, 200, {"X-Load-Balancing-Endpoint-Weight": "1"}, "{}", 3)
     key = "one-pod.ipv4.outside-1-to-endpoint-node.post-root"

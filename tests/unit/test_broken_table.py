@@ -147,7 +147,7 @@ def test_a_health_check_that_lies_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_are_names_of_one() -> None:
-    names = Counter(each.name for each in (*BREAKS, *UNNOTICED))
+    names = Counter([each.name for each in BREAKS] + [each.name for each in UNNOTICED])
     assert [name for name, count in names.items() if count > 1] == []
 
 

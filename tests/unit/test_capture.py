@@ -48,10 +48,10 @@ SCOPE = Scope(
 )
 ENDPOINTS = {(POD, TARGET): "worker-a", (POD6, TARGET): "worker-a"}
 
-Seen = tuple[int, int, float, Packet]
+Captured = tuple[int, int, float, Packet]
 
 
-def pcap(*seen: Seen, nano: bool = False) -> bytes:
+def pcap(*seen: Captured, nano: bool = False) -> bytes:
     """A capture file: interface, packet type, seconds after NOW, packet."""
     file = BytesIO()
     file.close = lambda: None  # type: ignore[method-assign]
@@ -66,7 +66,7 @@ def pcap(*seen: Seen, nano: bool = False) -> bytes:
     return file.getvalue()
 
 
-def capture(node: str, *seen: Seen, **more: Any) -> Capture:
+def capture(node: str, *seen: Captured, **more: Any) -> Capture:
     return read_capture(node, pcap(*seen), NAMES, SCOPE, **more)
 
 

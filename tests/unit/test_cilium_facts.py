@@ -35,7 +35,7 @@ def template(tag: str) -> dict[str, Any]:
     return {"spec": {"template": {"spec": {"containers": [{"image": f"quay.io/cilium/cilium:{tag}"}]}}}}
 
 
-class Told:
+class FakeCluster:
     """A cluster with these DaemonSets and ConfigMaps; None: they may not be listed."""
 
     def __init__(self, names: list[str] | None, **configs: Mapping[str, str] | int) -> None:
@@ -54,7 +54,7 @@ class Told:
 
 
 def found(names: list[str] | None, **configs: Mapping[str, str] | int) -> dict[str, str]:
-    facts = proxy_facts(cast(Cluster, Told(names, **configs)))
+    facts = proxy_facts(cast(Cluster, FakeCluster(names, **configs)))
     assert all(fact.decided for fact in facts.values())
     return {name: fact.value for name, fact in facts.items()}
 
@@ -101,7 +101,7 @@ def test_sockets_are_balanced_wherever_kube_proxy_is_replaced() -> None:
 def test_sctp_is_not_asked_for_where_cilium_drops_it(said: str | None) -> None:
     for own in (SNAT, {"kube-proxy-replacement": "false"}):
         config = own if said is None else own | {"enable-sctp": said}
-        told = proxy_facts(cast(Cluster, Told(["cilium", "kube-proxy"], cilium_config=config)))
+        told = proxy_facts(cast(Cluster, FakeCluster(["cilium", "kube-proxy"], cilium_config=config)))
         values = {name: fact.value for name, fact in told.items()}
         feature = sctp_feature(values, {name: fact.decided for name, fact in told.items()})["sctp"]
         assert not feature.present

@@ -11,7 +11,7 @@ import pytest
 from esipp.app.cli import main
 from esipp.base.client_places import BEHIND_NAT, BEHIND_ROUTER, Kind, Place, most_clients, place_of, read_places
 from esipp.base.errors import ExitCode, PreflightError
-from esipp.checks.check import NAT, OUTSIDE, RAW_SOCKETS, ROUTED, TWO_ADDRESSES, missing_features
+from esipp.checks.check import NAT, OUTSIDE, RAW_SOCKETS, ROUTED, TWO_ADDRESSES, Feature, missing_features
 from esipp.checks.model import Family
 from esipp.judging.topology import parse_address
 from esipp.preflight import outside_clients
@@ -223,9 +223,7 @@ def test_one_host_is_one_client() -> None:
 def test_checks_of_a_family_that_a_host_has_not_are_unsupported_and_no_others() -> None:
     here = described(MACHINE, "192.0.2.1", "2001:db8::1", raw=False)
     found = outside_clients.features((MACHINE, FAR), [here, described(FAR, "192.0.2.2")], Family)
-    present = {
-        name: outside_clients.Feature(True, "") for name in ("family.ipv4", "family.ipv6", "sctp", "load-balancer")
-    }
+    present = {name: Feature(True, "") for name in ("family.ipv4", "family.ipv6", "sctp", "load-balancer")}
 
     def lacks(identity: str) -> set[str]:
         check = by_id(identity)

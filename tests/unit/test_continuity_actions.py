@@ -10,7 +10,7 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError
-from esipp.base.waiting import Budget
+from esipp.base.waiting import Budget, Reading
 from esipp.checks.continuity import Event, Phase
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.model import Family
@@ -23,7 +23,7 @@ from esipp.scenarios.continuity.actions import Acts, Notes
 from esipp.scenarios.continuity.evidence import Places
 from esipp.scenarios.continuity.objects import SELECTOR, service_name
 from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.continuity.reported_state import ReportedState
 from esipp.scenarios.continuity.run import Gathering
 from esipp.scenarios.timeouts import Timeouts
 from suites.continuity.checks import WAYS
@@ -209,7 +209,7 @@ def test_nothing_is_disturbed_without_leave() -> None:
 def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypatch: pytest.MonkeyPatch) -> None:
     said = iter(["gone", "200 again"])
     acts, notes = made(), Notes()
-    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(wanted == next(said), ""))
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(wanted == next(said), ""))
     acts.perform(event(Phase.FLIPS), notes)
     patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
     local = [service_name(way) for way in WAYS if way.local]
@@ -223,7 +223,7 @@ def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypat
 
 
 def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
     acts, notes = made(), Notes()
     first = service_name(next(way for way in WAYS if way.local))
     lost = acts.testbed.services[first]["spec"]["healthCheckNodePort"]
@@ -240,7 +240,7 @@ def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sou
 ) -> None:
     monkeypatch.setattr(module, "CALM", 60.0)
     monkeypatch.setattr(Acts, "hold", lambda self, seconds: None)
-    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
     acts, notes = made(), Notes()
     acts.perform(event(Phase.FLIPS), notes)
     assert notes.either[-1][1] == notes.causes[-1]
@@ -263,7 +263,7 @@ def test_sources_that_do_not_become_stable_get_the_fields_limit_and_no_more(
     traffic = FakeStreams()
     traffic.streams[key(slug)] = live(slug, 0.1, answered(source, node))
     acts, notes = made(traffic), Notes()
-    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
     acts.perform(event(Phase.FLIPS), notes)
     ((_, until),) = notes.either
     assert (until == pytest.approx(notes.causes[-1] + FIELD_LIMIT)) is not stable
@@ -273,7 +273,7 @@ def test_sources_that_do_not_become_stable_get_the_fields_limit_and_no_more(
 def test_services_are_local_again_whatever_broke_the_flip_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else all that is done next would be about services of another policy, and blamed on the product."""
     acts, notes = made(), Notes()
-    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(False, "still there"))
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(False, "still there"))
     with pytest.raises(HarnessError, match="still there"):
         acts.perform(event(Phase.FLIPS), notes)
     local = {service_name(way) for way in WAYS if way.local}
@@ -318,7 +318,7 @@ def test_an_interrupt_ends_every_wait() -> None:
 def gathering(acts: Acts, *phases: Phase, timeouts: Timeouts = QUICK) -> Gathering:
     return Gathering(
         acts.testbed, None, None, "image", list(WAYS), [Family.IPV4],  # type: ignore[arg-type]
-        [event(each) for each in phases], Told(None, "ns"), acts.stop,
+        [event(each) for each in phases], ReportedState(None, "ns"), acts.stop,
         lambda: pytest.fail("there is one"), lambda _: None, timeouts=timeouts,
     )  # fmt: skip
 

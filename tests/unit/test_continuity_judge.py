@@ -12,7 +12,7 @@ from esipp.judging.promise import Bound
 from esipp.judging.timeline.events import Steer
 from esipp.judging.timeline.losses import gaps, tally
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.continuity.evidence import Exchange, Seen, Window
+from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.continuity.reasons import taker
@@ -189,7 +189,7 @@ def test_a_connection_keeps_the_source_that_it_had_when_it_was_opened() -> None:
     """One that was opened while the policy was Cluster shows a node's address ever after; no other may begin to."""
     seen, node = world(), "192.0.2.2"
 
-    def shown(since: float, opened: float) -> Seen:
+    def shown(since: float, opened: float) -> ContinuityEvidence:
         made = [
             Exchange((7, 0) if e.sample.started >= opened else e.number, e.sample._replace(source=node))
             if e.sample.started >= since
@@ -359,7 +359,7 @@ def test_of_a_gap_it_is_told_which_answers_were_only_late() -> None:
     assert "late" not in verdict(seen, check_id(Phase.FLAPS, ECMP, "gap")).reason
 
 
-def unasked(seen: Seen, at: float, seconds: float) -> Seen:
+def unasked(seen: ContinuityEvidence, at: float, seconds: float) -> ContinuityEvidence:
     """The same, where we did not ask for a while."""
     kept = [s for s in seen.streams[key(ECMP)].samples if not at < s.started < at + seconds]
     return replace(seen, streams={**seen.streams, key(ECMP): Stream(ECMP, 0.1, kept)})
@@ -382,7 +382,7 @@ def test_a_gap_far_beyond_its_bound_counts_however_we_asked() -> None:
     )
 
 
-def late_for(seen: Seen, since: float, seconds: float) -> Seen:
+def late_for(seen: ContinuityEvidence, since: float, seconds: float) -> ContinuityEvidence:
     """The same, where requests that had no answer from a time on have one, so much later."""
     slow = [
         s
@@ -426,7 +426,7 @@ def test_a_phase_that_is_too_short_for_the_bound_says_so() -> None:
     assert "longer gaps are missed" in said.sees
 
 
-def wandering(seen: Seen, at: float, *, by: str = "c1") -> Seen:
+def wandering(seen: ContinuityEvidence, at: float, *, by: str = "c1") -> ContinuityEvidence:
     """The same, where the VIP is at another node from a time on, and what was open is reset then."""
     made = [
         s._replace(node="c", pod=by) if at <= s.started < at + 3 and s.answered else s
@@ -453,7 +453,7 @@ def test_a_vip_that_moves_while_nothing_is_done_that_moves_it_is_found() -> None
     assert differing(seen) == red(Phase.API_SERVER, OWN, "lasting")
 
 
-def cut_off(seen: Seen, *moments: float) -> Seen:
+def cut_off(seen: ContinuityEvidence, *moments: float) -> ContinuityEvidence:
     """The same, with connections to the pod of node ``a`` that are open while it flaps, and reset at these times."""
     pod = next(m.pod for m in seen.marks if m.what == "unready" and m.at > BEGAN[Phase.FLAPS])
     made: list[Exchange] = []
@@ -596,7 +596,7 @@ def every(number: int, first: int = 0) -> Callable[[Sample], Sample]:
     return lambda sample: lost(sample) if sample.seq % number == first else sample
 
 
-def lossy(seen: Seen, one_in: int = 100) -> Seen:
+def lossy(seen: ContinuityEvidence, one_in: int = 100) -> ContinuityEvidence:
     """The same, where the way to every node loses one request in so many, each at times of its own."""
     for number, node in enumerate("abc"):
         seen = controls(seen, every(one_in, one_in // 3 * number), node)
@@ -619,7 +619,7 @@ def test_at_rest_a_way_that_loses_more_than_its_controls_is_found() -> None:
     )
 
 
-def told_late(seen: Seen, seconds: float) -> Seen:
+def told_late(seen: ContinuityEvidence, seconds: float) -> ContinuityEvidence:
     """The same, where node ``a`` says 503 so long after its pod was told to end, and requests are lost for that."""
     ends = next(m.at for m in seen.marks if m.what == "deleting" and m.at > BEGAN[ROLLING])
     late = [
@@ -642,7 +642,7 @@ def test_a_node_that_says_503_too_late_is_told_and_ours_only_if_all_machines_wer
 
 
 # ------------------------------------------------------------------------------------------------ back to Local, soon
-def rewriting(seconds: float) -> Seen:
+def rewriting(seconds: float) -> ContinuityEvidence:
     """A world where a node's address is seen for so long after the return to Local, and never again."""
     seen, back = world(), moment(Phase.FLIPS, RETURNED)
     made = [
@@ -738,7 +738,7 @@ def test_gaps_are_apart_by_time_and_by_what_was_done() -> None:
 
 
 def test_what_begins_in_a_phase_counts_there_and_else_what_ends_in_one() -> None:
-    seen = Seen(windows=[Window(ROLLING, 10.0, 20.0), Window(Phase.DELETED, 22.0, 30.0)], since=5.0)
+    seen = ContinuityEvidence(windows=[Window(ROLLING, 10.0, 20.0), Window(Phase.DELETED, 22.0, 30.0)], since=5.0)
     asked = [(4.0, 4.1), (6.0, 6.1), (9.0, 10.5), (11.0, 11.1), (19.0, 22.5), (20.5, 20.6), (20.5, 22.5), (31.0, 31.1)]
     assert [seen.phase_of(*each) for each in asked] == [
         None, QUIET, ROLLING, ROLLING, ROLLING, QUIET, Phase.DELETED, QUIET,

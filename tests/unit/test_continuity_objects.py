@@ -10,10 +10,10 @@ from esipp.checks.continuity import MOVED, NODEPORT, Phase, What
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.judging.promise import Checking
 from esipp.scenarios.changing_pods import LEAST_BOUND, serves_on
-from esipp.scenarios.continuity import objects as scene
-from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity import objects
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.continuity.reported_state import ReportedState
 from esipp.scenarios.continuity.sections import summary
 from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground
@@ -83,7 +83,7 @@ def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip
 
 # --------------------------------------------------------------------------------------------------------- the testbed
 def test_a_service_a_way_over_the_same_pods() -> None:
-    props = scene.objects(list(ALL_CHECKS), GROUND)
+    props = objects.objects(list(ALL_CHECKS), GROUND)
     services = {each["metadata"]["name"]: each["spec"] for each in props.services}
     assert len(services) == len(WAYS) + 4
     assert services["continuity-nodeport-local-sctp"]["ports"] == [
@@ -95,7 +95,7 @@ def test_a_service_a_way_over_the_same_pods() -> None:
     assert services["continuity-reference-proxy-local"]["loadBalancerClass"] == "esipp.dev/reference-proxy"
     assert "loadBalancerClass" not in services["continuity-default-cluster"]
     assert services["continuity-nodeport-local"]["type"] == "NodePort"
-    assert props.announced == {scene.service_name(way) for way in WAYS if way.by != NODEPORT}
+    assert props.announced == {objects.service_name(way) for way in WAYS if way.by != NODEPORT}
 
 
 def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
@@ -104,7 +104,7 @@ def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
         for check in ALL_CHECKS
         if check.subject.way.policy is TrafficPolicy.CLUSTER and check.subject.way.by == NODEPORT
     ]
-    assert [each["metadata"]["name"] for each in scene.objects(list(checks), GROUND).services] == [
+    assert [each["metadata"]["name"] for each in objects.objects(list(checks), GROUND).services] == [
         "continuity-nodeport-cluster",
         "continuity-nodeport-cluster-udp",
         "continuity-nodeport-cluster-sctp",
@@ -114,14 +114,14 @@ def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
 def test_pods_serve_on_for_longer_than_a_balancer_needs() -> None:
     for bound in (None, 0.5, 3.0, 7.5):
         assert serves_on(bound) > max(bound or 0, LEAST_BOUND) + 2.0
-    made = scene.deployment("r1", "image", ("a", "c"), 11)
+    made = objects.deployment("r1", "image", ("a", "c"), 11)
     pod = made["spec"]["template"]["spec"]
     assert pod["containers"][0]["args"][:2] == ["--on-sigterm", "serve:11"]
     assert pod["terminationGracePeriodSeconds"] > 11
 
 
 def test_the_deployment_goes_through_the_scheduler_and_keeps_to_its_nodes() -> None:
-    made = scene.deployment("r1", "image", ("a", "c"), 7)
+    made = objects.deployment("r1", "image", ("a", "c"), 7)
     pod, spec = made["spec"]["template"]["spec"], made["spec"]
     assert "nodeName" not in pod
     assert "tolerations" not in pod, "a cordon must keep it away"
@@ -165,7 +165,7 @@ def test_gates_of_all_pods_are_opened_but_for_those_that_flap_and_those_that_end
 
 # ---------------------------------------------------------------------------------------------- the balancer's word
 def test_only_changes_of_routes_of_this_namespace_are_taken_down() -> None:
-    told = Told(None, "ours")
+    told = ReportedState(None, "ours")
     steer = {"kind": "steer", "namespace": "ours", "service": "s", "monotonic": 5, "family": "IPv4", "nodes": ["a"]}
     for each in (steer, {**steer, "namespace": "theirs"}, {**steer, "kind": "health", "node": "a", "healthy": True}):
         told._take(each)
@@ -200,7 +200,7 @@ def test_the_table_says_what_was_not_done_and_what_did_not_settle() -> None:
 
 
 def test_where_nothing_came_about_that_is_all_that_is_told() -> None:
-    seen = Seen(trouble="no way could be asked")
+    seen = ContinuityEvidence(trouble="no way could be asked")
     assert [line.strip() for line in summary_lines(summary, seen)[1:]] == ["no way could be asked"]
     assert set(statuses(seen)) == {check.id for check in CHECKS}
     assert {each.value for each in statuses(seen).values()} == {"inconclusive"}

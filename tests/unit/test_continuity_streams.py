@@ -15,7 +15,7 @@ from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.stream import RECOVERS, Reuse, StreamKind
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.probing.traffic import Target
-from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.traffic import Streams, Targets
 from suites.continuity.checks import CHECKS as ALL_CHECKS
@@ -52,7 +52,7 @@ def check_id(phase: Phase, slug: str, kind: StreamKind) -> str:
     return f"continuity.{phase.value}.{slug}.ipv4.{kind.name}"
 
 
-def decided(seen: Seen, name: str) -> Any:
+def decided(seen: ContinuityEvidence, name: str) -> Any:
     (check,) = (each for each in CHECKS if each.id == name)
     return Judge(seen).decide(check)
 
@@ -127,7 +127,7 @@ def test_a_wrong_source_of_one_datagram_is_noticed() -> None:
     assert differing(masqueraded) == {check_id(Phase.CORDON, LOCAL, SCTP_NEW): Status.FAIL}
 
 
-def stale(seen: Seen, kind: StreamKind) -> Seen:
+def stale(seen: ContinuityEvidence, kind: StreamKind) -> ContinuityEvidence:
     """A client whose port goes on to the pod that was deleted; others are answered."""
     since = BEGAN[Phase.DELETED] + 0.5 + 8
     return changed_stream(seen, LOCAL, kind, since, BEGAN[Phase.DELETED] + 22, silent)
@@ -151,7 +151,7 @@ def test_silence_after_the_pod_has_gone_is_stale_if_other_ports_are_answered() -
 def test_silence_before_any_change_is_not_stale() -> None:
     began = BEGAN[Phase.FLIPS] + 2
     seen = changed_stream(world(), CLUSTER, SCTP_PORT, began, began + 8, silent)
-    assert decided(seen, check_id(Phase.FLIPS, CLUSTER, SCTP_PORT)).seen == "lost"
+    assert decided(seen, check_id(Phase.FLIPS, CLUSTER, SCTP_PORT)).evidence == "lost"
 
 
 def test_udp_that_goes_on_to_a_pod_that_is_gone_is_not_known() -> None:

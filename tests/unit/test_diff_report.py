@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from esipp.app.cli import main
-from esipp.base.document import Code, Document, Table
+from esipp.base.document import WIDTH, Code, Document, Table
 from esipp.checks.check import Level, Status
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing import diff_report
 from esipp.report.comparing.diff import compare
 from esipp.report.rendering.html import as_html
 from esipp.report.rendering.markdown import as_markdown
-from esipp.report.rendering.terminal import MOST_IDS, WIDTH, as_text
+from esipp.report.rendering.terminal import MOST_IDS, as_text
 from tests.unit.comparing_world import run_of, said
 from tests.unit.report_world import HOSTILE, failing, made, some_checks, write
 from tests.unit.test_diff_times import joined, probed

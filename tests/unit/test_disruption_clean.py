@@ -25,6 +25,7 @@ from esipp.disruption.marks import Mark
 from esipp.judging.topology import Node, family_of, parse_address
 from esipp.preflight.disruptions import disruption_features
 from esipp.preflight.preflight import Findings
+from esipp.probing import outside
 from esipp.probing.node_containers import matches, nodes_of, proven
 from esipp.probing.outside import find_network
 from esipp.testbed import leftovers
@@ -51,7 +52,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     """The container of node a, the only one that is found; no docker besides."""
     node = FakeNode(tmp_path / "a")
     monkeypatch.setattr(sweeping, "node_containers", lambda server: {"a": node.way})
-    monkeypatch.setattr(sweeping.outside, "left_behind", lambda server: {})
+    monkeypatch.setattr(outside, "left_behind", lambda server: {})
     for module in (sweeping, leftovers):  # a test's worker is not called esipp
         monkeypatch.setattr(module, "is_alive", lambda by: by == owner())
     return node
@@ -267,8 +268,8 @@ def test_a_dry_run_says_all_and_does_nothing(
 ) -> None:
     swept: list[str] = []
     found = {f"esipp-{RUN}-outside-1": (RUN, DEAD), "esipp-old": ("", "")}
-    monkeypatch.setattr(sweeping.outside, "left_behind", lambda server: found)
-    monkeypatch.setattr(sweeping.outside, "sweep", swept.extend)
+    monkeypatch.setattr(outside, "left_behind", lambda server: found)
+    monkeypatch.setattr(outside, "sweep", swept.extend)
     marks.change(cluster, "a", Mark.CORDONED, DEAD)
     shell.stop(node.way, Disruption.KUBELET, DEAD, 60)
     fake.spaces = [space(), space("esipp-b", "b", owner())]
@@ -298,8 +299,8 @@ def test_containers_go_by_the_same_marks_and_by_their_runs_namespace(
         "postgres": ("f", DEAD),
         "esipp-g-outside-1": ("g", owner()),
     }
-    monkeypatch.setattr(sweeping.outside, "left_behind", lambda server: found)
-    monkeypatch.setattr(sweeping.outside, "sweep", swept.extend)
+    monkeypatch.setattr(outside, "left_behind", lambda server: found)
+    monkeypatch.setattr(outside, "sweep", swept.extend)
     fake.spaces, fake.of_runs = [space()], {SPACE: held()}
     said = cleaned(cluster)
     assert swept == ["esipp-b-outside-1"]

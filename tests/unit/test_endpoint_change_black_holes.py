@@ -7,13 +7,13 @@ import pytest
 from esipp.checks.check import Status
 from esipp.checks.endpoint_change import Kind, What
 from esipp.checks.model import Balancer
+from esipp.judging.timeline.events import Decision
 from esipp.judging.timeline.losses import RESOLUTION, Losses, in_flight, lasting
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.endpoint_change.timeline import (
+    BalancerEvidence,
     Change,
-    Decision,
-    Seen,
     Timeline,
     Traffic,
     black_hole,
@@ -141,7 +141,7 @@ def flipped(up: bool, health: list[str], path: list[str]) -> Timeline:
         return made
 
     checks = stream(health, "")
-    seen = Seen({FAMILY: Stream("VIP", 0.02)}, {"n": stream(path, "p")}, {FAMILY: {"n": checks}})
+    seen = BalancerEvidence({FAMILY: Stream("VIP", 0.02)}, {"n": stream(path, "p")}, {FAMILY: {"n": checks}})
     return timeline(change, 0.9 + 0.02 * len(health), seen)
 
 

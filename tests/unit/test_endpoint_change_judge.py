@@ -338,7 +338,7 @@ def test_balance_is_per_node(case: str) -> None:
     nodes, weights, status, seen = SPLITS[case]
     result = replace(World().result(), counted={FAMILY: Counted(nodes, {"a": 2, "b": 1}, weights=weights)})
     decision = Judge(result).decide(check(What.BALANCE))
-    assert (decision.status, decision.seen) == (status, seen)
+    assert (decision.status, decision.evidence) == (status, seen)
     assert "the power to detect a split of 55:45 is" in decision.sees
 
 
@@ -411,7 +411,7 @@ def test_what_breaks_while_routes_change_is_told_apart_from_what_a_node_drops(la
     at = min(range(len(samples)), key=lambda n: abs(samples[n].started - moment))
     samples[at] = samples[at]._replace(outcome="reset", pod="", node="", source="")
     decision = Judge(result).decide(check(What.NO_LOSS))
-    assert (decision.status, decision.seen) == (Status.FAIL, seen)
+    assert (decision.status, decision.evidence) == (Status.FAIL, seen)
 
 
 def test_of_requests_lost_while_a_pod_served_its_last_it_is_told_when_its_node_said_so() -> None:
@@ -458,7 +458,7 @@ def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_by_what_was
     """Any source at all was taken for a proxy's, where one announced itself."""
     shown, more, seen = PROXIES[case]
     decision = proxied(shown, others=frozenset({NODE_ADDRESS, CLIENT}), **more)
-    assert (decision.status, decision.seen) == (Status.FAIL, seen)
+    assert (decision.status, decision.evidence) == (Status.FAIL, seen)
     assert decision.foreign is (NODE_ADDRESS not in shown)
 
 
@@ -466,7 +466,7 @@ def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     """Of a class of the reference's own it is a fault: that one has promised to leave it."""
     for balancer in SPREADS:
         told = World(balancer=balancer, loses_source="b").judge().decide(check(What.SOURCE, FAMILY, balancer))
-        assert (told.status, told.seen) == (Status.FAIL, "")
+        assert (told.status, told.evidence) == (Status.FAIL, "")
     path_checks = [
         path_check for path_check in CHECKS if path_check.subject.what is What.SOURCE and path_check.subject.family
     ]

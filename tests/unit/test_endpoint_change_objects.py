@@ -15,7 +15,7 @@ from esipp.checks.model import Balancer, Role
 from esipp.cluster.client import Cluster, UnreachableError
 from esipp.judging.timeline.events import Mark
 from esipp.scenarios.changing_pods import MOVES_LABEL, Watching
-from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.health_probes import StrangersScope
 from esipp.testbed.objects import Ground
 from suites.convergence.checks import CHECKS
@@ -45,7 +45,7 @@ def test_only_what_is_asked_stands_on_the_testbed() -> None:
     checks: list[Any] = [
         check for check in CHECKS if check.subject.balancer is Balancer.ECMP and check.subject.what is What.STEERS
     ]
-    props = scene.objects(checks, ground)
+    props = objects.objects(checks, ground)
     assert [each["metadata"]["name"] for each in props.services] == ["moves-reference-ecmp"]
     assert props.services[0]["spec"]["loadBalancerClass"] == "esipp.dev/reference-ecmp"
     assert [pod["spec"]["nodeName"] for pod in props.pods] == ["a", "b", "c"]
@@ -53,15 +53,15 @@ def test_only_what_is_asked_stands_on_the_testbed() -> None:
     assert pod["spec"]["readinessGates"]
     assert "serve:7" in pod["spec"]["containers"][0]["args"]
     assert pod["spec"]["terminationGracePeriodSeconds"] > 7
-    slow = scene.objects(checks, replace(ground, steering=70.0)).pods[0]["spec"]
+    slow = objects.objects(checks, replace(ground, steering=70.0)).pods[0]["spec"]
     assert "serve:74" in slow["containers"][0]["args"], "a pod serves on for as long as a slow balancer needs"
     assert slow["terminationGracePeriodSeconds"] > 74
-    both = scene.objects([check for check in CHECKS if check.subject.balancer is Balancer.ECMP], ground)
+    both = objects.objects([check for check in CHECKS if check.subject.balancer is Balancer.ECMP], ground)
     assert both.announced == {"moves-reference-ecmp", "moves-reference-ecmp-cluster"}
 
 
 def test_on_two_nodes_there_are_two_slots() -> None:
-    assert scene.slots_of(ROLES | {Role.OTHER_NODE: "b"}) == ["a", "b"]
+    assert objects.slots_of(ROLES | {Role.OTHER_NODE: "b"}) == ["a", "b"]
 
 
 class FakeCluster:

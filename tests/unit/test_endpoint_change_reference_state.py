@@ -11,7 +11,7 @@ from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.topology import MARKS, Node
-from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.reported_state import EXCLUDED, ReferenceState
 from esipp.scenarios.endpoint_change.run import Gathering
 from esipp.scenarios.timeouts import Timeouts
@@ -35,7 +35,7 @@ def should(nodes: list[str]) -> Any:
             "name": name,
             "nodes": [{"node": node, "family": "IPv4", "healthy": True} for node in nodes],
         }
-        for name in (scene.service_name(Balancer.ECMP), scene.cluster_service_name(Balancer.ECMP))
+        for name in (objects.service_name(Balancer.ECMP), objects.cluster_service_name(Balancer.ECMP))
     ]
     reference: Any = SimpleNamespace(view=lambda: {"services": services}, container="made-up")
     word = ReferenceState(reference, "ns", NODES)
@@ -62,7 +62,7 @@ def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_i
     def view() -> Any:
         looks.append(None)
         nodes = ["a", "b"] if len(looks) < 5 else ["a"]  # each look asks of two Services; the third has b out
-        names = {scene.service_name(Balancer.DEFAULT): nodes, scene.cluster_service_name(Balancer.DEFAULT): ["a"]}
+        names = {objects.service_name(Balancer.DEFAULT): nodes, objects.cluster_service_name(Balancer.DEFAULT): ["a"]}
         return {
             "services": [
                 {
@@ -95,9 +95,9 @@ def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
         looks.append(None)
         vips = {"IPv4": "192.0.2.77", "IPv6": "2001:db8::77"} if len(looks) == 1 else left
         gone = (
-            [] if not vips else [{"namespace": "ns", "name": scene.cluster_service_name(Balancer.ECMP), "vips": vips}]
+            [] if not vips else [{"namespace": "ns", "name": objects.cluster_service_name(Balancer.ECMP), "vips": vips}]
         )
-        another = {"namespace": "other", "name": scene.cluster_service_name(Balancer.ECMP), "vips": {"IPv4": "x"}}
+        another = {"namespace": "other", "name": objects.cluster_service_name(Balancer.ECMP), "vips": {"IPv4": "x"}}
         return {"services": [*gone, another]}
 
     reference: Any = SimpleNamespace(view=view, container="made-up")
@@ -112,12 +112,12 @@ def test_only_the_cluster_services_that_are_there_are_deleted() -> None:
     asked: list[Any] = []
     cluster = SimpleNamespace(delete=deleted.append)
     testbed: Any = SimpleNamespace(
-        cluster=cluster, namespace="ns", services={scene.cluster_service_name(Balancer.PROXY): {}}
+        cluster=cluster, namespace="ns", services={objects.cluster_service_name(Balancer.PROXY): {}}
     )
     word: Any = SimpleNamespace(look_again=lambda balancers: asked.extend(balancers))
     nothing: Any = None
     Gathering(testbed, nothing, "image", [], 1, 7, False, word)._let_go([Balancer.ECMP, Balancer.PROXY])
-    assert deleted == [f"/api/v1/namespaces/ns/services/{scene.cluster_service_name(Balancer.PROXY)}"]
+    assert deleted == [f"/api/v1/namespaces/ns/services/{objects.cluster_service_name(Balancer.PROXY)}"]
     assert asked == [Balancer.PROXY]
 
 
@@ -126,7 +126,7 @@ def test_a_service_that_cannot_be_deleted_is_told_in_a_sentence(broken: Exceptio
     def refuse(_path: str) -> None:
         raise broken
 
-    services = {scene.cluster_service_name(Balancer.ECMP): {}}
+    services = {objects.cluster_service_name(Balancer.ECMP): {}}
     testbed: Any = SimpleNamespace(cluster=SimpleNamespace(delete=refuse), namespace="ns", services=services)
     nothing: Any = None
     with pytest.raises(HarnessError, match="did not delete a Service") as raised:

@@ -16,7 +16,7 @@ from esipp.judging.health_view import Asked, Member, State, Unavailable, View, W
 from esipp.ledger.codec import decode, encode
 from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.loadbalancers.views.gcloud import TOOL, GoogleView
-from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.evidence import Moved, Poll, Result
 from esipp.scenarios.endpoint_change.reported_state import (
     EXCLUDED,
@@ -30,11 +30,11 @@ from esipp.scenarios.endpoint_change.reported_state import (
     shown,
 )
 from esipp.scenarios.endpoint_change.run import Gathering, reported_by
-from esipp.scenarios.endpoint_change.timeline import Change, Seen
+from esipp.scenarios.endpoint_change.timeline import BalancerEvidence, Change
 from tests.unit.endpoint_change_world import World
 from tests.unit.views_world import GCE, KIND, Fake, names, places, recorded, refused
 
-LOCAL, CLUSTER = scene.service_name(Balancer.DEFAULT), scene.cluster_service_name(Balancer.DEFAULT)
+LOCAL, CLUSTER = objects.service_name(Balancer.DEFAULT), objects.cluster_service_name(Balancer.DEFAULT)
 SOON = Budget("polls", 30.0, need=1, spacing=0.01)
 VIP = "198.51.100.11"
 
@@ -228,7 +228,7 @@ def test_the_summary_tells_how_many_changes_were_shown() -> None:
 def kept(of: Reported) -> Moved:
     nothing: Any = None
     gathering = Gathering(nothing, nothing, "image", [Balancer.DEFAULT], 1, 7, False, of)
-    gathering.results[Balancer.DEFAULT] = Result(Balancer.DEFAULT, Seen({}, {}, {}))
+    gathering.results[Balancer.DEFAULT] = Result(Balancer.DEFAULT, BalancerEvidence({}, {}, {}))
     return decode(json.loads(json.dumps(encode(gathering.evidence))), Moved)
 
 

@@ -15,7 +15,7 @@ from esipp.checks.model import Balancer, Family
 from esipp.judging.timeline.events import Mark
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.endpoint_change import changes as drive
-from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.evidence import Result
 from esipp.scenarios.endpoint_change.judge import Judge
@@ -25,7 +25,7 @@ from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 NODES = ("a", "b", "c")
 CLIENT = "192.0.2.9"
 FAMILY = Family.IPV4
-SERVICE = scene.service_name(Balancer.ECMP)
+SERVICE = objects.service_name(Balancer.ECMP)
 
 
 class LiveWorld:
@@ -35,7 +35,7 @@ class LiveWorld:
         self.steers, self.takes, self.dead = steers, takes, dead
         self.marks: dict[str, list[Mark]] = {SERVICE: []}
         self.pods: dict[str, Any] = {}
-        self.where = {scene.pod_name(Balancer.ECMP, slot, 1): node for slot, node in enumerate(NODES)}
+        self.where = {objects.pod_name(Balancer.ECMP, slot, 1): node for slot, node in enumerate(NODES)}
         for name in self.where:
             self._appear(name)
         self.open: dict[str, str] = {}

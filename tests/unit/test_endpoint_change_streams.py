@@ -18,7 +18,7 @@ from esipp.judging.timeline.streams import Sample, Stream, read_health, read_req
 from esipp.scenarios.endpoint_change.expected_backends import Paths, with_evidence, wrong_places
 from esipp.scenarios.endpoint_change.judge import say_places
 from esipp.scenarios.endpoint_change.plan import LEAST, last_open, plan
-from esipp.scenarios.endpoint_change.timeline import Change, Seen, timeline
+from esipp.scenarios.endpoint_change.timeline import BalancerEvidence, Change, timeline
 from suites.convergence.checks import CHECKS
 
 
@@ -88,7 +88,7 @@ def test_traffic_is_not_steered_while_young_requests_may_still_be_lost() -> None
     seq = range(100)
     results = [ok(n, n * 0.02, "q", "m") if n % 2 else ok(n, n * 0.02) for n in seq if n < 50 or n % 2]
     stream = Stream("s", 0.02, results)
-    seen = Seen({Family.IPV4: stream}, {"n": stream}, {})
+    seen = BalancerEvidence({Family.IPV4: stream}, {"n": stream}, {})
     line = timeline(change, 1.98, seen, now=1.99)
     assert line.traffic[Family.IPV4].used
     assert not line.traffic[Family.IPV4].steady
@@ -190,11 +190,11 @@ def test_a_pod_that_answers_shortly_after_its_nodes_503_is_told_from_one_that_go
     assert [each.late for each in short] == [True, True]
     paths = {"n": Paths(answers(*tenths(1.0, 6.0)), answers(*tenths(1.0, 2.0)))}
     excused = with_evidence(short, paths)
-    assert say_places(excused, 9).seen == AFTER_503
+    assert say_places(excused, 9).evidence == AFTER_503
     assert "in the other family" in say_places(excused, 9).reason
     for more in (ok(1, 2.1 + LATE), ok(1, 0.5), ok(1, 1.5, "x")):
         found = wrong_places(Stream("s", 0.02, [ok(0, 2.5), more]), allowed)
-        assert say_places(with_evidence(found, paths), 9).seen == ""
+        assert say_places(with_evidence(found, paths), 9).evidence == ""
 
 
 WITNESSES = {
@@ -210,7 +210,7 @@ def test_an_answer_after_the_503_is_excused_only_where_the_other_familys_rules_w
     """By the version alone each of these was excused for three seconds."""
     paths = WITNESSES[lie]
     late = wrong_places(Stream("s", 0.02, [ok(0, 2.5)]), {"p": [Span(1.0, 2.0, 2.0)]})
-    assert say_places(with_evidence(late, {"n": paths} if paths else {}), 9).seen == ""
+    assert say_places(with_evidence(late, {"n": paths} if paths else {}), 9).evidence == ""
 
 
 @pytest.mark.parametrize(

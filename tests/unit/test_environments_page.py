@@ -11,6 +11,8 @@ import pytest
 from ci import records
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE
+from esipp.cluster.client import ApiError
+from esipp.testbed.refusals import hint_for
 from tests.hostile import page
 from tests.hostile.tried import KEPT, Tried, steady
 
@@ -40,6 +42,23 @@ def test_what_is_told_is_a_sentence_with_an_exit_code(key: str) -> None:
     )
     for text in (found["message"], found["hint"]):
         assert steady(text) == text, "what is only one run's is left out"
+
+
+REFUSED = {key: found for key, found in TRIED.items() if found["message"].startswith("Cannot set up the testbed: ")}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_the_hint_for_a_refusal_is_the_one_that_a_run_gives_today(key: str) -> None:
+    refusal = REFUSED[key]["message"].partition(": ")[2]
+    assert REFUSED[key]["hint"] == steady(hint_for(ApiError(403, "Forbidden", refusal, "POST")))
+
+
+def test_the_last_word_of_a_run_is_the_one_of_today() -> None:
+    last = {found["message"] for found in TRIED.values() if re.match(r"[A-Z]{5,}: ", found["message"])}
+    assert last == {
+        "PARTIAL: no binding check fails, but N core checks were left out",
+        "INCONCLUSIVE: 1 core check could not be decided",
+    }
 
 
 def test_a_new_record_takes_the_place_of_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from esipp.scenarios.every_node.evidence import (
     SOME,
     Answer,
     Dialled,
-    Seen,
+    EveryNodeEvidence,
     vip_service,
 )
 from esipp.scenarios.every_node.sections import asked
@@ -27,12 +27,12 @@ FINE = {Status.PASS, Status.RECORDED}
 FIFTH = "node-5"
 
 
-def red(known: Seen) -> dict[str, str]:
+def red(known: EveryNodeEvidence) -> dict[str, str]:
     """The checks that are neither passed nor recorded, with the reason."""
     return {name: said.reason for name, said in verdicts(known).items() if said.status not in FINE}
 
 
-def status(known: Seen, check: str) -> Status:
+def status(known: EveryNodeEvidence, check: str) -> Status:
     return verdicts(known)[check].status
 
 
@@ -150,7 +150,7 @@ def test_some_connections_make_it_flaky_and_a_network_that_loses_as_many_leaves_
 
 
 def test_shares_are_unequal_only_beyond_chance() -> None:
-    def skewed(*counts: int) -> Seen:
+    def skewed(*counts: int) -> EveryNodeEvidence:
         def change(row: Dialled) -> tuple[Answer, ...]:
             pods = zip(seen().endpoints.items(), counts, strict=True)
             return tuple(answered(pod, node, NODE, count) for (pod, node), count in pods)

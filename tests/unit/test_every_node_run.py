@@ -13,7 +13,7 @@ from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
 from esipp.probing.jobs import Job
-from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, Seen
+from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
 from esipp.scenarios.every_node.run import SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import Entrance, other_addresses, several_announced
@@ -109,11 +109,11 @@ def services() -> dict[str, Json]:
 
 
 @cache
-def surveyed() -> tuple[Seen, Wire, dict[str, Feature]]:
+def surveyed() -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     return survey()
 
 
-def survey(**more: Any) -> tuple[Seen, Wire, dict[str, Feature]]:
+def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     there = services()
     probers = {name: Wire(there, name) for name in (OUTSIDE.name, *NAMES)}
     testbed = SimpleNamespace(

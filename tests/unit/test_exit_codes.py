@@ -33,9 +33,9 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(HOUSE), "ESIPP_IMAGE": "example.com/echo:1", **more}
 
 
-def command(ending: str, way: str, folder: Path) -> list[str]:
+def command(ending: str, way: str, folder: Path, *more: str) -> list[str]:
     return [
-        *(sys.executable, "-m", "tests.unit.exit_world", ending, *WAYS[way]),
+        *(sys.executable, "-m", "tests.unit.exit_world", ending, *WAYS[way], *more),
         *("--context", "nowhere", "--out", str(folder), "--bound", "7.5"),
     ]
 
@@ -86,6 +86,41 @@ def test_help_tells_the_exit_codes_of_a_command_and_no_others(name: str) -> None
 
 def test_the_help_of_all_tells_every_code() -> None:
     assert codes_in(_parser().format_help()) == {int(code) for code in ExitCode} == RUNS
+
+
+# ----------------------------------------------------------------------------------------------------- what is said
+def said(ending: str, way: str, folder: Path, *more: str) -> list[str]:
+    done = subprocess.run(
+        command(ending, way, folder, *more), cwd=HOUSE, env=environment(), capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("ending", "word"), [("pass", "PARTIAL: "), ("fail", "NONCONFORMANT: ")])
+def test_the_sentence_stands_once_and_before_everything_is_removed(ending: str, word: str, tmp_path: Path) -> None:
+    lines = said(ending, "esipp", tmp_path / "run")
+    (sentence,) = [number for number, line in enumerate(lines) if line.startswith(word)]
+    after = next(number for number, line in enumerate(lines) if "source IP qualification" in line)
+    assert sentence < after, "the section after teardown has the reports"
+    assert any(line.startswith("reports: ") for line in lines[after:])
+
+
+def test_what_went_wrong_while_the_run_ended_is_said_after_all(tmp_path: Path) -> None:
+    lines = said("left-behind", "esipp", tmp_path / "run")
+    words = [line.partition(":")[0] for line in lines if line.startswith(("PARTIAL: ", "ERROR: "))]
+    assert words == ["PARTIAL", "ERROR"], "the verdict, and then that teardown failed"
+    assert last_record(tmp_path / "run")["exit_code"] == ExitCode.HARNESS
+
+
+@pytest.mark.parametrize(("way", "option"), [("esipp", "-q"), ("pytest", "-q")])
+def test_a_quiet_run_says_one_sentence(way: str, option: str, tmp_path: Path) -> None:
+    lines = [line for line in said("pass", way, tmp_path / "run", option) if line]
+    assert [line.partition(":")[0] for line in lines] == ["PARTIAL"], lines
+
+
+def test_a_run_that_is_not_quiet_shows_all_tables_on_demand(tmp_path: Path) -> None:
+    assert "How to read the matrix" in said("pass", "esipp", tmp_path / "run", "-v")
 
 
 # --------------------------------------------------------------------------------------------------- what is given

@@ -6,7 +6,8 @@ from unittest import mock
 import pytest
 
 from esipp.ledger.reading import read_run
-from esipp.report.formats import FORMATS, Format, write_reports, written
+from esipp.report.ending import Detail
+from esipp.report.formats import FORMATS, Format, said_of, write_reports, written
 from tests.unit.test_reading import made
 
 
@@ -42,8 +43,8 @@ def test_a_report_that_stumbles_hinders_no_other(ran: Path) -> None:
     def stumble(_run: object) -> str:
         raise RuntimeError("a template, say")
 
-    with mock.patch("esipp.report.html.render", stumble), mock.patch("esipp.report.formats.summary", stumble):
-        lines = write_reports(read_run(ran))
+    with mock.patch("esipp.report.html.render", stumble), mock.patch("esipp.report.formats.ending", stumble):
+        lines = [*said_of(read_run(ran), Detail.SHORT), *write_reports(read_run(ran))]
     assert "no html report: a template, say" in lines
     assert any("CONFORMANT" in line or "INCOMPLETE" in line for line in lines)
     assert any("report.json" in line for line in lines)

@@ -29,6 +29,7 @@ from esipp.scenarios.interoperability import isolation as neighbours
 from esipp.scenarios.interoperability import scale as many
 from esipp.scenarios.interoperability.controls import listen
 from esipp.scenarios.interoperability.evidence import Many
+from esipp.scenarios.interoperability.objects import A, B, service_b
 from esipp.scenarios.interoperability.scale_services import manifest
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from tests.unit.health_world import no_answer
@@ -146,8 +147,8 @@ class FakeAsker:
             namespace="esipp-x", run="x", cluster=cluster, nodes=topology().nodes, roles=ROLES, services={}
         )
         self.testbed.listeners = {node: {Protocol.TCP: LISTENER} for node in self.places.values()}
-        for name, port in ((neighbours.A, PORT_A), (neighbours.B, PORT_B)):
-            item = neighbours.service_b("x", healthCheckNodePort=port)
+        for name, port in ((A, PORT_A), (B, PORT_B)):
+            item = service_b("x", healthCheckNodePort=port)
             item["metadata"]["name"] = name
             self.testbed.services[name] = cluster.create("", item)
 
@@ -156,7 +157,7 @@ class FakeAsker:
 
     def everywhere(self, port: int) -> dict[Node, Answer]:
         self.asked_b.append(port)
-        service = self.cluster.there.get(neighbours.B)
+        service = self.cluster.there.get(B)
         gates = [each for each in self.cluster.done if each.startswith("gate")]
         opened = bool(gates) and gates[-1].endswith("True") and not self.deaf
         local = service is not None and service["spec"]["externalTrafficPolicy"] == "Local"
@@ -206,7 +207,7 @@ def test_each_change_of_the_neighbour_is_waited_for_while_the_other_is_watched()
     ]
     assert len(seen.changes) == 5
     assert seen.before == seen.after
-    dialled = fake.testbed.services[neighbours.A]["spec"]["ports"][0]["nodePort"]
+    dialled = fake.testbed.services[A]["spec"]["ports"][0]["nodePort"]
     assert Counter((job.protocol, job.port) for job in fake.prober.streams) == {("get", PORT_A): 8, ("tcp", dialled): 8}
     assert fake.prober.cancelled == 16
 
@@ -272,7 +273,7 @@ def test_a_port_that_others_have_is_none_for_the_neighbour(others: int, left: Co
     neighbours.Trial(made, topology()).perform()
     first = fake.asked_b[0]
     cluster.others = {first} if others == 1 else BY_NUMBER
-    cluster.there[neighbours.B] = neighbours.service_b("x")
+    cluster.there[B] = service_b("x")
     fake.asked_b.clear()
     neighbours.Trial(made, topology()).perform()
     assert set(fake.asked_b) <= {*left} - {first}
@@ -322,7 +323,7 @@ def test_many_are_made_looked_at_and_deleted() -> None:
     }
     assert {len(nodes) for nodes in seen.answers.values()} == {4}, "each in its own family, on every node"
     assert set(seen.gone) == set(seen.names[Kind.BALANCER_LOCAL])
-    assert set(cluster.there) == {neighbours.A, neighbours.B}
+    assert set(cluster.there) == {A, B}
     assert "do not answer yet" in seen.late, "what never was programmed is not told as if it were"
 
 
@@ -365,7 +366,7 @@ def test_many_of_which_some_cannot_be_made_are_deleted_all_the_same() -> None:
     cluster.refuse_after = 10
     with pytest.raises(ApiError):
         many.Trial(made, topology(), number=16).prepare()
-    assert set(cluster.there) == {neighbours.A, neighbours.B}
+    assert set(cluster.there) == {A, B}
 
 
 def test_services_that_could_not_be_deleted_are_no_listeners_that_stay_open() -> None:

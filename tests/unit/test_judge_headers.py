@@ -30,23 +30,23 @@ def test_the_client_told_in_a_header_is_preserved_out_of_band(identity: str) -> 
     path_check = by_id(identity)
     said = verdict(path_check, proxied(path_check))
     assert said.status is Status.PASS
-    assert f"preserved out of band, in {path_check.subject.told.value}" in said.reason
-    assert "in " + path_check.subject.told.value in said.expected
+    assert f"preserved out of band, in {path_check.subject.reported.value}" in said.reason
+    assert "in " + path_check.subject.reported.value in said.expected
 
 
 @pytest.mark.parametrize("identity", [FORWARDED_FOR, PROXIED.format("v1"), PROXIED.format("v2")])
 @pytest.mark.parametrize("address", ["203.0.113.7", "unknown", ""])
 def test_a_wrong_address_in_a_header_fails(identity: str, address: str) -> None:
     path_check = by_id(identity)
-    said = verdict(path_check, proxied(path_check, **header(path_check.subject.told, address)))
+    said = verdict(path_check, proxied(path_check, **header(path_check.subject.reported, address)))
     assert said.status is Status.FAIL
-    assert f"the backend got {address or 'no address'} in {path_check.subject.told.value}" in said.reason
+    assert f"the backend got {address or 'no address'} in {path_check.subject.reported.value}" in said.reason
     assert OWN in said.reason
 
 
 def test_one_wrongly_told_of_many_is_flaky() -> None:
     path_check = by_id(FORWARDED_FOR)
-    wrong = proxied(path_check, **header(path_check.subject.told, "203.0.113.7"))
+    wrong = proxied(path_check, **header(path_check.subject.reported, "203.0.113.7"))
     said = verdict(path_check, group(proxied(path_check), 199), group(wrong, 1))
     assert said.status is Status.FLAKY
     assert "1 of 200" in said.reason

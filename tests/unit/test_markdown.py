@@ -18,7 +18,7 @@ from esipp.ledger.run import Run
 from esipp.report.escaping import block, code, one_line, prose, table_cell
 from esipp.report.markdown import MOST_CAUSES, MOST_FACTS, render
 from esipp.scenarios.endpoint_change.evidence import Moved, Result
-from esipp.scenarios.endpoint_change.timeline import Seen
+from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
 from tests.unit.report_world import HOSTILE, failing, made, measured, some_checks, verdict, write
 from tests.unit.world import CHECKS
 
@@ -169,7 +169,7 @@ def test_the_page_is_short_however_much_went_wrong(tmp_path: Path) -> None:
     def more(run: Run) -> None:
         for number in range(90):
             run.fact(f"fact-{number}", HOSTILE * 9, HOSTILE * 9)
-        results = {each: Result(each, Seen({}, {}, {}), obstacle=HOSTILE * 9) for each in Balancer}
+        results = {each: Result(each, BalancerEvidence({}, {}, {}), obstacle=HOSTILE * 9) for each in Balancer}
         run.record("judged", **judged("convergence", Moved(results)))
         for name in {name for check in checks for name in check.features}:
             run.record("feature", name=name, present=False, why=HOSTILE * 9, ours=False)

@@ -7,7 +7,7 @@ from esipp.checks.disruption import Disruption, Proof
 from esipp.ledger.codec import judged
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run, Settings
-from esipp.scenarios.continuity.evidence import Seen as Continuity
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.health.evidence import HealthEvidence as Health
 from tests.unit.world import CHECKS
 
@@ -20,7 +20,7 @@ def test_what_only_the_second_record_had_is_in_the_evidence(tmp_path: Path) -> N
     run.evidence("health_checks", "disrupted", **PROOF.as_json())
     run.evidence("continuity", "settings", spacing=0.1, timeout=3.0, clock_uncertainty=0.0007, trouble="")
     run.record("judged", **judged("health_checks", Health(changes=7)))
-    run.record("judged", **judged("continuity", Continuity(serves=7.0)))
+    run.record("judged", **judged("continuity", ContinuityEvidence(serves=7.0)))
     run.end()
     ledger = tmp_path / "ledger.jsonl"
     header, *rest = ledger.read_text().splitlines()
@@ -28,4 +28,6 @@ def test_what_only_the_second_record_had_is_in_the_evidence(tmp_path: Path) -> N
     read = read_run(tmp_path)
     assert read.unread == {}
     assert read.evidence_of(Health) == Health(changes=7, proofs=[PROOF])
-    assert read.evidence_of(Continuity) == Continuity(serves=7.0, spacing=0.1, timeout=3.0, uncertainty=0.0007)
+    assert read.evidence_of(ContinuityEvidence) == ContinuityEvidence(
+        serves=7.0, spacing=0.1, timeout=3.0, uncertainty=0.0007
+    )

@@ -17,11 +17,11 @@ from esipp.checks.policy_change import (
 )
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.policy_change.changes import read_kept, read_port
-from esipp.scenarios.policy_change.evidence import Neighbour, Seen, Window
+from esipp.scenarios.policy_change.evidence import Neighbour, PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.isolation import FLIPS
 from esipp.scenarios.policy_change.objects import NEIGHBOURS, objects
 from esipp.scenarios.policy_change.sections import summary
-from esipp.scenarios.policy_change.timeline import Flip
+from esipp.scenarios.policy_change.timeline import PolicyAction
 from esipp.testbed.objects import Ground
 from suites.compatibility.isolation import CHECKS
 from tests.unit.policy_change_world import CLUSTER, LOCAL, World, frozen
@@ -56,7 +56,9 @@ def at(made: Observation, seq: int) -> Observation:
 
 
 def neighbour(first: float) -> Neighbour:
-    flips = [Flip(n, CLUSTER if n % 2 else LOCAL, first + 1.6 * n, 0.0, "", 0) for n in range(1, FLIPS // 2 + 1)]
+    flips = [
+        PolicyAction(n, CLUSTER if n % 2 else LOCAL, first + 1.6 * n, 0.0, "", 0) for n in range(1, FLIPS // 2 + 1)
+    ]
     flips = [replace(flip, policy=flip.to.value) for flip in flips]
     bare = [Sample(n, n, n + 0.1, outcome) for n, outcome in enumerate(("timeout", "answered", "timeout"))]
     port = [Sample(n, n, n + 0.1, outcome) for n, outcome in enumerate(("200", "200", "refused"))]
@@ -75,7 +77,7 @@ def window(**observations: list[Observation]) -> Window:
 
 
 def statuses(made: Window) -> dict[str, Status]:
-    seen = Seen(window=made)
+    seen = PolicyChangeEvidence(window=made)
     return {check.id: judge_with(check, seen, FEATURES, {}).status for check in (*STEADY, *HEALTH)}
 
 
@@ -88,7 +90,10 @@ def test_one_answer_by_a_masqueraded_source_is_found_and_told_by_the_flip_before
     path = check.subject.on_path.path
     made = healthy()[path.key]
     made[1] = at(show(path, AddressClass.NODE), 1)
-    told = {check.id: judge_with(check, Seen(window=window(**{path.key: made})), FEATURES, {}) for check in STEADY}
+    told = {
+        check.id: judge_with(check, PolicyChangeEvidence(window=window(**{path.key: made})), FEATURES, {})
+        for check in STEADY
+    }
     assert {name: verdict.status for name, verdict in told.items() if verdict.status is not Status.PASS} == {
         check.id: Status.FLAKY
     }
@@ -166,10 +171,12 @@ def test_health_checks_of_a_load_balancer_need_one_as_its_service_stands_waiting
 
 
 def test_a_window_that_broke_off_is_undecided() -> None:
-    seen = Seen()
+    seen = PolicyChangeEvidence()
     seen.trouble["beside"] = "the API server went away"
     assert {judge_with(check, seen, FEATURES, {}).status for check in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
-    assert {judge_with(check, Seen(), FEATURES, {}).status for check in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
+    assert {judge_with(check, PolicyChangeEvidence(), FEATURES, {}).status for check in (*STEADY, *HEALTH)} == {
+        Status.INCONCLUSIVE
+    }
 
 
 # ------------------------------------------------------------------------------------------------ the testbed
@@ -234,4 +241,4 @@ def test_the_section_tells_flips_times_losses_and_connections() -> None:
     assert "nodeport IPv4 bare-node" in text
     assert "0 of 280" in text
     assert "1 of 1 kept" in text
-    assert summary_lines(summary, Seen()) == []
+    assert summary_lines(summary, PolicyChangeEvidence()) == []

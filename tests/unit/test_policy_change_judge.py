@@ -6,7 +6,7 @@ import pytest
 
 from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.checks.model import Family
-from esipp.checks.policy_change import At, Flipping, PolicyChange
+from esipp.checks.policy_change import At, ChangingService, PolicyChange
 from esipp.scenarios.policy_change.timeline import STAYS
 from suites.compatibility.isolation import CHECKS as ALL_CHECKS
 from tests.unit.policy_change_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
@@ -15,7 +15,7 @@ from tests.unit.world import FINE
 
 CHECKS = [check for check in ALL_CHECKS if is_about(check, PolicyChange)]
 FEATURES = {name: Feature(True, "made up") for check in ALL_CHECKS for name in check.features}
-NODE_PORT, DEFAULT = Flipping.NODE_PORT, Flipping.DEFAULT
+NODE_PORT, DEFAULT = ChangingService.NODE_PORT, ChangingService.DEFAULT
 
 
 def said(world: World, **facts: str) -> dict[str, tuple[Status, str]]:
@@ -34,8 +34,8 @@ def wrong(world: World, **facts: str) -> dict[str, Status]:
     return {name: status for name, (status, _) in said(world, **facts).items() if status not in FINE}
 
 
-@pytest.mark.parametrize("service", list(Flipping))
-def test_where_all_follow_everything_passes(service: Flipping) -> None:
+@pytest.mark.parametrize("service", list(ChangingService))
+def test_where_all_follow_everything_passes(service: ChangingService) -> None:
     told = said(World(service))
     assert {status for status, _ in told.values()} == set(FINE)
     entries = 2 if service is NODE_PORT else 3
@@ -221,7 +221,7 @@ def test_health_ports_that_follow_late_are_found() -> None:
 
 
 def test_every_check_that_passes_says_what_it_can_see() -> None:
-    for service in Flipping:
+    for service in ChangingService:
         seen = World(service).seen()
         told = [judge_with(check, seen, FEATURES, {}) for check in CHECKS if check.subject.service is service]
         assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
@@ -272,7 +272,7 @@ def test_an_entry_that_cannot_be_dialled_is_told() -> None:
 
 
 def test_what_is_missing_makes_a_check_unsupported() -> None:
-    check = next(check for check in CHECKS if check.subject.service is Flipping.ECMP)
+    check = next(check for check in CHECKS if check.subject.service is ChangingService.ECMP)
     features = FEATURES | {"load-balancer.reference-ecmp": Feature(False, "there is none")}
     assert judge_with(check, World().seen(), features, {}).status is Status.UNSUPPORTED
 

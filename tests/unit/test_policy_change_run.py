@@ -10,7 +10,7 @@ import pytest
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import POD_BACKEND, Family, TrafficPolicy
-from esipp.checks.policy_change import At, Flipping
+from esipp.checks.policy_change import At, ChangingService
 from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.policy_change import changes, run
 from esipp.scenarios.policy_change.run import ROUNDS, Driver
@@ -72,14 +72,14 @@ def drive(monkeypatch: pytest.MonkeyPatch, lag: Lag) -> tuple[int, float]:
     nodes = {name: SimpleNamespace(internal=addresses) for name, addresses in NODE_ADDRESSES.items()}
     testbed: Any = SimpleNamespace(
         cluster=world, namespace="esipp", roles=topology().roles, nodes=nodes,
-        services={Flipping.NODE_PORT.object_name: service},
+        services={ChangingService.NODE_PORT.object_name: service},
     )  # fmt: skip
     for module in (run, changes):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
     traffic: Any = world
-    driver = Driver(testbed, GROUND, Flipping.NODE_PORT, traffic, stop)
+    driver = Driver(testbed, GROUND, ChangingService.NODE_PORT, traffic, stop)
     driver.perform()
     return len(list(driver.course.flips_made())), world.now - 1000.0
 

@@ -212,7 +212,7 @@ def test_the_summary_of_nothing_selected_exits_with_5(tmp_path: Path) -> None:
 
 
 def test_the_summary_is_that_of_the_run_s_end(run: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    main(["summary", str(run)])
+    main(["summary", "--full", str(run)])
     assert capsysbinary.readouterr().out == FORMATS["terminal"].render(read_run(run)).encode()
 
 
@@ -225,3 +225,17 @@ def test_what_is_no_file_is_written_to_and_stays(run: Path, tmp_path: Path) -> N
         assert os.read(reader, 10) == FORMATS["conformance"].render(read_run(run)).encode()[:10]
     finally:
         os.close(reader)
+
+
+@pytest.mark.parametrize("option", ["--full", "-v", "--verbose"])
+def test_the_full_summary_has_the_tables(run: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert main(["summary", option, str(run)]) == 1
+    full = capsys.readouterr().out
+    assert "How to read the matrix" in full
+    assert main(["summary", str(run)]) == 1
+    assert "How to read the matrix" not in capsys.readouterr().out
+
+
+def test_a_quiet_summary_is_one_sentence(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["summary", "-q", str(run)]) == 1
+    assert capsys.readouterr().out == f"{read_run(run).conclusion.headline}\n"

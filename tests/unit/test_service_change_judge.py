@@ -9,11 +9,12 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
+from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.checks import CHECKS as ALL
 from suites.changes.events import ENTRIES, EVENTS, FRESH, STREAMS, why_not
-from tests.unit.service_change_world import World
+from tests.unit.service_change_world import EVERY, World
 
 CHECKS = [check for check in ALL if check.subject.family is Family.IPV4]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
@@ -29,7 +30,7 @@ def verdicts(seen: ServiceChangeEvidence, facts: dict[str, str] | None = None) -
     return {check.id: scenario_of(check).judge(check, seen, known) for check in CHECKS}
 
 
-def told(world: World, facts: dict[str, str] | None = None) -> dict[str, Status]:
+def statuses(world: World, facts: dict[str, str] | None = None) -> dict[str, Status]:
     return {name: verdict.status for name, verdict in verdicts(world.seen(), facts).items()}
 
 
@@ -47,18 +48,18 @@ TRACKED = matching(*(f"changes.{name}.*" for name in ("scaled-to-zero", "replace
 
 @pytest.mark.parametrize("lag", [0.1, 2.0])
 def test_a_cluster_that_follows_passes(lag: float) -> None:
-    assert set(told(World(lag=lag)).values()) == {Status.PASS}
+    assert set(statuses(World(lag=lag)).values()) == {Status.PASS}
 
 
 def test_what_follows_within_the_limit_passes_and_later_does_not() -> None:
-    assert set(told(World(lag=28.0, every=40.0)).values()) == {Status.PASS}
-    late = told(World(lag=33.0, every=40.0))
+    assert set(statuses(World(lag=28.0, every=40.0)).values()) == {Status.PASS}
+    late = statuses(World(lag=33.0, every=40.0))
     assert those(late, Status.FAIL) & TRACKED == TRACKED - matching("*.refused")
 
 
 @pytest.mark.parametrize("name", ["tcp-new", "udp-new", "sctp-new"])
 def test_new_flows_that_reach_pods_of_before_fail_everywhere(name: str) -> None:
-    found = told(World(keeps=frozenset({name})), KUBE_PROXY)
+    found = statuses(World(keeps=frozenset({name})), KUBE_PROXY)
     assert those(found, Status.FAIL) & TRACKED == matching(f"*.{name}.*") & TRACKED
     several = matching("*.scaled-up-and-down.*", "*.affinity.*")
     assert those(found, Status.FAIL) >= matching(f"*.{name}.*.gone") - several
@@ -67,74 +68,94 @@ def test_new_flows_that_reach_pods_of_before_fail_everywhere(name: str) -> None:
 
 def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kube_proxy() -> None:
     world = World(keeps=frozenset({"udp-socket"}))
-    found = told(world, KUBE_PROXY)
+    found = statuses(world, KUBE_PROXY)
     gone = matching(*(f"changes.{name}.*.udp-socket.*.gone" for name in ("scaled-to-zero", "deleted", "retyped")))
     gone |= matching("changes.one-node-port.*.udp-socket.*.gone", "changes.vip-udp.*.udp-socket.*.gone")
     assert those(found, Status.KNOWN) == gone
     assert those(found, Status.FAIL) & TRACKED == matching("*.udp-socket.*") & TRACKED - gone
-    assert not those(told(world), Status.KNOWN), "it is kube-proxy's"
+    assert not those(statuses(world), Status.KNOWN), "it is kube-proxy's"
 
 
 def test_an_sctp_client_with_one_port_that_reaches_the_pod_of_before_is_a_known_defect_everywhere() -> None:
-    found = told(World(keeps=frozenset({"sctp-port"})), KUBE_PROXY)
+    found = statuses(World(keeps=frozenset({"sctp-port"})), KUBE_PROXY)
     assert those(found, Status.KNOWN) == matching("*.sctp-port.*")
-    silent = told(World(silent=frozenset({"sctp-port"})), KUBE_PROXY)
+    silent = statuses(World(silent=frozenset({"sctp-port"})), KUBE_PROXY)
     assert those(silent, Status.FAIL) == matching("*.sctp-port.*.served"), "nobody knows where these went"
 
 
 def test_it_is_no_known_defect_if_new_sockets_reach_the_pods_of_before_too() -> None:
-    found = told(World(keeps=frozenset({"udp-socket", "udp-new"})), KUBE_PROXY)
+    found = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), KUBE_PROXY)
     assert not those(found, Status.KNOWN)
 
 
 def test_a_later_version_does_not_have_the_defect() -> None:
-    found = told(World(keeps=frozenset({"udp-socket"})), {**KUBE_PROXY, "kubernetes": "v1.37.0"})
+    found = statuses(World(keeps=frozenset({"udp-socket"})), {**KUBE_PROXY, "kubernetes": "v1.37.0"})
     assert those(found, Status.KNOWN) & TRACKED == matching("changes.deleted.*.udp-socket.*.gone")
 
 
 def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
     for name in NAMES:
-        found = told(World(silent=frozenset({name})))
+        found = statuses(World(silent=frozenset({name})))
         one_stage = matching("*.one-node-port.*node.udp*")
         assert those(found, Status.FAIL) == matching(*(f"*.{name}.*.{claim}" for claim in POSITIVE)) - one_stage
 
 
 def test_requests_without_an_endpoint_are_refused() -> None:
-    found = told(World(drops=True))
+    found = statuses(World(drops=True))
     assert those(found, Status.FAIL) == matching("*.refused") != set()
 
 
+def refusing(*times: tuple[float, float]) -> set[Status]:
+    """The statuses of checks where nodes drop, and refuse only the requests that start and end at these times."""
+    seen = World(drops=True).seen()
+    for stream in seen.events["scaled-to-zero"].streams.values():
+        taken = [Sample(-1, started, ended, "refused") for started, ended in times]
+        stream.samples = sorted([*stream.samples, *taken], key=lambda sample: sample.started)
+        stream.freeze()
+    found = verdicts(seen)
+    return {found[name].status for name in matching("*.refused")}
+
+
+def test_one_refusal_while_a_node_changes_its_rules_is_not_enough() -> None:
+    change, end = EVERY, 2 * EVERY
+    assert refusing((change + 0.5, change + 0.6)) == {Status.FAIL}, "the rules of before are gone, the new ones to come"
+    assert refusing((end - 2.0, end + 0.1)) == {Status.FAIL}, "it met the rules of the next stage"
+    assert refusing((change + 0.5, change + 0.6), (end - 2.0, end + 0.1)) == {Status.FAIL}
+    assert refusing((end - 9.0, end - 8.9)) == {Status.PASS}, "nodes limit the rate of their errors"
+    assert refusing((change + 0.5, change + 0.6), (change + 2.5, change + 2.6)) == {Status.PASS}
+
+
 def test_every_pod_of_several_is_reached() -> None:
-    assert those(told(World(most=4, every=40.0)), Status.FAIL) == matching("*.every-pod") != set()
+    assert those(statuses(World(most=4, every=40.0)), Status.FAIL) == matching("*.every-pod") != set()
 
 
 def test_affinity_that_is_ignored_is_seen() -> None:
-    assert those(told(World(forgetful=True)), Status.FAIL) == matching("*.same-pod") != set()
+    assert those(statuses(World(forgetful=True)), Status.FAIL) == matching("*.same-pod") != set()
 
 
 def test_silence_proves_nothing_where_nobody_was_ever_answered() -> None:
-    found = told(World(never_served=NAMES))
+    found = statuses(World(never_served=NAMES))
     assert those(found, Status.INCONCLUSIVE) == matching("*.gone")
     assert those(found, Status.FAIL) == matching(*(f"*.{claim}" for claim in POSITIVE))
 
 
 def test_a_busy_machine_leaves_checks_undecided() -> None:
-    found = told(World(busy=2.5))
+    found = statuses(World(busy=2.5))
     assert not those(found, Status.FAIL)
     assert those(found, Status.INCONCLUSIVE)
 
 
 def test_errors_of_our_own_are_not_the_clusters() -> None:
-    assert set(told(World(errors=5)).values()) == {Status.ERROR}
+    assert set(statuses(World(errors=5)).values()) == {Status.ERROR}
 
 
 def test_what_cannot_be_dialled_is_undecided() -> None:
     world = World(obstacles={(At.CLUSTER_IP, Family.IPV4): "the Service has no IPv4 ClusterIP"})
-    assert those(told(world), Status.INCONCLUSIVE) == matching("*.clusterip.*.ipv4.*")
+    assert those(statuses(world), Status.INCONCLUSIVE) == matching("*.clusterip.*.ipv4.*")
 
 
 def test_a_stage_that_was_cut_short_decides_nothing() -> None:
-    found = told(World(keeps=frozenset({"udp-new"}), every=8.0))
+    found = statuses(World(keeps=frozenset({"udp-new"}), every=8.0))
     assert not those(found, Status.FAIL) & matching("*.udp-new.*.gone", "*.udp-new.*.served")
 
 

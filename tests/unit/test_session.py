@@ -9,7 +9,7 @@ import pytest
 from esipp.base.errors import EsippError, HarnessError
 from esipp.base.interrupt import ENDING, undisturbed
 from esipp.ledger.run import Run, Settings
-from fixtures.session import told
+from fixtures.session import reporting
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_what_could_not_be_removed_is_told_beside_why_the_run_ended() -> None:
     run = Run(Settings(context="home"))
     troubles = [HarnessError("away"), HarnessError("away"), HarnessError("still there"), HarnessError("still there")]
     for trouble in troubles:
-        with pytest.raises(EsippError), told(run):
+        with pytest.raises(EsippError), reporting(run):
             raise trouble
     assert str(run.trouble) == "away"
     assert [str(each) for each in run.later] == ["still there"]

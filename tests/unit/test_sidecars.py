@@ -9,7 +9,7 @@ from esipp.checks.health import About, HealthAnswer, HealthScenario
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
 from esipp.judging.frame import Decision, Known, give_verdict
-from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity import objects
 from esipp.testbed import sidecars
 from esipp.testbed.agents import daemon_set
 from esipp.testbed.integrity import Cast
@@ -41,7 +41,7 @@ def test_what_somebody_put_into_it_is_named(part: str) -> None:
 
 
 def test_meshes_are_asked_to_leave_every_pod_alone() -> None:
-    deployment = scene.deployment("run", "image", ["a", "b"], 5)
+    deployment = objects.deployment("run", "image", ["a", "b"], 5)
     template = daemon_set("run", "image", ["a"], raw=False)["spec"]["template"]
     for about in (POD["metadata"], template["metadata"], deployment["spec"]["template"]["metadata"]):
         assert NO_SIDECAR.items() <= about["labels"].items()

@@ -10,7 +10,7 @@ from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
 from esipp.judging.health_view import State, Unavailable, Why
 from esipp.loadbalancers.views.reference import ReferenceView
-from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.reported_state import ReferenceState
 from tests.unit.views_world import KIND, asked, places
 
@@ -63,7 +63,7 @@ def looked(of: Any) -> ReferenceState:
 
 
 def test_the_moves_read_the_same_view_and_tell_the_share_of_nodes() -> None:
-    word = looked(reference(scene.service_name(Balancer.ECMP)))
+    word = looked(reference(objects.service_name(Balancer.ECMP)))
     assert word.views(Balancer.ECMP)[What.VIEW_LOCAL].healthy == {"worker2"}
     (head, cluster, local) = word.lines({})
     assert head == "the load balancer's health view (reference-ecmp):"
@@ -74,7 +74,7 @@ def test_the_moves_read_the_same_view_and_tell_the_share_of_nodes() -> None:
 
 def test_a_node_that_is_none_of_the_cluster_is_not_overlooked() -> None:
     gone = each("gone", "IPv4", True, None)
-    view = looked(reference(scene.service_name(Balancer.ECMP), (gone,))).views(Balancer.ECMP)[What.VIEW_LOCAL]
+    view = looked(reference(objects.service_name(Balancer.ECMP), (gone,))).views(Balancer.ECMP)[What.VIEW_LOCAL]
     assert view.healthy == {"worker2", "gone IPv4"} != view.should
 
 

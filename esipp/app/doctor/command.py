@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from esipp.app.detail_options import add_detail
 from esipp.app.doctor.document import as_json, document
 from esipp.app.doctor.examination import examine_all
 from esipp.app.exit_codes import OF_A_DOCTOR
@@ -27,6 +28,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, suites: Sequence[str]) ->
     add("--config", default=None, metavar="FILE", help="file with options (default: esipp.yaml, where it exists)")
     add("--yes", action="store_true", help="without --context, use the kubeconfig's current context and do not ask")
     add("--alluredir", default=None, metavar="DIR", help="write Allure results to DIR during the run")
+    add_detail(parser)
 
 
 def add_doctor(commands: Any, select: Select, suites: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from esipp.app.report import summarise_run
+from esipp.app.report import summarise
 
 NAMESPACE, JOB = "esipp-account", "esipp"
 """The names in deploy/job.yaml."""
@@ -68,4 +68,4 @@ def _fetch(options: argparse.Namespace) -> int:
     cluster.version()  # fails with the usual error if the API server does not answer
     folder = bring(cluster, options.namespace, options.job, options.wait, options.out)
     print(folder, flush=True)
-    return summarise_run(argparse.Namespace(run=folder))
+    return summarise(folder)

@@ -21,7 +21,7 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.changing_pods import Watching
-from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity import objects
 from esipp.scenarios.continuity.evidence import Asked, Places
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.traffic import CALM, Streams
@@ -169,8 +169,8 @@ class Acts:
     # ------------------------------------------------------------------------------------------------- without harm
     def _roll(self, notes: Notes) -> None:
         notes.pods = set(self.watching.pods)
-        template = {"metadata": {"annotations": {scene.ROLLED: "1"}}}
-        path = f"/apis/apps/v1/namespaces/{self.testbed.namespace}/deployments/{scene.DEPLOYMENT}"
+        template = {"metadata": {"annotations": {objects.ROLLED: "1"}}}
+        path = f"/apis/apps/v1/namespaces/{self.testbed.namespace}/deployments/{objects.DEPLOYMENT}"
         self.testbed.cluster.patch(path, {"spec": {"template": template}})
         notes.happened = time.monotonic()
 
@@ -216,8 +216,8 @@ class Acts:
     @property
     def _local(self) -> list[str]:
         """The Services whose policy is Local."""
-        others = [scene.service_name(way, protocol) for way, protocol in self.others if way.local]
-        return [*(scene.service_name(way) for way in self.ways if way.local), *others]
+        others = [objects.service_name(way, protocol) for way, protocol in self.others if way.local]
+        return [*(objects.service_name(way) for way in self.ways if way.local), *others]
 
     def _change_policy(self, notes: Notes) -> None:
         notes.either.append((notes.cause(), math.inf))
@@ -266,7 +266,7 @@ class Acts:
             notes.cause()
 
         before = self._answering()
-        selector = scene.SELECTOR if phase is Phase.DRAIN else ""
+        selector = objects.SELECTOR if phase is Phase.DRAIN else ""
         proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=phase is Phase.KUBELET)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
         if phase is Phase.SPEAKER:  # which takes its VIPs back, and breaks what is open once more

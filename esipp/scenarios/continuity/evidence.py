@@ -85,7 +85,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ContinuityEvidence:
     """The whole evidence of the suite.
 
     Args:

@@ -7,7 +7,7 @@ from esipp.base.plural import form
 from esipp.checks.continuity import Phase
 from esipp.judging.showing import attempted, headed, shorten
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.gaps import longest, zooms
 from esipp.scenarios.continuity.windows import LEFT, Evidence, Way, judged, key, mark
 
@@ -18,7 +18,7 @@ LANE = 15.0
 
 def section(run: RecordedRun) -> Section:
     """The section; empty if the suite did not run."""
-    observed = run.evidence_of(Seen)
+    observed = run.evidence_of(ContinuityEvidence)
     if observed is None:
         return Section(TITLE)
     seen = Evidence.of(observed)

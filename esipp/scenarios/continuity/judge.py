@@ -20,7 +20,7 @@ from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, unc
 from esipp.judging.timeline.sources import Sourced, say_sources, sources
 from esipp.judging.timeline.streams import Sample, Stream, longest_gap
 from esipp.judging.topology import IPAddress, parse_address
-from esipp.scenarios.continuity.evidence import Asked, Break, Seen, Window
+from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window
 from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, why_moved
 from esipp.scenarios.continuity.stream_judge import StreamJudge
 
@@ -50,7 +50,7 @@ ENDED = 1.5
 class Judge:
     """Decides every check; shared results are computed once."""
 
-    seen: Seen
+    seen: ContinuityEvidence
     _by_phase: dict[Asked, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
     _exchanged: dict[Asked, dict[Phase | None, list[Sourced]]] = field(default_factory=dict)
     _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
@@ -252,7 +252,7 @@ class Judge:
         reason += self._cut(check, moments)
         reason += f"; {late.words}" if late else ""
         return Decision(
-            Status.FAIL, check.expected, numbers.words, reason, seen=REHASHED if rehashed else "lost", tally=counts
+            Status.FAIL, check.expected, numbers.words, reason, evidence=REHASHED if rehashed else "lost", tally=counts
         )
 
     def _by_chance(self, check: ContinuityCheck, lost: int, made: int) -> str:
@@ -350,7 +350,7 @@ class Judge:
             return Decision(Status.PASS, check.expected, said, sees=sees)
         late = Counter(s.source for s in wrong if s.started >= returned + PROMPT)
         reason = f"wrong sources later than {PROMPT:.0f} s: {say_sources(late)}; {blur.words}"
-        decided = Decision(Status.FAIL, check.expected, said, reason, seen="wrong")
+        decided = Decision(Status.FAIL, check.expected, said, reason, evidence="wrong")
         return self._strange(check, decided, late, len(wrong) < len(later))
 
     def _source(self, check: ContinuityCheck) -> Decision:
@@ -368,7 +368,7 @@ class Judge:
         kept = not check.subject.way.local and {parse_address(source) for source in found.wrong} <= self.seen.own
         counts = {"right": found.right.total(), "wrong": found.wrong.total()}
         decided = Decision(
-            Status.FAIL, check.expected, found.words, reason, seen=UNREWRITTEN if kept else "wrong", tally=counts
+            Status.FAIL, check.expected, found.words, reason, evidence=UNREWRITTEN if kept else "wrong", tally=counts
         )
         own = check.subject.way.local and any(
             parse_address(each.source) in self.seen.own for each, _ in self.sourced(check)
@@ -383,7 +383,7 @@ class Judge:
         found = strangers(wrong, self.seen.of_nodes | self.seen.own)
         if check.subject.way.by != Balancer.DEFAULT.value or not found.foreign:
             return decided
-        return replace(decided, seen=PROXIED if found.proxied and not mixed else decided.seen, foreign=True)
+        return replace(decided, evidence=PROXIED if found.proxied and not mixed else decided.evidence, foreign=True)
 
     def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
         """The source addresses that a pod may see through this way at that time."""
@@ -451,7 +451,7 @@ class Judge:
         if own and left:
             reason += f"; {taken_by(self.seen, check, first)}"
         reason += self._cut(check, [(each.at, each.at) for each in left])
-        return Decision(Status.FAIL, check.expected, said, reason, seen=shown)
+        return Decision(Status.FAIL, check.expected, said, reason, evidence=shown)
 
     def _busy_before(self, check: ContinuityCheck, broken: Sequence[Break]) -> str:
         """A sentence if machines were so busy before each break that nodes may have taken each other for dead."""

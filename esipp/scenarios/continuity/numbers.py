@@ -10,7 +10,7 @@ from esipp.base.schema import Count, note
 from esipp.judging.promise import CheckingNumbers
 from esipp.judging.scenario import Durations, Numbers
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.windows import ways
 
@@ -58,7 +58,7 @@ class Continuity(TypedDict):
 
 
 def _numbers(run: RecordedRun) -> Continuity:
-    seen = run.evidence_of(Seen)
+    seen = run.evidence_of(ContinuityEvidence)
     if seen is None:
         return {"settings": None, "windows": [], "ways": []}
     return {
@@ -97,7 +97,7 @@ def _numbers(run: RecordedRun) -> Continuity:
 
 
 def _durations(run: RecordedRun) -> Iterator[tuple[str, Sequence[float]]]:
-    seen = run.evidence_of(Seen)
+    seen = run.evidence_of(ContinuityEvidence)
     for way in ways(Judge(seen)) if seen else ():
         yield way.phase, [way.longest]
 

@@ -10,7 +10,7 @@ from esipp.judging.controls import Vantage
 from esipp.judging.timeline.expected_backends import first_503
 from esipp.judging.timeline.streams import Sample
 from esipp.judging.topology import parse_address
-from esipp.scenarios.continuity.evidence import Break, Seen
+from esipp.scenarios.continuity.evidence import Break, ContinuityEvidence
 
 MOVES_WITHIN = 10.0
 """Seconds after an event in which a load balancer may move its VIP, if there is no promised bound. MetalLB in layer 2
@@ -33,7 +33,7 @@ LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
 
 
 # --------------------------------------------------------------------------------------------------- VIPs that move
-def taker(seen: Seen, pod_node: str, source: str, local: bool) -> str:
+def taker(seen: ContinuityEvidence, pod_node: str, source: str, local: bool) -> str:
     """The node that received a connection from the load balancer, by the source address that the pod saw.
 
     A rewritten source is the address of that node. The client's own address came through the pod's own node, and so
@@ -45,7 +45,7 @@ def taker(seen: Seen, pod_node: str, source: str, local: bool) -> str:
     return seen.owner(address) or (pod_node if local or address in seen.own else "")
 
 
-def _takers(seen: Seen, check: ContinuityCheck, broken: Break) -> tuple[str, str]:
+def _takers(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> tuple[str, str]:
     """The node that had received a connection, and the one that receives new ones after the break; empty if unknown.
 
     The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time.
@@ -62,7 +62,7 @@ def _takers(seen: Seen, check: ContinuityCheck, broken: Break) -> tuple[str, str
     return before, before if before in nodes else next(iter(nodes), "")
 
 
-def hides_its_node(seen: Seen, check: ContinuityCheck, broken: Break) -> bool:
+def hides_its_node(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> bool:
     """Whether pods of several nodes see the client's own address by turns: the node with the VIP does not show."""
     stream = seen.streams.get((check.subject.way, check.subject.family))
     around = stream.view(broken.sample.started - AFTER, broken.sample.started + AFTER) if stream else []
@@ -70,7 +70,7 @@ def hides_its_node(seen: Seen, check: ContinuityCheck, broken: Break) -> bool:
     return sum(one != other for one, other in pairwise(nodes)) > CHANGES
 
 
-def taken_by(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
+def taken_by(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
     """The node of the VIP before and after a connection broke, as text."""
     before, after = _takers(seen, check, broken)
     if not before or not after:
@@ -80,7 +80,7 @@ def taken_by(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
     return f"the VIP moved from node {before} to node {after}, and no action of the scenario explains that"
 
 
-def why_moved(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
+def why_moved(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
     """The VIP's move away from a connection and the event of this phase that caused it, as text.
 
     Empty if it did not move, or if no event within the load balancer's time limit explains the move.
@@ -100,7 +100,9 @@ def why_moved(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
     return f"the VIP moved from node {before} to node {after} {max(0.0, broken.at - at):.1f} s after {words}"
 
 
-def _events(seen: Seen, check: ContinuityCheck, before: str, after: str) -> Iterator[tuple[float, str, bool]]:
+def _events(
+    seen: ContinuityEvidence, check: ContinuityCheck, before: str, after: str
+) -> Iterator[tuple[float, str, bool]]:
     """The events in a check's phase that may move its VIP from one node to another: time, text, and direction.
 
     The direction is True if a node becomes usable again: the bound only covers nodes that must be left.
@@ -137,7 +139,7 @@ class Late:
     doubt: str = ""
 
 
-def late_nodes(seen: Seen, check: ContinuityCheck, lost: float, vantage: Vantage) -> Late | None:
+def late_nodes(seen: ContinuityEvidence, check: ContinuityCheck, lost: float, vantage: Vantage) -> Late | None:
     """The node whose health check answered 503 too late for its pod's end, so that requests were lost; None if none.
 
     A pod keeps serving for the bound of the load balancer plus ``LAG`` seconds, in which its node must answer 503.

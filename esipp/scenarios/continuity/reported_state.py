@@ -11,7 +11,7 @@ from esipp.loadbalancers.reference import Reference
 
 
 @dataclass
-class Told:
+class ReportedState:
     """The reports of the reference load balancer on one namespace's Services; it shares our machine's clock.
 
     ``steers`` is by Service, and grows while it is listened to.

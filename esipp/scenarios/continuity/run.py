@@ -26,13 +26,13 @@ from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
 from esipp.scenarios.changing_pods import LEAST_BOUND, Watching, serves_on
 from esipp.scenarios.context import Context
-from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity import objects
 from esipp.scenarios.continuity.actions import MOST_HELD, Acts, Notes
-from esipp.scenarios.continuity.evidence import Asked, Places, Seen, Window
+from esipp.scenarios.continuity.evidence import Asked, ContinuityEvidence, Places, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import asked_streams, events_of, families_of, ways_of
 from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.continuity.reported_state import ReportedState
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
@@ -73,7 +73,7 @@ class Gathering:
     ways: Sequence[Way]
     families: Sequence[Family]
     events: Sequence[Event]
-    told: Told
+    told: ReportedState
     stop: Stop
     disruptor: Callable[[], Disruptor]
     say: Callable[[str], None]
@@ -81,7 +81,7 @@ class Gathering:
     timeouts: Timeouts = TIMEOUTS
     bound: Bound | None = None
     timed: Callable[[Event], AbstractContextManager[object]] = contextlib.nullcontext
-    so_far: Callable[[], Seen] = Seen
+    so_far: Callable[[], ContinuityEvidence] = ContinuityEvidence
     sent: Mapping[Way, Sequence[StreamKind]] = field(default_factory=dict)
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
@@ -89,7 +89,7 @@ class Gathering:
     _unsettled: set[str] = field(default_factory=set)
     """The ways that had not settled when the last wait ended."""
 
-    def run(self) -> Seen:
+    def run(self) -> ContinuityEvidence:
         """Have everything done.
 
         Raises:
@@ -98,17 +98,19 @@ class Gathering:
         obstacles = self._obstacles()
         keys = [(way, family) for way in self.ways for family in self.families if (way, family) not in obstacles]
         if not keys:
-            return Seen(obstacles=obstacles, trouble="no way could be probed")
+            return ContinuityEvidence(obstacles=obstacles, trouble="no way could be probed")
         testbed, roles = self.testbed, self.testbed.roles
         places = Places(roles[Role.ENDPOINT_NODE], roles[Role.OTHER_NODE], roles[Role.BARE_NODE])
         checking = self.told.checking()
         serves = serves_on(checking.bound)
-        service = scene.service_name(keys[0][0])
+        service = objects.service_name(keys[0][0])
         with contextlib.ExitStack() as stack:
-            names = [scene.service_name(way) for way, _ in keys] + [scene.service_name(*each) for each in self._others]
+            names = [objects.service_name(way) for way, _ in keys] + [
+                objects.service_name(*each) for each in self._others
+            ]
             beside = {name: service for name in names if name != service}
             watching = Watching(
-                testbed.cluster, testbed.namespace, {scene.DEPLOYMENT: service}, patient=True, beside=beside
+                testbed.cluster, testbed.namespace, {objects.DEPLOYMENT: service}, patient=True, beside=beside
             )
             stack.callback(watching.stop)
             stack.enter_context(self.told.listening())
@@ -121,10 +123,10 @@ class Gathering:
                 self._own(), self._of_balancer(), self.stop, timeouts=self.timeouts, others=self._others,
             )  # fmt: skip
             trouble, addresses = "", self._addresses()
-            self.so_far = lambda: Seen(
+            self.so_far = lambda: ContinuityEvidence(
                 places, streams.streams, streams.lasting, streams.control, streams.health, tuple(self._windows),
                 tuple(watching.marks[service]), dict(watching.nodes),
-                {way: tuple(self.told.steers.get(scene.service_name(way), ())) for way in self.ways},
+                {way: tuple(self.told.steers.get(objects.service_name(way), ())) for way in self.ways},
                 checking, serves, self._own(),
                 frozenset(each for of in addresses.values() for each in of),
                 self._of_balancer(),
@@ -142,7 +144,7 @@ class Gathering:
     @property
     def _others(self) -> list[tuple[Way, Protocol]]:
         """The ways with a Service for another protocol than TCP."""
-        return scene.protocols_of(self.sent)
+        return objects.protocols_of(self.sent)
 
     def _longest(self, told: float | None) -> float:
         """The time for which a node is kept without a pod, so that a slow load balancer is detected."""
@@ -153,7 +155,7 @@ class Gathering:
         """Make the pods, have traffic flow; why that did not come about."""
         testbed, places = self.testbed, acts.places
         raw = any(protocol is Protocol.SCTP for _, protocol in self._others)
-        manifest = scene.deployment(testbed.run, self.image, (places.endpoint, places.other), serves, raw=raw)
+        manifest = objects.deployment(testbed.run, self.image, (places.endpoint, places.other), serves, raw=raw)
         testbed.cluster.create(f"/apis/apps/v1/namespaces/{testbed.namespace}/deployments", manifest)
         held = self.stop.converge(acts.whole, self.timeouts.pods_ready)
         if not held.held:
@@ -218,7 +220,7 @@ class Gathering:
         def look() -> Reading:
             left = acts.streams.unsettled(time.monotonic(), keys)
             for way, family in keys:
-                lacking = self.told.lacks(scene.service_name(way), family.value, nodes)
+                lacking = self.told.lacks(objects.service_name(way), family.value, nodes)
                 left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
             known = time.monotonic() > soon and self._unsettled.issuperset(left)
             return Reading(not left, ", ".join(left), hopeless=known)
@@ -255,7 +257,7 @@ class Gathering:
         """The ways that cannot be probed, and why."""
         found: dict[Asked, str] = {}
         for way in self.ways:
-            name = scene.service_name(way)
+            name = objects.service_name(way)
             for family in self.families:
                 if way.balancer is not None and family not in self.testbed.vips.get(name, {}):
                     found[way, family] = self.testbed.obstacles.get((name, family), f"its Service has no {family} VIP")
@@ -277,9 +279,9 @@ class Gathering:
         services, nodes = self.testbed.services, self.testbed.nodes
         ways: dict[Asked, Target] = {}
         for way, family in keys:
-            name = scene.service_name(way)
+            name = objects.service_name(way)
             if way.balancer is not None:
-                ways[way, family] = Target(self.testbed.vips[name][family], scene.PORT)
+                ways[way, family] = Target(self.testbed.vips[name][family], objects.PORT)
             else:
                 node = places.endpoint if way.local else places.bare
                 ways[way, family] = Target(nodes[node].internal[family], self._port(way, Protocol.TCP))
@@ -287,7 +289,7 @@ class Gathering:
         local = sorted((way for way, _ in keys if way.local and way.balancer), key=lambda way: way.by not in CHECKED)
         health: dict[Family, dict[str, Target]] = {}
         if local:
-            port = services[scene.service_name(local[0])]["spec"]["healthCheckNodePort"]
+            port = services[objects.service_name(local[0])]["spec"]["healthCheckNodePort"]
             for family in self.families:
                 health[family] = {
                     node: Target(nodes[node].internal[family], port) for node in (places.endpoint, places.other)
@@ -310,8 +312,8 @@ class Gathering:
     def _port(self, way: Way, protocol: Protocol) -> int:
         """The port at which a way takes a protocol."""
         if way.balancer is not None:
-            return scene.PORT
-        return int(self.testbed.services[scene.service_name(way, protocol)]["spec"]["ports"][0]["nodePort"])
+            return objects.PORT
+        return int(self.testbed.services[objects.service_name(way, protocol)]["spec"]["ports"][0]["nodePort"])
 
     def _own(self) -> frozenset[IPAddress]:
         """The addresses of the client, as the cluster sees them."""
@@ -338,7 +340,7 @@ class Gathering:
         return known
 
 
-def observe(context: Context) -> Seen:
+def observe(context: Context) -> ContinuityEvidence:
     """The evidence of all phases."""
     run, testbed, findings = context.run, context.testbed, context.findings
     checks = context.asked(Continuity)
@@ -348,7 +350,7 @@ def observe(context: Context) -> Seen:
     stop = Stop()
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
-        Told(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
+        ReportedState(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
         timeouts=TIMEOUTS.answering(testbed.patience.answering),
         bound=bound_of(run.settings.bound, findings.balancer),
         timed=lambda event: run.event("continuity", planned[event.phase.value]), sent=asked_streams(checks),
@@ -358,7 +360,9 @@ def observe(context: Context) -> Seen:
         try:
             judge = Judge(gathering.run())
         except HarnessError as broken:
-            judge = Judge(Seen(trouble=broken.sentence))
+            judge = Judge(ContinuityEvidence(trouble=broken.sentence))
         except (ApiError, UnreachableError) as broken:
-            judge = Judge(Seen(trouble=f"A request to the API server failed while traffic flowed: {broken}"))
+            judge = Judge(
+                ContinuityEvidence(trouble=f"A request to the API server failed while traffic flowed: {broken}")
+            )
     return judge.seen

@@ -6,18 +6,18 @@ from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent, Touches
-from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.numbers import DURATIONS, NUMBERS
-from esipp.scenarios.continuity.sections import summary
+from esipp.scenarios.continuity.sections import key_figures, summary
 
 
 def _decide(check: ContinuityCheck, judge: Judge) -> Decision:
     return judge.decide(check)
 
 
-def _lacks(check: ContinuityCheck, seen: Seen, then: RunThen) -> str:
+def _lacks(check: ContinuityCheck, seen: ContinuityEvidence, then: RunThen) -> str:
     subject = check.subject
     asked = (subject.way, subject.family)
     sent = (*asked, subject.stream.name) in seen.sent if subject.stream else asked in seen.streams
@@ -44,12 +44,13 @@ SCENARIO = Scenario(
     suite="continuity",
     record="continuity",
     subjects=(Continuity,),
-    evidence=Seen,
+    evidence=ContinuityEvidence,
     analyse=Judge,
     decide=_decide,
     lacks=_lacks,
     section=section,
     summary=summary,
+    key_figures=key_figures,
     numbers=NUMBERS,
     durations=DURATIONS,
     phases=(

@@ -7,8 +7,9 @@ from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
 from esipp.judging.promise import Bound
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.judge import Judge
+from esipp.scenarios.continuity.windows import ways
 
 TITLE = "continuity: steady traffic during disruptions"
 COLUMNS = ("requests", "lost", "late", "gap (s)", "broken")
@@ -16,12 +17,22 @@ COLUMNS = ("requests", "lost", "late", "gap (s)", "broken")
 
 def summary(run: RecordedRun) -> Section:
     """The section; empty if the scenario did not run."""
-    seen = run.evidence_of(Seen)
+    seen = run.evidence_of(ContinuityEvidence)
     if seen is None:
         return Section(TITLE)
     if seen.trouble:
         return Section(TITLE, (Text(seen.trouble),))
     return Section(TITLE, tuple(_blocks(Judge(seen))))
+
+
+def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
+    """The lost requests of all phases."""
+    seen = run.evidence_of(ContinuityEvidence)
+    if seen is None or seen.trouble:
+        return
+    found = ways(Judge(seen))
+    if asked := sum(each.requests for each in found):
+        yield "requests lost", f"{sum(each.lost for each in found):,} of {asked:,} of steady traffic"
 
 
 def _blocks(judge: Judge) -> Iterator[Block]:

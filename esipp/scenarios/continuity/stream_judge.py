@@ -21,7 +21,7 @@ from esipp.judging.timeline.sources import sources
 from esipp.judging.timeline.steady_runs import SILENCE
 from esipp.judging.timeline.streams import Sample
 from esipp.judging.topology import IPAddress, parse_address
-from esipp.scenarios.continuity.evidence import Seen
+from esipp.scenarios.continuity.evidence import ContinuityEvidence
 
 LEAST = 4
 """The fewest probes of a stream in a phase that allow a decision."""
@@ -57,7 +57,7 @@ class Silence:
 class Judging(Protocol):
     """What it takes from the judge of all others."""
 
-    seen: Seen
+    seen: ContinuityEvidence
 
     def vantage(self, family: Family) -> Vantage:
         """The controls of the client without a Service."""
@@ -224,7 +224,7 @@ class StreamJudge:
                 seen = STALE if self.kind.keeps_port and beside > FEW else seen
         else:
             reason += "; nothing was answered before"
-        return Decision(Status.FAIL, check.expected, said, reason, seen=seen, tally=self._counts)
+        return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts)
 
     def _removed(self, silence: Silence) -> str:
         """What happened to the pod of the last answer, as text; empty if nothing did."""
@@ -255,7 +255,7 @@ class StreamJudge:
         if why := (told[0] if all(told) else "") or excused(own, vantage.counts(self.judge.seen.quiet)):
             return undecided(self.check, why, said)
         reason = f"more than {MOST_LOST:.0%} of the probes were lost while nothing changed"
-        return Decision(Status.FAIL, self.check.expected, said, reason, seen="lost", tally=counts)
+        return Decision(Status.FAIL, self.check.expected, said, reason, evidence="lost", tally=counts)
 
     # --------------------------------------------------------------------------------------------- sources, transfers
     def _sources(self, said: str) -> Decision | None:
@@ -268,7 +268,9 @@ class StreamJudge:
         kept = not way.local and {parse_address(source) for source in found.wrong} <= self.judge.seen.own
         counts = {"right": found.right.total(), "wrong": found.wrong.total()}
         shown = UNREWRITTEN if kept else "wrong"
-        return Decision(Status.FAIL, self.check.expected, f"{said}; {found.words}", reason, seen=shown, tally=counts)
+        return Decision(
+            Status.FAIL, self.check.expected, f"{said}; {found.words}", reason, evidence=shown, tally=counts
+        )
 
     def _from_ports(self) -> Decision:
         """Whether every connection from certain source ports was answered: TCP sends again what is lost."""
@@ -293,7 +295,7 @@ class StreamJudge:
         reason = f"{lost[0].outcome}: {details}; new TCP connections from other ports were answered at that time"
         shared = self.kind.ports == 1 and all(sample.outcome == "timeout" for sample in lost)
         seen = ONE_PORT if shared else "lost"
-        return Decision(Status.FAIL, check.expected, said, reason, seen=seen, tally=self._counts)
+        return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts)
 
     def _bulk(self) -> Decision:
         """Whether every transfer was complete."""
@@ -312,4 +314,4 @@ class StreamJudge:
         if not any(self._control(sample.started - AROUND, sample.ended + AROUND) for sample in broken):
             return undecided(check, "new TCP connections were not answered at that time either", said)
         reason = f"{broken[0].outcome}: {self.judge.seen.details.get((self._name, broken[0].seq), 'no details')}"
-        return Decision(Status.FAIL, check.expected, said, reason, seen="lost", tally={"broken": len(broken)})
+        return Decision(Status.FAIL, check.expected, said, reason, evidence="lost", tally={"broken": len(broken)})

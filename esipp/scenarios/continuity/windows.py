@@ -15,7 +15,7 @@ from esipp.judging.timeline.losses import Gap, is_late
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.continuity.evidence import Seen, Window
+from esipp.scenarios.continuity.evidence import ContinuityEvidence, Window
 from esipp.scenarios.continuity.judge import Judge
 
 SUITE = "continuity"
@@ -94,13 +94,13 @@ class Evidence:
         lanes: each way in and family by name, with its requests in each phase.
     """
 
-    seen: Seen
+    seen: ContinuityEvidence
     windows: Sequence[Window]
     ways: Sequence[Way]
     lanes: Mapping[str, Sequence[Way]]
 
     @classmethod
-    def of(cls, seen: Seen) -> "Evidence":
+    def of(cls, seen: ContinuityEvidence) -> "Evidence":
         """What the judge of the evidence says of each way."""
         found = ways(Judge(seen))
         lanes: dict[str, list[Way]] = {}

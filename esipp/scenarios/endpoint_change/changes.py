@@ -15,11 +15,11 @@ from esipp.cluster.pods import is_ready
 from esipp.judging.timeline.events import Decision
 from esipp.judging.timeline.streams import ANSWERED, read_request
 from esipp.scenarios.changing_pods import Watching, serves_on
-from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.evidence import Counted
 from esipp.scenarios.endpoint_change.plan import Step, last_open
 from esipp.scenarios.endpoint_change.probes import Observing
-from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Seen, spreads_by, timeline
+from esipp.scenarios.endpoint_change.timeline import QUIET, BalancerEvidence, Change, spreads_by, timeline
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 
@@ -71,7 +71,7 @@ class Driver:
     pods: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.pods = {slot: scene.pod_name(self.balancer, slot, 1) for slot in range(len(self.nodes))}
+        self.pods = {slot: objects.pod_name(self.balancer, slot, 1) for slot in range(len(self.nodes))}
         self._generations = dict.fromkeys(self.pods, 1)
         self._leaving: dict[int, str] = {}
         self._late = 0
@@ -85,11 +85,11 @@ class Driver:
         self._promised = Budget("an endpoint change to be followed", seconds, need=need, spacing=LOOKS)
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> BalancerEvidence:
         """The evidence so far."""
-        marks = self.watching.marks[scene.service_name(self.balancer)]
+        marks = self.watching.marks[objects.service_name(self.balancer)]
         observing = self.observing
-        return Seen(
+        return BalancerEvidence(
             observing.vip, observing.ports, observing.health, marks, self.decisions, self.spreads, observing.beside
         )
 
@@ -100,7 +100,7 @@ class Driver:
     @property
     def first_pod(self) -> str:
         """The pod that is ready before the first change."""
-        return scene.pod_name(self.balancer, 0, 1)
+        return objects.pod_name(self.balancer, 0, 1)
 
     @property
     def open_nodes(self) -> set[str]:
@@ -173,7 +173,7 @@ class Driver:
         self.cluster.delete(self._pod(name), grace=None if step.kind.event.serves else 0)
         self._leaving[slot] = name
         self._generations[slot] += 1
-        self.pods[slot] = scene.pod_name(self.balancer, slot, self._generations[slot])
+        self.pods[slot] = objects.pod_name(self.balancer, slot, self._generations[slot])
         self._hands.submit(self._make, self.pods[slot], self.nodes[slot])
         return change
 
@@ -210,7 +210,7 @@ class Driver:
         """Two nodes, one with two pods, one with one: many new connections, and who answers them."""
         double = last_open(self.steps)
         single = self._single()
-        extra = scene.pod_name(self.balancer, double, 0)
+        extra = objects.pod_name(self.balancer, double, 0)
         self._make(extra, self.nodes[double])
         self._wait_for(single)
         self.pods[-1] = extra  # a slot of its own, only to be waited for
@@ -260,7 +260,7 @@ class Driver:
         reached = [
             {sample.node for sample in stream.view(now - 1.0, now)} >= nodes for stream in self.observing.vip.values()
         ]
-        marks = self.watching.marks[scene.service_name(self.balancer)]
+        marks = self.watching.marks[objects.service_name(self.balancer)]
         ready = {mark.pod for mark in marks if mark.what == "slice-ready"} >= set(self.opened_last)
         right = ready and healthy == nodes and (all(reached) or not spread)
         return Reading(right, f"healthy: {', '.join(sorted(healthy))}", hopeless=self.stopped.is_set())
@@ -286,5 +286,5 @@ class Driver:
         self.cluster.patch(f"{self._pod(name)}/status", manifests.gate(is_open))
 
     def _make(self, name: str, node: str) -> None:
-        pod = scene.pod(name, self.run, node, self.image, self.balancer, self.serves)
+        pod = objects.pod(name, self.run, node, self.image, self.balancer, self.serves)
         self.cluster.create(f"/api/v1/namespaces/{self.namespace}/pods", pod)

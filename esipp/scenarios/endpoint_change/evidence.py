@@ -10,7 +10,7 @@ from esipp.judging.health_view import State
 from esipp.judging.promise import Checking, Promise
 from esipp.judging.statistics import Distribution, binomial_p, power
 from esipp.scenarios.endpoint_change.rest import Rest
-from esipp.scenarios.endpoint_change.timeline import Change, Seen, Timeline, timeline
+from esipp.scenarios.endpoint_change.timeline import BalancerEvidence, Change, Timeline, timeline
 
 LEAST_P = 0.001
 """Below this p-value a split is uneven: a fair load balancer fails once in a thousand tests."""
@@ -117,7 +117,7 @@ class Result:
     """
 
     balancer: Balancer
-    seen: Seen
+    seen: BalancerEvidence
     changes: Sequence[Change] = ()
     ends: Mapping[int, float] = field(default_factory=dict)
     opened: Sequence[tuple[str, float]] = ()

@@ -49,8 +49,8 @@ from esipp.scenarios.endpoint_change.rest import Rest, at_rest, windows
 from esipp.scenarios.endpoint_change.timeline import (
     PHASES,
     QUIET,
+    BalancerEvidence,
     Change,
-    Seen,
     Timeline,
     Traffic,
     black_hole,
@@ -420,7 +420,7 @@ class Judge:
             return replace(decided, foreign=origin.foreign)
         if not origin.proxied:
             return replace(decided, reason=f"{decided.reason}; {origin.why}", foreign=origin.foreign)
-        return replace(decided, seen=PROXIED, foreign=origin.foreign)
+        return replace(decided, evidence=PROXIED, foreign=origin.foreign)
 
     def _source_at_ports(self) -> Decision:
         seen = self.result.seen
@@ -678,7 +678,7 @@ def _sources(found: Sources) -> Decision:
 
 
 # ---------------------------------------------------------------------------- the lag of a node
-def _health_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tuple[Timeline, Measured]]:
+def _health_lags(lines: Sequence[Timeline], seen: BalancerEvidence, blur: float) -> list[tuple[Timeline, Measured]]:
     """The longest lag of any family for each change; ``blur`` is the difference that our clocks may have."""
     found = []
     for line in lines:
@@ -692,7 +692,7 @@ def _health_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tup
     return found
 
 
-def _path_lags(lines: Sequence[Timeline], seen: Seen, blur: float) -> list[tuple[Timeline, Measured]]:
+def _path_lags(lines: Sequence[Timeline], seen: BalancerEvidence, blur: float) -> list[tuple[Timeline, Measured]]:
     """The lag of each change that the nodePort must follow."""
     due = [line for line in lines if judges(What.PATH_PROMPT, line.change.kind.event)]
     return list(_paths(due, seen.ports, blur))

@@ -26,7 +26,7 @@ from esipp.judging.topology import Node
 from esipp.loadbalancers.reference import DEFAULT, Reference, Stream
 from esipp.loadbalancers.views import view_for
 from esipp.loadbalancers.views.reference import ReferenceView
-from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.evidence import Health, Poll, Result
 from esipp.scenarios.endpoint_change.timeline import Change
@@ -149,7 +149,7 @@ class ReferenceState(Reported):
 
     def decisions(self, balancer: Balancer) -> Sequence[Decision]:
         """Its decisions on its Service's nodes; the list grows during the scenario."""
-        return self._decisions.setdefault(scene.service_name(balancer), [])
+        return self._decisions.setdefault(objects.service_name(balancer), [])
 
     def look(self, drivers: Mapping[Balancer, Driver]) -> None:
         """Poll the health view after the endpoint changes, until it is right or its checks have had their time.
@@ -174,8 +174,8 @@ class ReferenceState(Reported):
                 continue
             found = {}
             for what, name in (
-                (What.VIEW_LOCAL, scene.service_name(balancer)),
-                (What.VIEW_CLUSTER, scene.cluster_service_name(balancer)),
+                (What.VIEW_LOCAL, objects.service_name(balancer)),
+                (What.VIEW_CLUSTER, objects.cluster_service_name(balancer)),
             ):
                 healthy = self._healthy(view, name)
                 local = what is What.VIEW_LOCAL
@@ -204,7 +204,7 @@ class ReferenceState(Reported):
         Raises:
             HarnessError: it does not answer.
         """
-        names = {balancer: scene.cluster_service_name(balancer) for balancer in balancers}
+        names = {balancer: objects.cluster_service_name(balancer) for balancer in balancers}
         left: dict[Balancer, frozenset[str]] = {}
 
         def look() -> Reading:
@@ -299,7 +299,7 @@ def any_of_cluster(services: Mapping[str, Json]) -> str:
         and each["spec"].get("externalTrafficPolicy", "Cluster") == "Cluster"
         and any(port.get("protocol", "TCP") == "TCP" for port in each["spec"]["ports"])
     ]
-    own = scene.cluster_service_name(Balancer.DEFAULT)
+    own = objects.cluster_service_name(Balancer.DEFAULT)
     return own if own in found else next(iter(found), "")
 
 
@@ -336,7 +336,7 @@ class PolledState(Reported):
 
     def polls(self, balancer: Balancer) -> Sequence[Poll]:
         """The polls of the Service with endpoint changes."""
-        return self._polls.get(scene.service_name(balancer), []) if balancer is Balancer.DEFAULT else []
+        return self._polls.get(objects.service_name(balancer), []) if balancer is Balancer.DEFAULT else []
 
     def look(self, drivers: Mapping[Balancer, Driver]) -> None:
         """Poll the view after the endpoint changes, until it is right or can no longer be outdated."""
@@ -346,7 +346,7 @@ class PolledState(Reported):
         self._end()  # else two would ask
         targets = self._targets(set(driver.observing.vip))
         for what, name, should in (
-            (What.VIEW_LOCAL, scene.service_name(Balancer.DEFAULT), frozenset(driver.open_nodes)),
+            (What.VIEW_LOCAL, objects.service_name(Balancer.DEFAULT), frozenset(driver.open_nodes)),
             (What.VIEW_CLUSTER, self.of_cluster, targets),
         ):
             if name and not self.absent:
@@ -385,7 +385,7 @@ class PolledState(Reported):
             self._thread.join(ENDING_SECONDS)
 
     def _go_on(self) -> None:
-        name = scene.service_name(Balancer.DEFAULT)
+        name = objects.service_name(Balancer.DEFAULT)
         while not self._stopped.is_set() and not self.absent:
             self.poll(name)
             self._stopped.wait(self.view.interval * self._slower)

@@ -10,7 +10,7 @@ from esipp.judging.statistics import least_share, more_lost_p
 from esipp.judging.timeline.events import Mark
 from esipp.judging.timeline.streams import Stream
 from esipp.scenarios.endpoint_change.doubts import Doubt
-from esipp.scenarios.endpoint_change.timeline import QUIET, Change, Seen, Timeline
+from esipp.scenarios.endpoint_change.timeline import QUIET, BalancerEvidence, Change, Timeline
 
 SETTLING = QUIET
 """Seconds after the last sign of a change that do not count as rest; a deleted pod settles only when it is gone."""
@@ -115,7 +115,7 @@ def _settled(line: Timeline, gone: Mapping[str, float]) -> float:
     return max(at for at in moments if at is not None)
 
 
-def at_rest(seen: Seen, family: Family, changes: Sequence[Change], found: Sequence[Window]) -> Rest:
+def at_rest(seen: BalancerEvidence, family: Family, changes: Sequence[Change], found: Sequence[Window]) -> Rest:
     """The losses in these windows at the VIP, and at the nodePorts of nodes with a ready pod."""
     vip = _count([seen.vip[family]], found)
     control = Rest()

@@ -21,7 +21,7 @@ from esipp.preflight.preflight import Findings
 from esipp.scenarios.balancer_facts import observed_checks
 from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.context import Context, perform
-from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.evidence import Bystanders, Moved, Result
 from esipp.scenarios.endpoint_change.health_probes import Arrival, Hearing
@@ -32,7 +32,7 @@ from esipp.scenarios.endpoint_change.plan import plan
 from esipp.scenarios.endpoint_change.probes import PACE, Observing, Targets
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, ReferenceState, Reported, polled_state
 from esipp.scenarios.endpoint_change.sections import REPORTED
-from esipp.scenarios.endpoint_change.timeline import Seen
+from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
 from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.clients import Clients
 from esipp.testbed.refusals import hint_for
@@ -80,7 +80,7 @@ class Gathering:
         watching = Watching(
             self.testbed.cluster,
             self.testbed.namespace,
-            {each.value: scene.service_name(each) for each in self.balancers},
+            {each.value: objects.service_name(each) for each in self.balancers},
         )
         with contextlib.ExitStack() as stack:
             stack.callback(watching.stop)
@@ -111,9 +111,9 @@ class Gathering:
                 arrivals, self.heard = hearing.end(), hearing.trouble
         for balancer in self.balancers:
             if balancer in obstacles:
-                self.results[balancer] = Result(balancer, Seen({}, {}, {}), obstacle=obstacles[balancer])
+                self.results[balancer] = Result(balancer, BalancerEvidence({}, {}, {}), obstacle=obstacles[balancer])
             else:
-                heard = arrivals.get(scene.service_name(balancer), [])
+                heard = arrivals.get(objects.service_name(balancer), [])
                 self.results[balancer] = self._result(drivers[balancer], heard)
 
     @property
@@ -126,7 +126,7 @@ class Gathering:
 
     def _let_go(self, balancers: Collection[Balancer]) -> None:
         """Delete the Cluster Services, and check that their VIPs are released."""
-        names = {balancer: scene.cluster_service_name(balancer) for balancer in balancers}
+        names = {balancer: objects.cluster_service_name(balancer) for balancer in balancers}
         there = {balancer: name for balancer, name in names.items() if name in self.testbed.services}
         try:
             for name in there.values():
@@ -143,7 +143,7 @@ class Gathering:
         """The load balancers with a VIP, and why the others have none."""
         obstacles = {}
         for balancer in self.balancers:
-            name = scene.service_name(balancer)
+            name = objects.service_name(balancer)
             if not self.testbed.vips.get(name):
                 why = (text for (service, _), text in self.testbed.obstacles.items() if service == name)
                 obstacles[balancer] = next(why, "its Service has no VIP")
@@ -152,7 +152,7 @@ class Gathering:
     @contextlib.contextmanager
     def _asked(self, balancer: Balancer) -> Iterator[Observing]:
         """A prober in the place of the client outside, which probes one Service all the time."""
-        name = scene.service_name(balancer)
+        name = objects.service_name(balancer)
         prober = self.clients.another(OUTSIDE.name, name)
         try:
             prober.hello()
@@ -167,7 +167,7 @@ class Gathering:
     def _targets(self, name: str) -> Targets:
         spec = self.testbed.services[name]["spec"]
         vips = self.testbed.vips[name]
-        slots = scene.slots_of(self.testbed.roles)
+        slots = objects.slots_of(self.testbed.roles)
         nodes = [*slots, *(node for node in self._fit(vips) if node not in slots)][:MOST_NODES]
         addresses = {node: self.testbed.nodes[node].internal for node in nodes}
         return Targets(vips, addresses, spec["ports"][0]["nodePort"], spec["healthCheckNodePort"])
@@ -195,7 +195,7 @@ class Gathering:
 
     def _driver(self, balancer: Balancer, observing: Observing, watching: Watching) -> Driver:
         testbed, seed = self.testbed, f"{self.seed} {balancer.value}"
-        nodes = scene.slots_of(testbed.roles)
+        nodes = objects.slots_of(testbed.roles)
         own, patience = balancer is Balancer.DEFAULT, testbed.patience  # the reference's ways are not the cluster's
         told, promise = self.reported.checking(balancer), self._promise(balancer)
         known = [each for each in (told.bound, promise.seconds, patience.steering if own else None) if each]

@@ -12,7 +12,7 @@ from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.endpoint_change.figures import section
 from esipp.scenarios.endpoint_change.judge import Judge, judges_of
 from esipp.scenarios.endpoint_change.numbers import DURATIONS, NUMBERS, brief
-from esipp.scenarios.endpoint_change.sections import summary
+from esipp.scenarios.endpoint_change.sections import key_figures, summary
 
 
 def _decide(check: EndpointChangeCheck, judges: Mapping[Balancer, Judge]) -> Decision:
@@ -38,6 +38,7 @@ SCENARIO = Scenario(
     section=section,
     summary=summary,
     brief=brief,
+    key_figures=key_figures,
     numbers=NUMBERS,
     durations=DURATIONS,
     phases=(

@@ -6,7 +6,8 @@ from esipp.base.document import Block, Cell, Pairs, Section, Table, Text
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import Held
 from esipp.judging.statistics import Distribution, family_wise_words
-from esipp.judging.timeline.losses import count_losses
+from esipp.judging.timeline.losses import Losses, count_losses
+from esipp.judging.timeline.streams import Sample
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.endpoint_change.evidence import LEAST_P, Moved
 from esipp.scenarios.endpoint_change.figures import OF_NO_FAMILY, Event, events
@@ -16,6 +17,9 @@ from esipp.scenarios.endpoint_change.timeline import PHASES
 TITLE = "convergence: load balancers following endpoint changes"
 REPORTED = "reported health"
 """The subject of notes on what load balancers and other nodes reported."""
+
+WAYS = {"up": "added", "down": "removed"}
+"""What the directions of changes are called."""
 
 
 def summary(run: RecordedRun) -> Section:
@@ -43,6 +47,53 @@ def _blocks(run: RecordedRun, moved: Moved, judges: Mapping[Balancer, Judge]) ->
     lost = [event for event in events(judges) if event.traffic.losses.count]
     if lost:
         yield Section(f"the worst event ({lost[-1].balancer}, {lost[-1].family})", tuple(story(lost[-1])))
+
+
+def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
+    """The slowest convergence, the black hole that came closest to its bound, and the lost requests."""
+    judges = [each for each in (run.analysed(Moved, judges_of) or {}).values() if not each.result.obstacle]
+    slowest = max(
+        (
+            (times.of.samples[-1], f"{judge.result.balancer} {times.family.value}, pod {WAYS[times.direction]}")
+            for judge in judges
+            for times in judge.times
+            if times.phase == PHASES[-1] and times.of.samples
+        ),
+        default=None,
+    )
+    if slowest is not None:
+        yield "slowest convergence", f"{slowest[0]:.2f} s from the pod to the traffic ({slowest[1]})"
+    holes = [
+        (max(each.seconds for _, each in found), judge.bound, f"{judge.result.balancer} {family.value}")
+        for judge in judges
+        for family in judge.result.seen.vip
+        if (found := judge.holes(family))
+    ]
+    if bounded := [(hole, bound, name) for hole, bound, name in holes if bound is not None]:
+        hole, bound, name = max(bounded, key=lambda each: each[0] / each[1])
+        yield "longest black hole", f"{hole:.2f} s of {bound:.2f} s allowed ({name})"
+    if unbounded := [(hole, name) for hole, bound, name in holes if bound is None]:
+        hole, name = max(unbounded)
+        yield "longest black hole", f"{hole:.2f} s without a bound ({name})"
+    lost, asked = 0, 0
+    for judge in judges:
+        for family in judge.result.seen.vip:
+            losses, requests = _asked(judge, family)
+            lost += losses.count + len(judge.wrong_at_vip[family])
+            asked += len(requests)
+    if asked:
+        yield "requests lost", f"{lost:,} of {asked:,} while load balancers followed pods"
+
+
+def _asked(judge: Judge, family: Family) -> tuple[Losses, list[Sample]]:
+    """The requests during all changes, and those of them that were lost.
+
+    From the stream, not the changes: a pod that moves to another node is two changes in one window.
+    """
+    since = min((each.cause for each in judge.result.changes), default=0.0)
+    until = max((line.until for line in judge.lines), default=0.0)
+    asked = judge.result.seen.vip[family].view(since, until)
+    return count_losses(asked, until), asked
 
 
 def _balancer(judge: Judge) -> Iterator[Block]:
@@ -83,12 +134,7 @@ def _numbers(of: Distribution) -> tuple[Cell, ...]:
 
 
 def _facts(judge: Judge, family: Family) -> list[str]:
-    changes, stream = judge.result.changes, judge.result.seen.vip[family]
-    # from the stream, not the changes: a pod that moves to another node is two changes in one window
-    since = min((each.cause for each in changes), default=0.0)
-    until = max((line.until for line in judge.lines), default=0.0)
-    asked = stream.view(since, until)
-    losses = count_losses(asked, until)
+    losses, asked = _asked(judge, family)
     by_kind = {
         "lost": losses.timed_out,
         "refused": losses.refused,

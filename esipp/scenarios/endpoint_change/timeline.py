@@ -123,7 +123,7 @@ class Timeline:
 
 
 @dataclass(frozen=True)
-class Seen:
+class BalancerEvidence:
     """The evidence about one load balancer's Service.
 
     Args:
@@ -150,7 +150,7 @@ class Seen:
         return [stream for nodes in self.health.values() for stream in nodes.values()]
 
 
-def timeline(change: Change, until: float, seen: Seen, now: float | None = None) -> Timeline:
+def timeline(change: Change, until: float, seen: BalancerEvidence, now: float | None = None) -> Timeline:
     """The timeline of a change up to ``until``, the next change of the same Service.
 
     Args:
@@ -236,7 +236,7 @@ def _followed(stream: Stream, change: Change, until: float, now: float | None, f
     return run.since if run else None
 
 
-def _traffic(seen: Seen, family: Family, change: Change, until: float, now: float | None) -> Traffic:
+def _traffic(seen: BalancerEvidence, family: Family, change: Change, until: float, now: float | None) -> Traffic:
     stream = seen.vip[family]
     before = [sample for sample in stream.view(change.cause - IN_USE, change.cause, now) if sample.answered]
     spreads = seen.spreads or takes_turns(before)
@@ -274,7 +274,7 @@ def takes_turns(samples: Sequence[Sample]) -> bool:
     return sum(one.node != next_.node for one, next_ in pairwise(samples)) >= 2
 
 
-def spreads_by(seen: Seen, changes: Sequence[Change]) -> bool:
+def spreads_by(seen: BalancerEvidence, changes: Sequence[Change]) -> bool:
     """Whether the load balancer used several nodes at once before more than one of the changes."""
     moments = sorted({change.cause for change in changes})
     streams = list(seen.vip.values())
@@ -286,7 +286,9 @@ def _answered(stream: Stream, at: float) -> list[Sample]:
     return [sample for sample in stream.view(at - IN_USE, at) if sample.answered]
 
 
-def _idle(seen: Seen, family: Family, change: Change, samples: Sequence[Sample], window: tuple[float, float]) -> float:
+def _idle(
+    seen: BalancerEvidence, family: Family, change: Change, samples: Sequence[Sample], window: tuple[float, float]
+) -> float:
     """The end of the time in which the load balancer, after its decision, reported no other healthy node.
 
     Losses in that time were not lost on the node of the removed pod.

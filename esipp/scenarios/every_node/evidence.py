@@ -119,7 +119,7 @@ def by_pod(rows: Iterable[Dialled]) -> Counter[str]:
 
 
 @dataclass
-class Seen(Interruptions):
+class EveryNodeEvidence(Interruptions):
     """The whole evidence.
 
     Args:

@@ -18,7 +18,17 @@ from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import binomial_p, least_share
-from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LOCAL, PROXY, SOME, Dialled, Seen, by_pod, vip_service
+from esipp.scenarios.every_node.evidence import (
+    CLUSTER,
+    HEALTH,
+    LOCAL,
+    PROXY,
+    SOME,
+    Dialled,
+    EveryNodeEvidence,
+    by_pod,
+    vip_service,
+)
 from esipp.scenarios.every_node.subject import FELL_BACK, Entrance, EveryNodeCheck, Requires
 
 QUIET = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE)
@@ -40,13 +50,13 @@ Faults = Callable[[Dialled], Counter[str]]
 """The results at a target that are not as required, by their text."""
 
 
-def decide(check: EveryNodeCheck, seen: Seen) -> Decision:
+def decide(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """The decision on a check."""
     return seen.cut_short(check) or JUDGES[check.subject.requires](check, seen)
 
 
 # --------------------------------------------------------------------------------------------------------- all targets
-def _all(check: EveryNodeCheck, seen: Seen, rows: Sequence[Dialled], faults: Faults) -> Decision:
+def _all(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled], faults: Faults) -> Decision:
     """The decision on all targets together.
 
     The reason names those that differ: ``1 of 4 targets differ: esipp-worker3 (172.18.0.4): …``, or another number of
@@ -85,7 +95,7 @@ def _all(check: EveryNodeCheck, seen: Seen, rows: Sequence[Dialled], faults: Fau
     return Decision(Status.PASS, check.expected, observed, tally=dict(found), sees=sees)
 
 
-def _obstacle(check: EveryNodeCheck, seen: Seen) -> str:
+def _obstacle(check: EveryNodeCheck, seen: EveryNodeEvidence) -> str:
     """Why a Service has no VIP of the check's family; empty if it has, or if none is dialled."""
     subject = check.subject
     if subject.entrance is not Entrance.VIP or subject.policy is None or subject.protocol is None:
@@ -93,7 +103,7 @@ def _obstacle(check: EveryNodeCheck, seen: Seen) -> str:
     return seen.obstacles.get(f"{vip_service(subject.policy, subject.protocol)} {subject.family}", "")
 
 
-def _doubt(seen: Seen, row: Dialled, amiss: Counter[str], requires: Requires) -> str:
+def _doubt(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str], requires: Requires) -> str:
     """Why a target cannot be judged; empty if it can."""
     control = seen.listener(row) if row.node and row.client == "outside-1" else None
     if requires is Requires.SILENT:
@@ -112,7 +122,7 @@ def _doubt(seen: Seen, row: Dialled, amiss: Counter[str], requires: Requires) ->
     return ""
 
 
-def _unproven(seen: Seen, row: Dialled) -> str:
+def _unproven(seen: EveryNodeEvidence, row: Dialled) -> str:
     """Why silence proves nothing; empty if a Service under Cluster answers the same client there."""
     for each in seen.rows(CLUSTER, row.entrance, row.protocol, row.family):
         if (each.node, each.client) == (row.node, row.client) and each.lost <= (1 - MOSTLY) * each.total:
@@ -120,7 +130,7 @@ def _unproven(seen: Seen, row: Dialled) -> str:
     return "silence proves nothing: the same client gets no answer there from a Service under Cluster"
 
 
-def _rows(check: EveryNodeCheck, seen: Seen, *services: str) -> list[Dialled]:
+def _rows(check: EveryNodeCheck, seen: EveryNodeEvidence, *services: str) -> list[Dialled]:
     subject = check.subject
     assert subject.protocol is not None
     return [
@@ -133,7 +143,7 @@ def _without_answer(row: Dialled) -> Counter[str]:
     return Counter({each.words: each.count for each in row.answers if each.outcome is not Outcome.ANSWERED})
 
 
-def _unanswered(seen: Seen, accept: frozenset[AddressClass]) -> Faults:
+def _unanswered(seen: EveryNodeEvidence, accept: frozenset[AddressClass]) -> Faults:
     """No answer, one of another pod, or one to another source; ``accept`` is empty for any source."""
 
     def faults(row: Dialled) -> Counter[str]:
@@ -146,27 +156,27 @@ def _unanswered(seen: Seen, accept: frozenset[AddressClass]) -> Faults:
     return faults
 
 
-def _answers(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _answers(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every target answers, and the backend sees the client or a node."""
     inside = check.subject.entrance is Entrance.CLUSTER_IP
     accept = frozenset() if inside else frozenset({AddressClass.CLIENT, AddressClass.NODE})
     return _all(check, seen, _reached(check, seen, _rows(check, seen, CLUSTER)), _unanswered(seen, accept))
 
 
-def _source(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _source(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every node with an endpoint answers, and the backend sees the client."""
     rows = [row for row in _rows(check, seen, LOCAL) if seen.endpoints_on(row.node, LOCAL)]
     return _all(check, seen, _reached(check, seen, rows), _unanswered(seen, frozenset({AddressClass.CLIENT})))
 
 
-def _reached(check: EveryNodeCheck, seen: Seen, rows: Sequence[Dialled]) -> list[Dialled]:
+def _reached(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled]) -> list[Dialled]:
     """The targets; of further addresses, those at which the client reaches the node without a Service."""
     if check.subject.entrance is not Entrance.OTHER_ADDRESS:
         return list(rows)
     return [row for row in rows if (control := seen.listener(row)) is not None and control.answered]
 
 
-def _own_endpoint(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _own_endpoint(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Only a node's own endpoints answer there. What is lost at a nodePort is judged with the source."""
     rows = [row for row in _rows(check, seen, LOCAL) if seen.endpoints_on(row.node, LOCAL)]
     inside = check.subject.entrance is Entrance.CLUSTER_IP
@@ -183,7 +193,7 @@ def _own_endpoint(check: EveryNodeCheck, seen: Seen) -> Decision:
     return _all(check, seen, rows, faults)
 
 
-def _silent(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _silent(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """No node without an endpoint answers."""
     rows = [row for row in _rows(check, seen, SOME) if not seen.endpoints_on(row.node, SOME)]
 
@@ -193,7 +203,7 @@ def _silent(check: EveryNodeCheck, seen: Seen) -> Decision:
     return _all(check, seen, rows, faults)
 
 
-def _every_address(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _every_address(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every announced address answers, and what the backend sees is as at the first one."""
     subject = check.subject
     assert subject.policy is not None
@@ -206,7 +216,7 @@ def _every_address(check: EveryNodeCheck, seen: Seen) -> Decision:
     return _all(check, seen, rows, _unanswered(seen, usual))
 
 
-def _status(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _status(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """The health check of every node: of a Service, or kube-proxy's own."""
     of_proxy = check.subject.entrance is Entrance.PROXY
     service = PROXY if of_proxy else HEALTH
@@ -222,7 +232,7 @@ def _status(check: EveryNodeCheck, seen: Seen) -> Decision:
     return _all(check, seen, rows, faults)
 
 
-def _family(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _family(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every node has an InternalIP of the family."""
     lacking = [node for node, families in seen.nodes.items() if check.subject.family not in families]
     having = len(seen.nodes) - len(lacking)
@@ -233,7 +243,7 @@ def _family(check: EveryNodeCheck, seen: Seen) -> Decision:
 
 
 # -------------------------------------------------------------------------------------------------------- all endpoints
-def _groups(check: EveryNodeCheck, seen: Seen) -> Mapping[str, Counter[str]]:
+def _groups(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Mapping[str, Counter[str]]:
     """The connections that each endpoint answered, by the node that chose among them; empty for all nodes."""
     subject = check.subject
     assert subject.protocol is not None
@@ -257,11 +267,11 @@ def _shares(pods: Iterable[str], rows: Iterable[Dialled]) -> Counter[str]:
     return Counter({pod: answered[pod] for pod in pods})
 
 
-def _say(seen: Seen, shares: Counter[str]) -> str:
+def _say(seen: EveryNodeEvidence, shares: Counter[str]) -> str:
     return ", ".join(f"{pod} on {seen.endpoints[pod]} {count}" for pod, count in sorted(shares.items()))
 
 
-def _few(check: EveryNodeCheck, seen: Seen, groups: Mapping[str, Counter[str]]) -> Decision | None:
+def _few(check: EveryNodeCheck, seen: EveryNodeEvidence, groups: Mapping[str, Counter[str]]) -> Decision | None:
     least = min((shares.total() for shares in groups.values()), default=0)
     if least >= ENOUGH:
         return None
@@ -270,7 +280,7 @@ def _few(check: EveryNodeCheck, seen: Seen, groups: Mapping[str, Counter[str]]) 
     return undecided(check, why, observed or "nothing")
 
 
-def _every_endpoint(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _every_endpoint(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every endpoint gets connections."""
     groups = _groups(check, seen)
     if few := _few(check, seen, groups):
@@ -286,7 +296,7 @@ def _every_endpoint(check: EveryNodeCheck, seen: Seen) -> Decision:
     return Decision(Status.PASS, check.expected, observed, sees=sees)
 
 
-def _even(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _even(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Endpoints get equal shares, within what chance allows; else ``every-node-1 on a got 120 of 200 (p = 1e-38)``."""
     groups = _groups(check, seen)
     if few := _few(check, seen, groups):
@@ -318,7 +328,7 @@ def _noticed(total: int, fair: float, alpha: float) -> str:
     return f"{100 * least_share(few, total, 1 - SURE):.2g} % or less" if few else "no smaller share"
 
 
-def _recorded(check: EveryNodeCheck, seen: Seen) -> Decision:
+def _recorded(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """The shares as they are, by node."""
     (shares,) = _groups(check, seen).values()
     nodes: Counter[str] = Counter()
@@ -330,7 +340,7 @@ def _recorded(check: EveryNodeCheck, seen: Seen) -> Decision:
     return Decision(Status.PASS, check.expected, f"by node: {by_node}; {_say(seen, shares)}")
 
 
-JUDGES: Mapping[Requires, Callable[[EveryNodeCheck, Seen], Decision]] = {
+JUDGES: Mapping[Requires, Callable[[EveryNodeCheck, EveryNodeEvidence], Decision]] = {
     Requires.ANSWERS: _answers,
     Requires.SOURCE: _source,
     Requires.OWN_ENDPOINT: _own_endpoint,

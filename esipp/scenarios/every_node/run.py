@@ -27,7 +27,7 @@ from esipp.scenarios.every_node.evidence import (
     SOME,
     Answer,
     Dialled,
-    Seen,
+    EveryNodeEvidence,
     vip_service,
 )
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, some_of
@@ -51,9 +51,9 @@ HEALTHY = "/healthz"
 BOUND = 120.0
 
 
-def observe(context: Context) -> Seen:
+def observe(context: Context) -> EveryNodeEvidence:
     """The evidence on every sampled node and every endpoint."""
-    run, seen = context.run, Seen()
+    run, seen = context.run, EveryNodeEvidence()
     survey = Survey(context, context.topology)
     nodes = survey.nodes
     with run.phase(PART, f"{len(nodes)} nodes, {len(survey.own)} endpoints"), kept(PART, run, seen):
@@ -91,7 +91,7 @@ class Survey:
         """The node of each endpoint."""
         return endpoints(self.context.ground)
 
-    def perform(self) -> Seen:
+    def perform(self) -> EveryNodeEvidence:
         """Ask everything once all that must answer does.
 
         Raises:
@@ -100,7 +100,7 @@ class Survey:
         testbed, some = self.testbed, some_of(homes(self.context.ground))
         fit = {name: node for name, node in testbed.nodes.items() if node.usable and node.chosen}
         rows = list(self._rows())
-        seen = Seen(
+        seen = EveryNodeEvidence(
             nodes={name: tuple(node.internal) for name, node in sorted(fit.items())},
             sampled=tuple(self.nodes),
             unasked={node: why for node, why in testbed.absent.items() if node in testbed.sampled},
@@ -193,7 +193,7 @@ class Survey:
     def _health_port(self) -> int:
         return int(self.testbed.services[HEALTH]["spec"].get("healthCheckNodePort") or 0)
 
-    def _must_answer(self, seen: Seen, row: Dialled) -> bool:
+    def _must_answer(self, seen: EveryNodeEvidence, row: Dialled) -> bool:
         """Whether a target must answer, so that it is waited for; other addresses and listeners need not."""
         if row.entrance is Entrance.OTHER_ADDRESS or row.service in (LISTENER, PROXY):
             return False
@@ -291,7 +291,7 @@ class Survey:
         return Answer(Outcome.ANSWERED, result.count, pod, node, tuple(sorted(origin.classes)), source)
 
     # --------------------------------------------------------------------------------------------------- the features
-    def _tell(self, seen: Seen) -> None:
+    def _tell(self, seen: EveryNodeEvidence) -> None:
         """Say which features only this scenario can find: further addresses of nodes and of VIPs."""
         for family in Family:
             own = [row for row in seen.dialled if row.family is family]

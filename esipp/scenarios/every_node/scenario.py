@@ -1,7 +1,7 @@
 """Registration of the scenario of every node."""
 
 from esipp.judging.scenario import Scenario, Typical
-from esipp.scenarios.every_node.evidence import Seen
+from esipp.scenarios.every_node.evidence import EveryNodeEvidence
 from esipp.scenarios.every_node.judge import decide
 from esipp.scenarios.every_node.sections import section, summary
 from esipp.scenarios.every_node.subject import EveryNode
@@ -11,7 +11,7 @@ SCENARIO = Scenario(
     suite="nodes",
     record="every_node",
     subjects=(EveryNode,),
-    evidence=Seen,
+    evidence=EveryNodeEvidence,
     decide=decide,
     section=section,
     summary=summary,

@@ -7,7 +7,17 @@ from esipp.base.document import Block, Cell, Fold, Section, Table, Text
 from esipp.base.plural import counted
 from esipp.judging.showing import attempted, headed, tallied
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, Dialled, Seen, by_pod
+from esipp.scenarios.every_node.evidence import (
+    CLUSTER,
+    HEALTH,
+    LISTENER,
+    LOCAL,
+    PROXY,
+    SOME,
+    Dialled,
+    EveryNodeEvidence,
+    by_pod,
+)
 from esipp.scenarios.every_node.subject import Entrance
 
 TITLE = "Every node"
@@ -17,17 +27,17 @@ MOST_NAMED = 10
 
 def section(run: RecordedRun) -> Section:
     """The section; empty without evidence."""
-    seen = run.evidence_of(Seen) or Seen()
+    seen = run.evidence_of(EveryNodeEvidence) or EveryNodeEvidence()
     return attempted("every-node", TITLE, {"the nodes": lambda: _blocks(seen)} if seen.dialled else {})
 
 
 def summary(run: RecordedRun) -> Section:
     """Which nodes were asked, and which were not; empty without evidence."""
-    seen = run.evidence_of(Seen)
+    seen = run.evidence_of(EveryNodeEvidence)
     return Section("every node", (Text(asked(seen)),) if seen is not None and seen.dialled else ())
 
 
-def asked(seen: Seen) -> str:
+def asked(seen: EveryNodeEvidence) -> str:
     """Which nodes were asked and which were not, as text."""
     words = f"{len(seen.sampled)} of {counted(len(seen.nodes), 'node')} asked: {_names(seen.sampled)}"
     left = [node for node in seen.nodes if node not in seen.sampled]
@@ -43,7 +53,7 @@ def _names(nodes: Iterable[str]) -> str:
     return ", ".join(named[:MOST_NAMED]) + more or "none"
 
 
-def _blocks(seen: Seen) -> Iterator[Block]:
+def _blocks(seen: EveryNodeEvidence) -> Iterator[Block]:
     yield Text(f"{asked(seen)}.")
     for node, why in seen.unasked.items():
         yield Text(f"{node}: {why}.")
@@ -51,7 +61,7 @@ def _blocks(seen: Seen) -> Iterator[Block]:
     yield from headed("Shares of endpoints", [Fold("Connections that each endpoint got", (_shares(seen),))])
 
 
-def _lines(seen: Seen) -> Iterator[list[Cell]]:
+def _lines(seen: EveryNodeEvidence) -> Iterator[list[Cell]]:
     for node in seen.sampled:
         own = [row for row in seen.dialled if row.node == node]
         at_ports = [row for row in own if row.entrance in (Entrance.NODE_PORT, Entrance.OTHER_ADDRESS)]
@@ -75,7 +85,7 @@ def _said(rows: Iterable[Dialled]) -> Counter[str]:
     return sum((row.tally for row in rows), Counter[str]())
 
 
-def _shares(seen: Seen) -> Table:
+def _shares(seen: EveryNodeEvidence) -> Table:
     """The connections of each endpoint, by the kind of target."""
     kinds = dict.fromkeys(
         (row.service, row.entrance, row.protocol, row.family)

@@ -65,7 +65,7 @@ def all_of(check: Check, wanted: str, found: Counter[str], proof: str = "") -> D
 def doubled(decided: Decision, wanted: str, seen: str = TWICE) -> Decision:
     """The same decision; marked as ``seen`` if every answer was ``wanted``, which counts each pod several times."""
     only = decided.status is Status.FAIL and set(decided.tally) == {wanted}
-    return replace(decided, seen=seen) if only else decided
+    return replace(decided, evidence=seen) if only else decided
 
 
 def our_own(check: Check, answers: Iterable[Answer]) -> Decision | None:

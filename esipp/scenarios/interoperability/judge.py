@@ -143,7 +143,7 @@ def _kept(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
         return undecided(check, "the object was not read before")
     changed = sorted(_differing(seen.before, seen.after))
     if changed:
-        return Decision(Status.FAIL, check.expected, f"changed: {', '.join(changed)}", seen="changed")
+        return Decision(Status.FAIL, check.expected, f"changed: {', '.join(changed)}", evidence="changed")
     sees = f"{len(seen.changes)} changes of one other Service"
     return Decision(Status.PASS, check.expected, "unchanged", _meanwhile(seen), sees=sees)
 
@@ -253,7 +253,7 @@ def _answers(check: InteroperabilityCheck, seen: Many) -> Decision:
 def _rewritten(check: InteroperabilityCheck, seen: Many) -> Decision:
     decided = _dialled(check, seen, NODE_ONLY)
     preserved = decided.status is Status.FAIL and _dialled(check, seen, CLIENT_ONLY).status is Status.PASS
-    return replace(decided, seen=NOT_REWRITTEN) if preserved else decided
+    return replace(decided, evidence=NOT_REWRITTEN) if preserved else decided
 
 
 def _health(
@@ -292,7 +292,7 @@ def _health_document(check: InteroperabilityCheck, seen: Many) -> Decision:
 
     decided = _health(check, seen, say_document, all_say(pods))
     twice = pods and decided.status is Status.FAIL and _health(check, seen, say_document, all_say(2 * pods))
-    return replace(decided, seen=TWICE) if twice and twice.status is Status.PASS else decided
+    return replace(decided, evidence=TWICE) if twice and twice.status is Status.PASS else decided
 
 
 def _distinct(check: InteroperabilityCheck, seen: Many) -> Decision:
@@ -307,7 +307,7 @@ def _distinct(check: InteroperabilityCheck, seen: Many) -> Decision:
     if twice or short:
         observed += f"; {twice[0]} twice" if twice else ""
         observed += f"; {short[0]} lacks one" if short else ""
-        return Decision(Status.FAIL, check.expected, observed, seen="twice" if twice else "missing")
+        return Decision(Status.FAIL, check.expected, observed, evidence="twice" if twice else "missing")
     return Decision(Status.PASS, check.expected, observed, sees=f"{len(seen.ports)} Services, created once")
 
 

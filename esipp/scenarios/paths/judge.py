@@ -95,7 +95,7 @@ def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
     good = sum(r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, subject.accept))
     aside = _aside(subject, evidence) or next(filter(None, mistold), "")
     if good == total and not aside:
-        band = f"preserved out of band, in {subject.told.value}" if subject.told is not Claim.NOTHING else ""
+        band = f"preserved out of band, in {subject.reported.value}" if subject.reported is not Claim.NOTHING else ""
         one_flow = f"0 of {total} datagrams of one flow differ"
         sees = one_flow if subject.path.one_socket else say_bound(total)
         return replace(found, status=Status.PASS, reason=band, sees=sees)
@@ -158,7 +158,7 @@ def _reports_nobody(subject: OnPath, evidence: Evidence) -> bool:
     for each in evidence.observations[subject.path.key]:
         if _mistold(subject, each, evidence):
             try:
-                address = parse_address(told_address(each, subject.told) or "")
+                address = parse_address(told_address(each, subject.reported) or "")
             except ValueError:
                 return False
             if address in others:
@@ -182,11 +182,11 @@ def _aside(subject: OnPath, evidence: Evidence) -> str:
 
 def _mistold(subject: OnPath, observation: Observation, evidence: Evidence) -> str:
     """What is wrong with the client address that a backend got out of band, or an empty string."""
-    if subject.told is Claim.NOTHING or not observation.echo:
+    if subject.reported is Claim.NOTHING or not observation.echo:
         return ""
     if not observation.source:
         return "the client did not report its own address, so the address in the header cannot be checked"
-    told = told_address(observation, subject.told)
+    told = told_address(observation, subject.reported)
     own = str(evidence.topology.shown(subject.path.client.name, observation.source[0]))
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):
@@ -199,7 +199,7 @@ def _mistold(subject: OnPath, observation: Observation, evidence: Evidence) -> s
             node = evidence.topology.nodes.get(stand.node) if stand and stand.node else None
             if node and parse_address(told) in node.addresses:
                 return ""
-    return f"the backend got {told or 'no address'} in {subject.told.value}, the client is {own}"
+    return f"the backend got {told or 'no address'} in {subject.reported.value}, the client is {own}"
 
 
 def _observed(subject: OnPath, evidence: Evidence, unseen: Decision) -> Decision:
@@ -307,7 +307,9 @@ def say_expected(check: PathCheck, topology: Topology) -> str:
     if subject.is_negative:
         return "no answer (dropped or refused)"
     said = " or ".join(_say_class(each, subject.path, topology) for each in sorted(subject.accept))
-    said += f", and the client's own address in {subject.told.value}" if subject.told is not Claim.NOTHING else ""
+    said += (
+        f", and the client's own address in {subject.reported.value}" if subject.reported is not Claim.NOTHING else ""
+    )
     return said + (", one backend for all connections" if subject.spread is Spread.ONE else "")
 
 

@@ -9,7 +9,7 @@ from esipp.base.json import Json
 from esipp.checks.model import TrafficPolicy
 from esipp.judging.timeline.streams import Reader, Sample, read_health, read_request
 from esipp.probing.traffic import Pace
-from esipp.scenarios.policy_change.timeline import REOPENED, Flip
+from esipp.scenarios.policy_change.timeline import REOPENED, PolicyAction
 from esipp.testbed.testbed import Testbed
 
 TIMEOUT = 0.9
@@ -39,7 +39,7 @@ def policy_path(namespace: str, service: str) -> str:
     return f"/api/v1/namespaces/{namespace}/services/{service}"
 
 
-def flip(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> Flip:
+def flip(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> PolicyAction:
     """Change the policy of a Service; nothing else of it.
 
     Raises:
@@ -53,11 +53,11 @@ def flip(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> Flip
     )
 
 
-def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> Flip:
+def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> PolicyAction:
     """A policy change, from the API server's answer."""
     spec = service["spec"]
     port = int(spec.get("healthCheckNodePort") or 0)
-    return Flip(number, to, cause, time.monotonic(), str(spec.get("externalTrafficPolicy")), port)
+    return PolicyAction(number, to, cause, time.monotonic(), str(spec.get("externalTrafficPolicy")), port)
 
 
 def read_port(service: str, namespace: str) -> Reader:

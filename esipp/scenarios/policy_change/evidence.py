@@ -6,12 +6,12 @@ from functools import cached_property
 
 from esipp.base.clock import Clock
 from esipp.checks.model import Family, Path, Role
-from esipp.checks.policy_change import At, Flipping
+from esipp.checks.policy_change import At, ChangingService
 from esipp.judging.controls import Vantage
 from esipp.judging.interruptions import Interruptions
 from esipp.judging.timeline.streams import Stream
 from esipp.scenarios.paths.evidence import Evidence
-from esipp.scenarios.policy_change.timeline import GONE, Course, Flip, Ground, Shown
+from esipp.scenarios.policy_change.timeline import GONE, Course, Ground, PolicyAction, Shown
 
 LEAST_FLIPS = 8
 """The fewest policy changes of other Services that prove that they disturb no other Service."""
@@ -25,7 +25,7 @@ class Neighbour:
     health-check node ports at the endpoint node, by the policy change that allocated each.
     """
 
-    flips: list[Flip] = field(default_factory=list)
+    flips: list[PolicyAction] = field(default_factory=list)
     policy: str = ""
     bare: Stream | None = None
     health: dict[int, Stream] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Window:
     health: dict[tuple[Role, Family], dict[str, int]] = field(default_factory=dict)
 
     @property
-    def flips(self) -> list[tuple[str, Flip]]:
+    def flips(self) -> list[tuple[str, PolicyAction]]:
         """All policy changes of the other Services, in their order."""
         made = [(name, flip) for name, each in self.neighbours.items() for flip in each.flips]
         return sorted(made, key=lambda pair: pair[1].cause)
@@ -95,7 +95,7 @@ class Window:
 
 
 @dataclass
-class Seen(Interruptions):
+class PolicyChangeEvidence(Interruptions):
     """The whole evidence: the window of unchanged Services, and the course of each Service that changed its policy.
 
     ``controls`` are the control listeners of both nodes, probed all the time by the same client.
@@ -103,7 +103,7 @@ class Seen(Interruptions):
 
     window: Window | None = None
     ground: Ground | None = None
-    courses: dict[Flipping, Course] = field(default_factory=dict)
+    courses: dict[ChangingService, Course] = field(default_factory=dict)
     controls: Mapping[tuple[At, Family], Stream] = field(default_factory=dict)
 
     def doubt(self, family: Family) -> str:

@@ -13,7 +13,7 @@ from esipp.checks.policy_change import At
 from esipp.judging.showing import attempt, headed, shorten, tallied
 from esipp.judging.timeline.streams import Sample, Stream, Stretch
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.policy_change.evidence import Seen, Window
+from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.judge import followed, times
 from esipp.scenarios.policy_change.timeline import GONE, Course, Ground, Shown
 
@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 def section(run: RecordedRun) -> Section:
     """The section; empty if no policy changed."""
-    seen = run.evidence_of(Seen) or Seen()
+    seen = run.evidence_of(PolicyChangeEvidence) or PolicyChangeEvidence()
     window, ground = seen.window, seen.ground
     blocks: list[Block] = []
     if ground is not None and seen.courses:

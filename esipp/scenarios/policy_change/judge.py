@@ -9,14 +9,14 @@ from esipp.checks.model import Family, Role, TrafficPolicy
 from esipp.checks.policy_change import (
     PLACES,
     At,
-    FlipClaim,
-    FlippedCheck,
     Isolated,
     IsolatedHealth,
     IsolationCheck,
     IsolationHealthCheck,
     PolicyChange,
     PolicyChangeCheck,
+    PolicyClaim,
+    WhilePoliciesChangeCheck,
     judges,
 )
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
@@ -30,13 +30,13 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.health.judge import all_of
 from esipp.scenarios.paths.judge import decide as decide_on_path
 from esipp.scenarios.paths.judge import say_bound, say_observed
-from esipp.scenarios.policy_change.evidence import Seen, Window
+from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.timeline import (
     BUDGET,
     Course,
-    Flip,
     Ground,
     Phase,
+    PolicyAction,
     Shown,
     closed,
     due,
@@ -51,7 +51,7 @@ BESIDE = "beside"
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
 
 
-def decide(check: PolicyChangeCheck, seen: Seen) -> Decision:
+def decide(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence) -> Decision:
     """The decision on a check about traffic during policy changes."""
     if is_about(check, Isolated):
         return cut_short(check, BESIDE, seen) or decide_path(check, seen)
@@ -61,7 +61,7 @@ def decide(check: PolicyChangeCheck, seen: Seen) -> Decision:
     return cut_short(check, BESIDE, seen) or decide_health(check, seen)
 
 
-def _sees(check: FlippedCheck, course: Course) -> str:
+def _sees(check: PolicyChangeCheck, course: Course) -> str:
     """What a check can and cannot detect."""
     flips = len(list(course.flips_made()))
     if check.subject.at is None or (check.subject.at, check.subject.family) not in course.data:
@@ -79,13 +79,13 @@ def _sees(check: FlippedCheck, course: Course) -> str:
 class _Case:
     """A check with the evidence for it."""
 
-    check: FlippedCheck
+    check: PolicyChangeCheck
     course: Course
     ground: Ground
-    seen: Seen
+    seen: PolicyChangeEvidence
 
 
-def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
+def _flipped(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> Decision:
     course, ground = seen.courses.get(check.subject.service), seen.ground
     if course is None or ground is None:
         return undecided(check, "its policy was never changed")
@@ -131,7 +131,7 @@ def _followed(phase: Phase, lasting: SteadyRun | None) -> str:
 def _settles(case: _Case) -> Decision:
     check, course, ground = case.check, case.course, case.ground
     assert check.subject.at is not None
-    strictly = check.subject.claim is FlipClaim.REWRITES
+    strictly = check.subject.claim is PolicyClaim.REWRITES
     made = followed(course, ground, check.subject.at, check.subject.family, strictly=strictly)
     made = [(phase, lasting) for phase, lasting in made if judges(check.subject.claim, phase.flip.to)]
     observed = say_times(made)
@@ -159,7 +159,7 @@ def _prompt(case: _Case) -> Decision:
 def _health_prompt(case: _Case) -> Decision:
     """The same of the health-check port on every node: closed under Cluster, open under Local."""
     check, course = case.check, case.course
-    claims = (FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_AGAIN)
+    claims = (PolicyClaim.HEALTH_CLOSED, PolicyClaim.HEALTH_AGAIN)
     ports = [
         each for claim in claims for each in _ports(course, case.ground, check.subject.family, claim) if each.samples
     ]
@@ -168,7 +168,7 @@ def _health_prompt(case: _Case) -> Decision:
     return _soon(case, made, "; ".join(figures))
 
 
-def _soon(case: _Case, made: Sequence[tuple[Flip, SteadyRun | None, Stream]], figures: str) -> Decision:
+def _soon(case: _Case, made: Sequence[tuple[PolicyAction, SteadyRun | None, Stream]], figures: str) -> Decision:
     """Compare with the bound how long after each accepted policy change a stream became right for good."""
     check, vantage = case.check, case.seen.vantage(case.check.subject.family)
     observed, unknown, blurs = f"{figures}; bound {PROMPT:.0f} s", list[Blur](), list[Blur]()
@@ -340,7 +340,7 @@ def _health(case: _Case) -> Decision:
     A port that was never open cannot be observed to close.
     """
     check, course = case.check, case.course
-    again = check.subject.claim is FlipClaim.HEALTH_AGAIN
+    again = check.subject.claim is PolicyClaim.HEALTH_AGAIN
     faults, seen = [], list(_ports(course, case.ground, check.subject.family, check.subject.claim))
     for flip in course.flips_made():
         if judges(check.subject.claim, flip.to) and bool(flip.health_port) is not again:
@@ -373,7 +373,7 @@ class _Port:
     """The answers of one node at a health-check node port after a policy change, and before one that closes it."""
 
     node: str
-    flip: Flip
+    flip: PolicyAction
     before: Sequence[Sample]
     samples: Sequence[Sample]
     lasting: SteadyRun | None
@@ -385,9 +385,9 @@ class _Port:
         return any(sample.outcome in ("200", "503") for sample in self.before)
 
 
-def _ports(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> Iterator[_Port]:
+def _ports(course: Course, ground: Ground, family: Family, claim: PolicyClaim) -> Iterator[_Port]:
     """Every node after every policy change of one direction."""
-    again = claim is FlipClaim.HEALTH_AGAIN
+    again = claim is PolicyClaim.HEALTH_AGAIN
     home = ground.topology.roles[Role.ENDPOINT_NODE]
     for flip in course.flips_made():
         if not judges(claim, flip.to) or (again and not flip.health_port):
@@ -402,7 +402,7 @@ def _ports(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> 
             yield _Port(node, flip, before.samples if before else (), phase.samples if phase else (), lasting, fault)
 
 
-def say_port_times(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> str:
+def say_port_times(course: Course, ground: Ground, family: Family, claim: PolicyClaim) -> str:
     """The times that health-check node ports took, as text; empty if there are none."""
     ports = list(_ports(course, ground, family, claim)) if course.health else []
     of = Distribution.of(each.lasting.since - each.flip.cause for each in ports if each.lasting)
@@ -459,22 +459,22 @@ def _whose(ground: Ground, sample: Sample) -> str:
     return "the client's own address" if ground.whose(sample) is Shown.KEPT else sample.source
 
 
-_CLAIMS: Mapping[FlipClaim, Callable[[_Case], Decision]] = {
-    FlipClaim.SETTLES: _settles,
-    FlipClaim.REWRITES: _settles,
-    FlipClaim.OTHERWISE: _otherwise,
-    FlipClaim.TIME: _times,
-    FlipClaim.NO_LOSS: _no_loss,
-    FlipClaim.PROMPT: _prompt,
-    FlipClaim.HEALTH_PROMPT: _health_prompt,
-    FlipClaim.HEALTH_CLOSED: _health,
-    FlipClaim.HEALTH_AGAIN: _health,
-    FlipClaim.KEPT: _kept,
+_CLAIMS: Mapping[PolicyClaim, Callable[[_Case], Decision]] = {
+    PolicyClaim.SETTLES: _settles,
+    PolicyClaim.REWRITES: _settles,
+    PolicyClaim.OTHERWISE: _otherwise,
+    PolicyClaim.TIME: _times,
+    PolicyClaim.NO_LOSS: _no_loss,
+    PolicyClaim.PROMPT: _prompt,
+    PolicyClaim.HEALTH_PROMPT: _health_prompt,
+    PolicyClaim.HEALTH_CLOSED: _health,
+    PolicyClaim.HEALTH_AGAIN: _health,
+    PolicyClaim.KEPT: _kept,
 }
 
 
 # ------------------------------------------------------------------------- unchanged Services while others change
-def cut_short(check: PolicyChangeCheck, trial: str, seen: Seen) -> Decision | None:
+def cut_short(check: WhilePoliciesChangeCheck, trial: str, seen: PolicyChangeEvidence) -> Decision | None:
     """The decision on a check whose scenario broke off; None if it did not."""
     if trial in seen.broken:
         return ours_failed(check, "nothing", f"esipp itself failed: {seen.broken[trial]}")
@@ -483,7 +483,7 @@ def cut_short(check: PolicyChangeCheck, trial: str, seen: Seen) -> Decision | No
     return None
 
 
-def decide_path(check: IsolationCheck, seen: Seen) -> Decision:
+def decide_path(check: IsolationCheck, seen: PolicyChangeEvidence) -> Decision:
     """The path judge's decision, if other policies really changed meanwhile."""
     window = seen.window
     if window is None:
@@ -509,7 +509,7 @@ def _when(check: IsolationCheck, window: Window) -> str:
     return f"the first wrong results: {'; '.join(said)}"
 
 
-def decide_health(check: IsolationHealthCheck, seen: Seen) -> Decision:
+def decide_health(check: IsolationHealthCheck, seen: PolicyChangeEvidence) -> Decision:
     """The decision on all answers of one node's health check while other policies changed."""
     window = seen.window
     found = Counter(window.health.get((check.subject.place, check.subject.family), {})) if window else Counter[str]()

@@ -9,9 +9,9 @@ from esipp.base.clock import between
 from esipp.base.schema import Count, note
 from esipp.judging.scenario import Durations, Numbers
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.policy_change.evidence import Seen
+from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
 from esipp.scenarios.policy_change.judge import followed
-from esipp.scenarios.policy_change.timeline import Flip
+from esipp.scenarios.policy_change.timeline import PolicyAction
 
 
 class PolicyChange(TypedDict):
@@ -27,13 +27,13 @@ class PolicyChange(TypedDict):
 
 
 def _numbers(run: RecordedRun) -> list[PolicyChange]:
-    seen = run.evidence_of(Seen) or Seen()
+    seen = run.evidence_of(PolicyChangeEvidence) or PolicyChangeEvidence()
     others = seen.window.neighbours if seen.window else {}
     made = [_change("neighbour", name, flip) for name, each in others.items() for flip in each.flips]
     return made + [_change("own", name.value, flip) for name, course in seen.courses.items() for flip in course.flips]
 
 
-def _change(kind: Literal["neighbour", "own"], service: str, flip: Flip) -> PolicyChange:
+def _change(kind: Literal["neighbour", "own"], service: str, flip: PolicyAction) -> PolicyChange:
     return {
         "kind": kind,
         "service": service,
@@ -46,12 +46,12 @@ def _change(kind: Literal["neighbour", "own"], service: str, flip: Flip) -> Poli
 
 
 def _durations(run: RecordedRun) -> Iterator[tuple[str, Sequence[float]]]:
-    seen = run.evidence_of(Seen)
+    seen = run.evidence_of(PolicyChangeEvidence)
     ground = seen.ground if seen else None
     if seen is None or ground is None:
         return
     for course in seen.courses.values():
-        took: dict[Flip, float] = {}
+        took: dict[PolicyAction, float] = {}
         for at, family in course.data:
             for phase, lasting in followed(course, ground, at, family, strictly=True):
                 if lasting is not None:

@@ -23,7 +23,7 @@ serves the first one; nodes still have its rules and its health check."""
 PORT = 80
 
 
-def flipping(name: str, run: str, kind: ServiceType, balancer: Balancer | None = None) -> Json:
+def changing_service(name: str, run: str, kind: ServiceType, balancer: Balancer | None = None) -> Json:
     """A Service with externalTrafficPolicy Local over the pod that is behind all others, too."""
     spec: Json = {
         "type": kind.value,
@@ -46,13 +46,13 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
         services += [_neighbour(name, kind, ground) for name, kind in NEIGHBOURS.items()]
     for service in sorted({check.subject.service for check in checks if is_about(check, PolicyChange)}):
         kind = ServiceType.LOAD_BALANCER if service.balancer else ServiceType.NODE_PORT
-        services.append(flipping(service.object_name, ground.run, kind, service.balancer))
+        services.append(changing_service(service.object_name, ground.run, kind, service.balancer))
         announced |= {service.object_name} if service.balancer else set()
     return Objects(services=tuple(services), announced=frozenset(announced), clients=frozenset({_watcher(outside)}))
 
 
 def _neighbour(name: str, kind: ServiceType, ground: Ground) -> Json:
-    made = flipping(name, ground.run, kind)
+    made = changing_service(name, ground.run, kind)
     if kind is ServiceType.LOAD_BALANCER and not ground.features["load-balancer"].present:
         made["spec"]["loadBalancerClass"] = UNSERVED_CLASS
     return made

@@ -13,11 +13,11 @@ from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Protocol, Role, Tra
 from esipp.checks.policy_change import (
     PLACES,
     At,
-    FlipClaim,
-    Flipping,
+    ChangingService,
     Isolated,
     IsolatedHealth,
     PolicyChange,
+    PolicyClaim,
     WhilePoliciesChange,
 )
 from esipp.checks.timing import PROMPT
@@ -39,17 +39,17 @@ from esipp.scenarios.policy_change.changes import (
     read_kept,
     read_port,
 )
-from esipp.scenarios.policy_change.evidence import Seen
+from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
 from esipp.scenarios.policy_change.isolation import Beside
 from esipp.scenarios.policy_change.judge import BESIDE
 from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.timeline import (
     STAYS,
     Course,
-    Flip,
+    Established,
     Ground,
-    Kept,
     Phase,
+    PolicyAction,
     closed,
     reads,
     says,
@@ -85,7 +85,7 @@ class Driver:
 
     testbed: Testbed
     ground: Ground
-    service: Flipping
+    service: ChangingService
     traffic: Traffic
     stop: Stop
     keeps: bool = False
@@ -158,7 +158,7 @@ class Driver:
                 pace = PATIENT_PACE if at is At.ENDPOINT_NODE else PACE
                 self.course.data[at, family] = self.traffic.connect(f"{self.service} {at} {family}", where, pace)
 
-    def _ask_health(self, flipped: Flip) -> None:
+    def _ask_health(self, flipped: PolicyAction) -> None:
         """Probe the health checks at a new port from now on, instead of the previous one."""
         if not flipped.health_port or flipped.to is not TrafficPolicy.LOCAL:
             return
@@ -175,7 +175,7 @@ class Driver:
 
     def _keep(self, at: At) -> None:
         """Make connections that are to stay open, under the policy of now; only a NodePort service's lead one way."""
-        if self.service is not Flipping.NODE_PORT or not self.keeps:
+        if self.service is not ChangingService.NODE_PORT or not self.keeps:
             return
         made = []
         for family in self.families:
@@ -184,7 +184,7 @@ class Driver:
             name = f"{self.service} {at} {family} kept"
             numbered = [f"{name} {number}" for number in range(CONNECTIONS)]
             streams = [self.traffic.exchange(each, where, KEPT_PACE, read_kept) for each in numbered]
-            made.append(Kept(at, family, self.course.flips[-1].number, streams))
+            made.append(Established(at, family, self.course.flips[-1].number, streams))
         self.course.kept += made
 
         def look() -> Reading:
@@ -212,7 +212,7 @@ class Driver:
         self._failed |= {(last.to, place) for place in late}
         return not late
 
-    def _late(self, last: Flip, now: float, *, strictly: bool) -> list[str]:
+    def _late(self, last: PolicyAction, now: float, *, strictly: bool) -> list[str]:
         """The places that do not follow the last change yet: entries, and nodes with a health-check node port."""
         late = []
         for (at, family), stream in self.course.data.items():
@@ -228,7 +228,7 @@ class Driver:
         return late
 
 
-def _lasts(stream: Stream, last: Flip, now: float, good: Callable[[Sample], bool | None]) -> bool:
+def _lasts(stream: Stream, last: PolicyAction, now: float, good: Callable[[Sample], bool | None]) -> bool:
     found = Phase(last, now, stream.view(last.cause, now, now)).last_run(good)
     return found is not None and stays(found) and found.until - found.since >= LASTS
 
@@ -257,11 +257,11 @@ def traffic_of(clients: Clients) -> Traffic:
     return Traffic(prober, prober.clock())
 
 
-def observe(context: Context) -> Seen:
+def observe(context: Context) -> PolicyChangeEvidence:
     """All evidence: traffic to unchanged Services first, then to Services whose policy changes."""
     run, testbed, clients, topology = context.run, context.testbed, context.clients, context.topology
     findings, checks = context.findings, context.asked(WhilePoliciesChange)
-    seen, stop = Seen(), Stop()
+    seen, stop = PolicyChangeEvidence(), Stop()
     context.gathered = lambda: seen
     steady = [check for check in checks if is_about(check, Isolated)]
     health = [check for check in checks if is_about(check, IsolatedHealth)]
@@ -286,7 +286,7 @@ def observe(context: Context) -> Seen:
                         run.fact(name, value, "the control listeners, while the policies of other Services changed")
     if services:
         with run.phase("flips", f"Local, Cluster, Local: {', '.join(services)}"):
-            keeps = any(is_about(check, PolicyChange) and check.subject.claim is FlipClaim.KEPT for check in checks)
+            keeps = any(is_about(check, PolicyChange) and check.subject.claim is PolicyClaim.KEPT for check in checks)
             _flip(run, testbed, clients, topology, services, stop, seen, keeps)
     return seen
 
@@ -296,9 +296,9 @@ def _flip(
     testbed: Testbed,
     clients: Clients,
     topology: Topology,
-    services: list[Flipping],
+    services: list[ChangingService],
     stop: Stop,
-    seen: Seen,
+    seen: PolicyChangeEvidence,
     keeps: bool,
 ) -> None:
     """Change the policies of Services in parallel, probed by one client with one clock."""
@@ -306,7 +306,7 @@ def _flip(
     traffic = traffic_of(clients)
     seen.controls = controls(traffic, clients)
 
-    def change(service: Flipping) -> None:
+    def change(service: ChangingService) -> None:
         driver = Driver(testbed, ground, service, traffic, stop, keeps)
         seen.courses[service] = driver.course
         with kept(service.value, run, seen):

@@ -2,26 +2,26 @@
 
 from esipp.checks.check import is_about
 from esipp.checks.policy_change import (
-    FlipClaim,
-    FlippedCheck,
-    Flipping,
+    ChangingService,
     Isolated,
     IsolatedHealth,
     PolicyChange,
     PolicyChangeCheck,
+    PolicyClaim,
     WhilePoliciesChange,
+    WhilePoliciesChangeCheck,
 )
 from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
-from esipp.scenarios.policy_change.evidence import Seen
+from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
 from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.judge import BESIDE, decide
 from esipp.scenarios.policy_change.numbers import DURATIONS, NUMBERS
 from esipp.scenarios.policy_change.sections import summary
 
 
-def _lacks(check: PolicyChangeCheck, seen: Seen, then: RunThen) -> str:
+def _lacks(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence, then: RunThen) -> str:
     if then.asked(check):
         return ""
     if is_about(check, PolicyChange):
@@ -39,14 +39,14 @@ def _lacks(check: PolicyChangeCheck, seen: Seen, then: RunThen) -> str:
     return "" if asked else f"the health check of the {check.subject.place} was not probed over {check.subject.family}"
 
 
-def _flipped(check: FlippedCheck, seen: Seen) -> str:
+def _flipped(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> str:
     service = check.subject.service.value
     if service in seen.trouble or service in seen.broken:
         return ""
     course = seen.courses.get(check.subject.service)
     if course is None:
         return f"the policy of {service} was not changed"
-    if check.subject.claim is FlipClaim.KEPT:
+    if check.subject.claim is PolicyClaim.KEPT:
         dialled = any((each.at, each.family) == (check.subject.at, check.subject.family) for each in course.kept)
     elif check.subject.at is None:
         dialled = any(family is check.subject.family for _, _, family in course.health)
@@ -64,7 +64,7 @@ SCENARIO = Scenario(
     order=1,
     record="flips",
     subjects=(WhilePoliciesChange,),
-    evidence=Seen,
+    evidence=PolicyChangeEvidence,
     decide=decide,
     lacks=_lacks,
     section=section,
@@ -75,7 +75,9 @@ SCENARIO = Scenario(
         Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
         Typical("side by side", (Isolated, IsolatedHealth), base=12),
         Typical(
-            "flips", (PolicyChange,), events=tuple(PlannedEvent(each.value, 21, measures=True) for each in Flipping)
+            "flips",
+            (PolicyChange,),
+            events=tuple(PlannedEvent(each.value, 21, measures=True) for each in ChangingService),
         ),
     ),
     rights=rights("get patch", "services"),

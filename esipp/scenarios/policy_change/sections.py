@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from esipp.base.document import Block, Cell, Pairs, Section, Table, Text
 from esipp.checks.model import Family, TrafficPolicy
-from esipp.checks.policy_change import At, FlipClaim, Flipping
+from esipp.checks.policy_change import At, ChangingService, PolicyClaim
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.policy_change.evidence import Seen, Window
+from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.judge import end_of, followed, say_port_times, times
 from esipp.scenarios.policy_change.timeline import Course, Ground, Shown
 
@@ -17,7 +17,7 @@ DIRECTIONS = (TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL)
 
 def summary(run: RecordedRun) -> Section:
     """The section; empty without observations."""
-    seen = run.evidence_of(Seen) or Seen()
+    seen = run.evidence_of(PolicyChangeEvidence) or PolicyChangeEvidence()
     blocks: list[Block] = [_isolation(seen.window)] if seen.window else []
     if seen.ground is not None and seen.courses:
         ground = seen.ground
@@ -41,19 +41,19 @@ def _isolation(window: Window) -> Text:
     )
 
 
-def _times_of(service: Flipping, course: Course, ground: Ground) -> Iterator[tuple[Cell, ...]]:
+def _times_of(service: ChangingService, course: Course, ground: Ground) -> Iterator[tuple[Cell, ...]]:
     for at, family in course.data:
         yield f"{service} {family} {at}", *_times(course, ground, at, family)
 
 
-def _more(service: Flipping, course: Course, ground: Ground) -> Iterator[tuple[str, str]]:
+def _more(service: ChangingService, course: Course, ground: Ground) -> Iterator[tuple[str, str]]:
     made = len(list(course.flips_made()))
     if made < course.planned:
         yield str(service), f"{made} of {course.planned} policy changes"
     for (at, family), why in course.obstacles.items():
         yield f"{service} {family} {at}", why
     for family in Family:
-        for claim in (FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_AGAIN):
+        for claim in (PolicyClaim.HEALTH_CLOSED, PolicyClaim.HEALTH_AGAIN):
             if words := say_port_times(course, ground, family, claim):
                 yield f"{service} {family} health port", f"{claim.value.replace('-', ' ')}: {words}"
     for each in course.kept:

@@ -39,7 +39,7 @@ class Shown(StrEnum):
 
 
 @dataclass(frozen=True)
-class Flip:
+class PolicyAction:
     """One policy change: the time of our request and of the API server's answer, and the answer's content.
 
     Number 0 is the creation of the Service. ``policy`` and ``health_port`` are those of the answer's spec.
@@ -142,7 +142,7 @@ class Phase:
     A probe in flight during the next policy change may be answered according to either policy (``under_way``).
     """
 
-    flip: Flip
+    flip: PolicyAction
     until: float
     samples: Sequence[Sample]
     under_way: Sequence[Sample] = ()
@@ -156,7 +156,7 @@ class Phase:
         return first_run(self.samples, fits, STEADY, LEAST)
 
 
-def phases(flips: Sequence[Flip], end: float, stream: Stream) -> list[Phase]:
+def phases(flips: Sequence[PolicyAction], end: float, stream: Stream) -> list[Phase]:
     """A stream, cut at the policy changes; ``end`` is when it was stopped."""
     made = []
     for flip, until in zip(flips, [*(flip.cause for flip in flips[1:]), end], strict=True):
@@ -208,7 +208,7 @@ REOPENED = "reopened"
 
 
 @dataclass
-class Kept:
+class Established:
     """Established connections: their entry, the policy change before them, and the exchanges of each."""
 
     at: At
@@ -225,13 +225,13 @@ class Course:
     say why an entry could not be dialled. ``planned`` is the number of planned policy changes.
     """
 
-    flips: list[Flip] = field(default_factory=list)
+    flips: list[PolicyAction] = field(default_factory=list)
     end: float = 0.0
     planned: int = 0
     data: dict[tuple[At, Family], Stream] = field(default_factory=dict)
     health: dict[HealthKey, Stream] = field(default_factory=dict)
     obstacles: dict[tuple[At, Family], str] = field(default_factory=dict)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[Established] = field(default_factory=list)
 
     def phases(self, at: At, family: Family) -> list[Phase]:
         """The new connections at one entry, from policy change to policy change."""
@@ -246,6 +246,6 @@ class Course:
         made = phases(known, self.end, stream)
         return {phase.flip.number: phase for phase in made[:2]}
 
-    def flips_made(self) -> Iterable[Flip]:
+    def flips_made(self) -> Iterable[PolicyAction]:
         """All policy changes without the creation."""
         return self.flips[1:]

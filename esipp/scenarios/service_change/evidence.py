@@ -54,9 +54,17 @@ class Stages:
         return found
 
 
+REFUSED = ("refused", "unreachable")
+
+
+def refused(sample: Sample) -> bool:
+    """Whether a request was rejected, and not left without an answer."""
+    return sample.outcome in REFUSED
+
+
 def _ends_in(sample: Sample, until: float) -> bool:
-    """Whether a request belongs to the stage in which it began: what is under way may be answered as in the next."""
-    return not sample.answered or sample.ended <= until
+    """Whether a request belongs to the stage in which it began: what is under way meets the rules of the next."""
+    return sample.ended <= until or not (sample.answered or refused(sample))
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,10 @@
 from esipp.judging.timeline.steady_runs import Fits, SteadyRun, last_run
 from esipp.judging.timeline.streams import ANSWERED, Sample
 from esipp.judging.timeline.trouble import OURS
-from esipp.scenarios.service_change.evidence import InStage, Stage
+from esipp.scenarios.service_change.evidence import InStage, Stage, refused
 
 STAYS, LEAST = 1.0, 3
 """Seconds, and probes, for which right answers or silence must last, up to the next stage, to count."""
-
-REFUSED = ("refused", "unreachable")
 
 
 def served(stage: Stage) -> Fits:
@@ -27,9 +25,14 @@ def gone(stage: Stage) -> Fits:
     return fits
 
 
-def refused(sample: Sample) -> bool:
-    """Whether a request was rejected, and not left without an answer."""
-    return sample.outcome in REFUSED
+def rejects(seen: InStage) -> bool:
+    """Whether the nodes refuse requests in a stage: several, or one in its second half.
+
+    Nodes limit the rate of their ICMP errors, so few are enough. But kube-proxy writes its tables one after the other:
+    for a moment after the change, a node has neither the rule of a nodePort nor one that drops, and its kernel refuses.
+    """
+    times = [sample.ended for sample in seen.samples if refused(sample)]
+    return len(times) > 1 or any(2 * time >= seen.stage.accepted + seen.until for time in times)
 
 
 STICKS, MOST = 3.0, 10

@@ -40,8 +40,9 @@ def dropping_once_it_leaves(nodes: Nodes) -> Iterator[Placed]:
 
 
 def notices(check: Check) -> bool:
-    own = is_about(check, ServiceChange) and check.subject.event.service == SERVICE
-    return own and check.subject.at is not At.CLUSTER_IP and check.subject.claim is Claim.SERVED
+    if not is_about(check, ServiceChange) or check.subject.event.service != SERVICE:
+        return False
+    return check.subject.at is not At.CLUSTER_IP and check.subject.claim is Claim.SERVED
 
 
 BREAK = Break(

@@ -6,14 +6,14 @@ The address is from the node's own pod CIDR, so that answers return to it.
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import TrafficPolicy
-from esipp.checks.policy_change import At, FlipClaim, Flipping
+from esipp.checks.policy_change import At, ChangingService, PolicyClaim
 from esipp.judging.topology import family_of, parse_address
 from tests.broken.breakage import Break, Group
 from tests.broken.matching import came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.policy_changes import OF_POLICY_CHANGES, after_each_change, is_change_check
 
-SERVICE = Flipping.NODE_PORT
+SERVICE = ChangingService.NODE_PORT
 
 
 def another_address(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -36,7 +36,7 @@ BREAK = Break(
     "unused address",
     OF_POLICY_CHANGES,
     another_address,
-    lambda check: is_change_check(check, SERVICE, At.BARE_NODE, FlipClaim.OTHERWISE),
+    lambda check: is_change_check(check, SERVICE, At.BARE_NODE, PolicyClaim.OTHERWISE),
     names="masquerades them with another address",
     at_once=False,
     scoped=True,

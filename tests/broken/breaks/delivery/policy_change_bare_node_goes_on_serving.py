@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.policy_change import At, FlipClaim, Flipping
+from esipp.checks.policy_change import At, ChangingService, PolicyClaim
 from tests.broken.breakage import Break, Group
 from tests.broken.forwarding import handed_on
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -11,7 +11,7 @@ from tests.broken.policy_changes import OF_POLICY_CHANGES, is_change_check
 
 def serving(nodes: Nodes) -> AbstractContextManager[Placed]:
     def make(live: Live) -> list[Rule]:
-        targets = live.targets(live.service(Flipping.NODE_PORT.object_name))
+        targets = live.targets(live.service(ChangingService.NODE_PORT.object_name))
         return [
             rule
             for port, address, _, target in targets
@@ -28,7 +28,9 @@ BREAK = Break(
     "under Cluster",
     OF_POLICY_CHANGES,
     serving,
-    lambda check: is_change_check(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
+    lambda check: is_change_check(
+        check, ChangingService.NODE_PORT, At.BARE_NODE, PolicyClaim.SETTLES, PolicyClaim.PROMPT
+    ),
     names="a node without local endpoints still serves",
     at_once=False,
     scoped=True,

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from esipp.base.json import Json
 from esipp.checks.model import Family, Role, TrafficPolicy
-from esipp.checks.policy_change import At, FlipClaim, Flipping
+from esipp.checks.policy_change import At, ChangingService, PolicyClaim
 from esipp.judging.topology import family_of
 from tests.broken.breakage import Break, Group
 from tests.broken.matching import AT_THE_NODE, DROP, to_port, vips
@@ -32,7 +32,7 @@ def at_vip(nodes: Nodes, service: Json) -> list[Rule]:
 Rules = Callable[[Nodes, Json], list[Rule]]
 
 
-def silent(service: Flipping, rules: Rules) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+def silent(service: ChangingService, rules: Rules) -> Callable[[Nodes], AbstractContextManager[Placed]]:
     """Rules from the first return to Local on."""
 
     def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -44,7 +44,7 @@ def silent(service: Flipping, rules: Rules) -> Callable[[Nodes], AbstractContext
     return apply
 
 
-def ends_in_silence(name: str, where: str, service: Flipping, at: At, rules: Rules) -> Break:
+def ends_in_silence(name: str, where: str, service: ChangingService, at: At, rules: Rules) -> Break:
     """A break of this table."""
     return Break(
         name,
@@ -52,14 +52,16 @@ def ends_in_silence(name: str, where: str, service: Flipping, at: At, rules: Rul
         f"a Service gets no answer at its {where} once its policy has returned to Local",
         OF_POLICY_CHANGES,
         silent(service, rules),
-        lambda check: is_change_check(check, service, at, FlipClaim.SETTLES),
-        may=lambda check: is_change_check(check, service, at, *FlipClaim),
+        lambda check: is_change_check(check, service, at, PolicyClaim.SETTLES),
+        may=lambda check: is_change_check(check, service, at, *PolicyClaim),
         at_once=False,
         scoped=True,
     )
 
 
 BREAKS = (
-    ends_in_silence("flip-silences-the-node-port", "nodePort", Flipping.NODE_PORT, At.ENDPOINT_NODE, at_node_port),
-    ends_in_silence("flip-silences-the-vip", "VIP", Flipping.DEFAULT, At.VIP, at_vip),
+    ends_in_silence(
+        "flip-silences-the-node-port", "nodePort", ChangingService.NODE_PORT, At.ENDPOINT_NODE, at_node_port
+    ),
+    ends_in_silence("flip-silences-the-vip", "VIP", ChangingService.DEFAULT, At.VIP, at_vip),
 )

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from esipp.checks.check import Check, is_about
 from esipp.checks.policy_change import (
     At,
-    FlipClaim,
-    Flipping,
+    ChangingService,
     Isolated,
     IsolatedHealth,
     PolicyChange,
+    PolicyClaim,
 )
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.nodes import GO_ON, LONGEST, SWITCH, Live, Nodes, Placed
@@ -39,8 +39,8 @@ def freezing(nodes: Nodes) -> Iterator[Placed]:
         yield placed
 
 
-LATE = (FlipClaim.SETTLES, FlipClaim.REWRITES, FlipClaim.PROMPT)
-HEALTH = (FlipClaim.HEALTH_AGAIN, FlipClaim.HEALTH_PROMPT)
+LATE = (PolicyClaim.SETTLES, PolicyClaim.REWRITES, PolicyClaim.PROMPT)
+HEALTH = (PolicyClaim.HEALTH_AGAIN, PolicyClaim.HEALTH_PROMPT)
 
 
 def notices(check: Check) -> bool:
@@ -57,7 +57,7 @@ def notices(check: Check) -> bool:
 
 def opens(check: Check) -> bool:
     """No connection can be made there under Cluster, and the neighbours of steady Services never flip there."""
-    kept = is_change_check(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT)
+    kept = is_change_check(check, ChangingService.NODE_PORT, At.BARE_NODE, PolicyClaim.KEPT)
     return kept or is_about(check, Isolated) or is_about(check, IsolatedHealth)
 
 

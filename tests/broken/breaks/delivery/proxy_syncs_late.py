@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 from esipp.checks.check import Check, is_about
 from esipp.checks.policy_change import (
     At,
-    FlipClaim,
     Isolated,
     IsolatedHealth,
     PolicyChange,
+    PolicyClaim,
 )
 from tests.broken.breakage import Break, Group
 from tests.broken.nodes import Nodes, Placed
@@ -22,7 +22,7 @@ def late(nodes: Nodes) -> AbstractContextManager[Placed]:
     return syncing_every(SECONDS, nodes, nodes.bare)
 
 
-PROMPT = (FlipClaim.PROMPT, FlipClaim.HEALTH_PROMPT)
+PROMPT = (PolicyClaim.PROMPT, PolicyClaim.HEALTH_PROMPT)
 
 
 def notices(check: Check) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from esipp.checks.policy_change import FlipClaim, Flipping
+from esipp.checks.policy_change import ChangingService, PolicyClaim
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import health_proxies, redirected
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -15,7 +15,7 @@ def staying_open(nodes: Nodes) -> Iterator[Placed]:
     with health_proxies(nodes, "stays") as port:
 
         def make(live: Live) -> list[Rule]:
-            service = live.service(Flipping.DEFAULT.object_name)
+            service = live.service(ChangingService.DEFAULT.object_name)
             return redirected([str(service["spec"]["healthCheckNodePort"])], port)
 
         with nodes.live(make) as placed:
@@ -28,7 +28,9 @@ BREAK = Break(
     "every node still answers on a Service's health-check node port after its policy left Local",
     OF_POLICY_CHANGES,
     staying_open,
-    lambda check: is_change_check(check, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_PROMPT),
+    lambda check: is_change_check(
+        check, ChangingService.DEFAULT, None, PolicyClaim.HEALTH_CLOSED, PolicyClaim.HEALTH_PROMPT
+    ),
     names="keeps the listener",
     at_once=False,
     scoped=True,

@@ -4,13 +4,13 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import Family, Role, TrafficPolicy
-from esipp.checks.policy_change import At, FlipClaim, Flipping, PolicyChange
+from esipp.checks.policy_change import At, ChangingService, PolicyChange, PolicyClaim
 from tests.broken.breakage import Break, Group
 from tests.broken.matching import MASQUERADE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.policy_changes import OF_POLICY_CHANGES, after_each_change, is_change_check
 
-SERVICE = Flipping.NODE_PORT
+SERVICE = ChangingService.NODE_PORT
 SECONDS = 9.0
 
 
@@ -35,7 +35,7 @@ BREAK = Break(
     "the endpoint node keeps masquerading a Service's traffic for nine seconds after each policy change back to Local",
     OF_POLICY_CHANGES,
     rewriting_for_a_while,
-    lambda check: is_change_check(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.PROMPT),
+    lambda check: is_change_check(check, SERVICE, At.ENDPOINT_NODE, PolicyClaim.PROMPT),
     names="rewrit",
     may=at_the_node,
     at_once=False,
