@@ -144,7 +144,7 @@ def add_init(commands: Any, settings_of: Callable[[argparse.Namespace], Any], ad
     Args:
         commands: the subcommands of the parser.
         settings_of: returns the settings of parsed options.
-        add_cluster: adds the options of a run.
+        add_cluster: adds the options of a run; those that are given are written, too.
     """
     parser = commands.add_parser(
         "init",
@@ -155,10 +155,16 @@ def add_init(commands: Any, settings_of: Callable[[argparse.Namespace], Any], ad
     add_cluster(parser)
     parser.add_argument("--yes", action="store_true", help="use the kubeconfig's current context and do not ask")
     parser.add_argument("--file", default=NAME, metavar="FILE", help=f"the file to write (default: {NAME})")
-    parser.set_defaults(command=lambda options: _init(options, settings_of))
+    parser.set_defaults(command=lambda options: _init(options, settings_of, _given(options, parser)))
 
 
-def _init(options: argparse.Namespace, settings_of: Callable[[argparse.Namespace], Any]) -> int:
+def _given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Json:
+    """The options that the command line gives, as keys of the file."""
+    given = {name: (getattr(options, each.dest), each.default) for name, each in options_of(parser).items()}
+    return {name: value for name, (value, usual) in given.items() if value != usual and name != "file"}
+
+
+def _init(options: argparse.Namespace, settings_of: Callable[[argparse.Namespace], Any], given: Json) -> int:
     from esipp.checks.catalog import suite_names
     from esipp.cluster.client import Cluster
     from esipp.preflight.preflight import examine
@@ -169,7 +175,8 @@ def _init(options: argparse.Namespace, settings_of: Callable[[argparse.Namespace
     settings = settings_of(options)
     found = examine(Cluster(settings.context, settings.kubeconfig), settings, suite_names())
     missing = sorted(name for name, feature in found.features.items() if not feature.present)
-    text = "\n".join(_lines(settings.context, found.facts, [each.name for each in found.balancer.profiles], missing))
+    profiles = [each.name for each in found.balancer.profiles]
+    text = "\n".join(_lines({"context": settings.context, **given}, found.facts, profiles, missing))
     try:
         file.write_text(text + "\n", encoding="utf-8")
     except OSError as broken:
@@ -178,17 +185,19 @@ def _init(options: argparse.Namespace, settings_of: Callable[[argparse.Namespace
     return int(ExitCode.CONFORMANT)
 
 
-def _lines(context: str, facts: Mapping[str, str], profiles: Sequence[str], missing: Sequence[str]) -> list[str]:
+def _lines(keys: Json, facts: Mapping[str, str], profiles: Sequence[str], missing: Sequence[str]) -> list[str]:
     """The text of a new file."""
     cluster = ", ".join(
         f"{name} {facts[name]}" for name in ("kubernetes", "service-proxy", "proxy-mode") if name in facts
     )
-    provider = [f"provider: {profiles[0]}"] if len(profiles) == 1 else []
-    provider = provider or [f"# provider: {' or '.join(profiles) or 'NAME'}      # 'esipp load-balancers' lists all"]
+    if len(profiles) == 1:
+        keys = {"provider": profiles[0], **keys}
+    guess = f"# provider: {' or '.join(profiles) or 'NAME'}      # 'esipp load-balancers' lists all"
+    provider = [] if "provider" in keys else [guess]
     return [
         f"# yaml-language-server: $schema={SCHEMA}",
         f"# Options of 'esipp run'. When this was written: {cluster}.",
-        yaml.safe_dump({"context": context}).strip(),
+        yaml.safe_dump(keys, sort_keys=False).strip(),
         *provider,
         "# outside: [machine, ssh:user@host]      # where clients outside the cluster stand",
         "# image-registry: registry.example.com/mirror",

@@ -115,8 +115,9 @@ class Tally:
         return ", ".join(parts)
 
     def as_json(self) -> dict[str, int]:
-        """All counts by name."""
-        return {name: getattr(self, name) for name in ("asked", *self.__dataclass_fields__)}
+        """All counts by name; ``waived`` only where a waiver covers something."""
+        counts = {name: getattr(self, name) for name in ("asked", *self.__dataclass_fields__)}
+        return {name: count for name, count in counts.items() if count or name != "waived"}
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,8 @@ def test_init_writes_a_file_that_a_run_reads(profiles: tuple[str, ...], monkeypa
     assert "family.ipv6" in text
     assert expanded(keys, "run").context == "home"
     assert cli.main(["init", "--context", "home"]) == ExitCode.USAGE, "nothing is overwritten"
+    assert cli.main(["init", "--context=home", "--samples=20", "--label=a=b", "--file=b.yaml"]) == ExitCode.CONFORMANT
+    assert {"samples": 20, "label": ["a=b"]}.items() <= yaml.safe_load(Path("b.yaml").read_text()).items()
 
 
 # ------------------------------------------------------------------------------------------------ the current context
