@@ -305,11 +305,16 @@ def _qualify(options: argparse.Namespace) -> int:
     if not chosen:
         print(f"esipp: none of these checks belongs to {' or '.join(options.suite)}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
-    # Preflight refuses an unfit cluster here, before there is a run folder.
+    selection = (*(f"--suite={name}" for name in options.suite), *options.checks)
     cluster = Cluster(settings.context, settings.kubeconfig, settings.customisation)
     began = time.monotonic()
-    findings = examine(cluster, settings, {check.suite for check in chosen})
-    selection = (*(f"--suite={name}" for name in options.suite), *options.checks)
+    try:
+        findings = examine(cluster, settings, {check.suite for check in chosen})
+    except EsippError as refused:
+        from esipp.app.refused import report_refusal
+
+        print("\n".join(report_refusal(settings, chosen, selection, refused)))
+        raise
     detail = detail_of(options)
     prepared = Prepared(selection, settings, cluster, findings, time.monotonic() - began, detail)
     arguments = [
