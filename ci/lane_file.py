@@ -16,7 +16,7 @@ from ci import emulation
 from ci.needs import REGISTRY, Component, Requirement
 from ci.places import CI, ROOT
 from ci.step import SetupError
-from esipp.app.cli import select
+from esipp.app.selection import select
 from esipp.base import strict
 from esipp.base.errors import PreflightError
 

@@ -190,6 +190,9 @@ KUBEADM_LABELS = _source(
 SCTP_KEPT = issue(
     _KUBERNETES, 106651, "After pod restart sctp traffic does not reach other pod behind Loadbalancer service"
 )
+SCTP_NOT_FLUSHED = issue(
+    _KUBERNETES, 70020, "Conntrack entities for SCTP are not flushed for deleted Service endpoints"
+)
 HAIRPIN_NATED = issue(_KUBERNETES, 98069, "hairpin traffic under Local is source-NATed")
 POD_AT_BARE_NODE = issue(
     _KUBERNETES, 74383, "externalTrafficPolicy: Local doesn't work well with nodeport for internal traffic"

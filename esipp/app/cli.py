@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from esipp import __version__
 from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge
 from esipp.app.config_file import add_init, expanded, schema
+from esipp.app.depth import Depth, within
 from esipp.app.detail_options import detail_of
 from esipp.app.doctor.command import add_doctor, add_run_arguments, doctor
 from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
@@ -28,15 +30,17 @@ from esipp.app.load_balancers import add_load_balancers
 from esipp.app.options import KUBECONFIG_HELP, add_run_options, settings_of
 from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
+from esipp.app.selection import chosen, select, words
 from esipp.app.session import Prepared
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
 from esipp.base.similar import did_you_mean
 from esipp.checks.catalog import HOUSE, SUITES, all_checks, crossings, suite_names
-from esipp.checks.check import Check
+from esipp.checks.check import Check, missing_features
 from esipp.checks.crossing import as_text
 from esipp.checks.explain import explain_check
+from esipp.ledger.run import Settings
 from esipp.report.pages import checks_page
 
 
@@ -118,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser(
         "run", help="qualify a cluster", epilog=OF_A_RUN, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_run_arguments(run, suite_names())
+    add_run_arguments(run)
     run.add_argument(
         "--dry-run", action="store_true", help="create nothing: examine cluster and machine as 'esipp doctor' does"
     )
@@ -164,8 +168,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     explaining.set_defaults(command=_explain)
     add_load_balancers(commands)
-    add_plan(commands, select, suite_names())
-    add_doctor(commands, select, suite_names())
+    add_plan(commands)
+    add_doctor(commands)
 
     clean = commands.add_parser(
         "clean",
@@ -229,27 +233,6 @@ def _judge(options: argparse.Namespace) -> int:
     return command(Path(options.run), all_checks(), named, Path(options.out) if options.out else None)
 
 
-def select(patterns: Sequence[str]) -> list[Check]:
-    """The checks that match the patterns; all checks if there is no pattern.
-
-    A pattern matches the check with exactly that id. If there is none, it matches every check whose id contains it.
-
-    Raises:
-        PreflightError: a pattern matches no check.
-    """
-    checks = all_checks()
-    chosen: dict[str, Check] = {}
-    for pattern in patterns:
-        fitting = [check for check in checks if check.id == pattern] or [
-            check for check in checks if pattern in check.id
-        ]
-        if not fitting:
-            hint = did_you_mean(pattern, (check.id for check in checks))
-            raise PreflightError(f"No check matches '{pattern}'.", f"{hint}'esipp list' lists all checks.")
-        chosen |= {check.id: check for check in fitting}
-    return [check for check in checks if not patterns or check.id in chosen]
-
-
 def checks_named(arguments: Sequence[str]) -> list[str]:
     """The checks that a command line of ``esipp run`` names.
 
@@ -277,12 +260,12 @@ def check_run(arguments: Sequence[str]) -> None:
     """
     options = understood(["run", *arguments])
     settings_of(options)
-    select(options.checks)
+    chosen(options)
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.dry_run:
-        return doctor(options, select)
+        return doctor(options)
     from esipp.report.allure.live import check_results
     from esipp.report.junit import promised
 
@@ -301,22 +284,30 @@ def _qualify(options: argparse.Namespace) -> int:
 
     settings = with_image(settings_of(options), lambda line: print(line, file=sys.stderr))
     check_without_cluster(settings)
-    chosen = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
-    if not chosen:
-        print(f"esipp: none of these checks belongs to {' or '.join(options.suite)}", file=sys.stderr)
+    checks = chosen(options)
+    if not checks:
+        print("esipp: no check is left: the options exclude each other, or nothing failed", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
-    selection = (*(f"--suite={name}" for name in options.suite), *options.checks)
     cluster = Cluster(settings.context, settings.kubeconfig, settings.customisation)
     began = time.monotonic()
     try:
-        findings = examine(cluster, settings, {check.suite for check in chosen})
+        findings = examine(cluster, settings, {check.suite for check in checks})
     except EsippError as refused:
         from esipp.app.refused import report_refusal
 
-        print("\n".join(report_refusal(settings, chosen, selection, refused)))
+        print("\n".join(report_refusal(settings, checks, words(options), refused)))
         raise
-    detail = detail_of(options)
-    prepared = Prepared(selection, settings, cluster, findings, time.monotonic() - began, detail)
+    if options.time_budget is not None:
+        settings = _fitted(settings, [check for check in checks if not missing_features(check, findings.features)])
+    prepared = Prepared(
+        words(options),
+        frozenset(check.id for check in checks),
+        settings,
+        cluster,
+        findings,
+        time.monotonic() - began,
+        detail_of(options),
+    )
     arguments = [
         "-qq" if options.quiet else "-q",
         "--no-header",
@@ -329,14 +320,23 @@ def _qualify(options: argparse.Namespace) -> int:
     ]
     arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
     arguments += ["-c", str(HOUSE / "pyproject.toml"), "-p", "fixtures.plugin"]
+    # Where esipp is installed, pytest would rewrite the assertions of its modules, which are imported already.
+    arguments += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
     arguments += [f"--junit={options.junit}"] if options.junit else []
     arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
+    arguments += ["--exitfirst"] if options.fail_fast else []
     suites = SUITES / "test_suites.py"
-    if options.checks:
-        arguments += [f"{suites}::test_{check.suite}[{check.id}]" for check in chosen]
-    else:
-        arguments += [f"{suites}::test_{name}" for name in options.suite or suite_names()]
+    named = {check.suite for check in checks}
+    arguments += [f"{suites}::test_{name}" for name in suite_names() if name in named]
     return int(pytest.main(arguments, plugins=[prepared]))
+
+
+def _fitted(settings: Settings, checks: Sequence[Check]) -> Settings:
+    """The settings with as much depth as fits into their time budget."""
+    assert settings.time_budget is not None
+    cut = within(checks, Depth(settings.samples, settings.moves), settings.time_budget)
+    print(f"esipp: --time-budget: {cut.words}.", file=sys.stderr)
+    return replace(settings, samples=cut.depth.samples, moves=cut.depth.moves)
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -5,8 +5,11 @@ import secrets
 from typing import Any
 
 from esipp.app.customisation_options import add_deploying_options, read_customisation, read_image
+from esipp.app.depth import Depth, read_budget
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_in_cluster
+from esipp.app.run_profiles import PROFILES
+from esipp.app.selection import add_narrowing
 from esipp.base.client_places import AUTO, read_places
 from esipp.base.errors import PreflightError
 from esipp.base.implementation import FIELDS, read_implementation
@@ -75,14 +78,21 @@ def add_run_options(group: Any) -> None:
         "repeatable",
     )
     add_exclude(add)
-    add("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="connections per path in the judged window")
+    add_narrowing(add)
+    add_depth(add)
     add(
-        "--moves",
-        type=int,
-        default=DEFAULT_MOVES,
-        metavar="N",
-        help="endpoint changes of each kind (first endpoint added to a node, last one removed) that each load balancer "
-        f"must follow (default: {DEFAULT_MOVES})",
+        "--time-budget",
+        type=read_budget,
+        default=None,
+        metavar="TIME",
+        help="how long the run may take, such as 10m: connections and endpoint changes are reduced to fit, checks are "
+        "not; the run says what it can then miss",
+    )
+    add("--keep", action="store_true", help="leave the run's namespace in the cluster; 'esipp clean' removes it")
+    add(
+        "--pause-on-failure",
+        action="store_true",
+        help="wait for Enter after the first failure of each scenario, while everything still stands; needs a terminal",
     )
     add(
         "--seed",
@@ -150,6 +160,32 @@ def add_run_options(group: Any) -> None:
     add_deploying_options(add)
 
 
+def add_depth(add: Any) -> None:
+    """Add the options that say how often each question is asked."""
+    add(
+        "--samples",
+        type=int,
+        default=None,
+        metavar="N",
+        help=f"connections per path in the judged window (default: {DEFAULT_SAMPLES}, or as the profile says)",
+    )
+    add(
+        "--moves",
+        type=int,
+        default=None,
+        metavar="N",
+        help="endpoint changes of each kind (first endpoint added to a node, last one removed) that each load balancer "
+        f"must follow (default: {DEFAULT_MOVES}, or as the profile says)",
+    )
+
+
+def depth_of(options: Any) -> Depth:
+    """How often each question is asked: as the options say, else as their profile does."""
+    profile = PROFILES[options.profile]
+    samples = profile.samples if options.samples is None else options.samples
+    return Depth(samples, profile.moves if options.moves is None else options.moves)
+
+
 def add_bound(add: Any) -> None:
     """Add the option that sets how fast the cluster's own load balancer must stop using a node."""
     add(
@@ -208,7 +244,7 @@ def settings_of(options: Any) -> Settings:
     read_ranges(options.source_ranges)
     outside = ",".join(options.outside or [AUTO])
     read_places(outside)
-    profile = provider(options.provider) if options.provider else None
+    profile, depth = provider(options.provider) if options.provider else None, depth_of(options)
     return Settings(
         context=context,
         kubeconfig=kubeconfig,
@@ -220,12 +256,15 @@ def settings_of(options: Any) -> Settings:
         outside=outside,
         provider=options.provider,
         without=tuple(options.without),
-        samples=options.samples,
+        samples=depth.samples,
         fail_on=Binding(options.fail_on),
         accept_known_defects=options.accept_known_defects,
         require=read_required(options.require, list(counts(all_checks()))) if options.require else (),
-        moves=options.moves,
-        allow_disruptive=options.allow_disruptive,
+        moves=depth.moves,
+        allow_disruptive=options.allow_disruptive or PROFILES[options.profile].disruptive,
+        time_budget=options.time_budget,
+        keep=options.keep,
+        pause_on_failure=options.pause_on_failure,
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,

@@ -16,11 +16,12 @@ if TYPE_CHECKING:  # our own tests load the plugin of pytest, too, and need no c
 class Prepared:
     """A run that is ready to begin; pytest receives it as a plugin.
 
-    ``words`` are the suites and checks from the command line. ``findings`` are the results of preflight, which took
-    ``seconds``. ``detail`` is how much the run prints at its end.
+    ``words`` are the selection on the command line, ``chosen`` the ids of the checks that it leaves. ``findings`` are
+    the results of preflight, which took ``seconds``. ``detail`` is how much the run prints at its end.
     """
 
     words: tuple[str, ...]
+    chosen: frozenset[str]
     settings: Settings
     cluster: Cluster
     findings: Findings

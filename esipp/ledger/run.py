@@ -51,7 +51,9 @@ class Settings:
     balancer that the cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
     seconds the cluster's own load balancer may take to steer away from a node, as the user says; else None.
     ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
-    None for all that are needed. ``waivers`` are the failures that somebody answers for, from ``waivers_file``.
+    None for all that are needed. ``time_budget`` is how many seconds the run may take, ``keep`` leaves its namespace,
+    ``pause_on_failure`` waits for somebody to look. ``waivers`` are the failures that somebody answers for, from
+    ``waivers_file``.
     """
 
     context: str
@@ -80,6 +82,9 @@ class Settings:
     parallel_load_balancers: int | None = None
     waivers_file: str = ""
     waivers: tuple[Waiver, ...] = ()
+    time_budget: float | None = None
+    keep: bool = False
+    pause_on_failure: bool = False
 
     @property
     def repeat(self) -> str:

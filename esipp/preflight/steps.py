@@ -11,6 +11,7 @@ from typing import Any
 from esipp.base.client_places import Place
 from esipp.base.errors import PreflightError
 from esipp.base.redaction import learn_cloud
+from esipp.base.terminal import check_terminal
 from esipp.checks.model import Role
 from esipp.checks.rights import Right
 from esipp.checks.versions import check_age, read_version
@@ -32,8 +33,10 @@ def check_without_cluster(settings: Settings) -> None:
     """Check what needs no cluster.
 
     Raises:
-        PreflightError: there is no image, no kubectl or too little disk space.
+        PreflightError: there is no image, no kubectl, too little disk space, or no terminal to pause on.
     """
+    if settings.pause_on_failure:
+        check_terminal()
     check_image(settings)
     check_kubectl()
     check_disk(settings)

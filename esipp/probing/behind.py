@@ -76,7 +76,8 @@ def inside(client: str, own: Mapping[int, str], attached: Iterable[Link]) -> str
     for link in attached:
         address, six = own[link.version], link.version == 6
         ip, first = ("ip -6", " metric 1") if six else ("ip", "")
-        lines.append(f"{ip} address add {address}/{128 if six else 32} dev lo")
+        # Without nodad the kernel looks for duplicates, and until then no route may have the address as its source.
+        lines.append(f"{ip} address add {address}/{'128' if six else '32'} dev lo{' nodad' if six else ''}")
         if client == BEHIND_NAT:
             tables = "ip6tables" if six else "iptables"
             lines.append(f"{ip} route replace {link.subnet} dev eth0 src {address}{first}")

@@ -228,14 +228,18 @@ class Testbed:
                 "run again when it is back; esipp removes its objects as soon as it answers.",
             ) from None
 
+    def leave(self) -> None:
+        """Leave everything as it is; from now on nobody uses it."""
+        if self._heartbeat is not None:
+            self._heartbeat.end()
+
     def tear_down(self) -> None:
         """Remove everything and wait until it is gone.
 
         Raises:
             HarnessError: something still exists when the time is over.
         """
-        if self._heartbeat is not None:
-            self._heartbeat.end()
+        self.leave()
         if not self.namespace:
             return
         try:

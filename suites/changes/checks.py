@@ -71,7 +71,7 @@ KNOWN = {
         STALE_OF_DELETED,
     ),
     ("one-node-port", Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED),
-    **{(event.name, Protocol.SCTP): _stale("SCTP associations", SCTP_KEPT) for event in EVENTS},
+    **{(event.name, Protocol.SCTP): _stale("SCTP associations", SCTP_KEPT, SCTP_NOT_FLUSHED) for event in EVENTS},
 }
 """Known defects of kube-proxy, by event and protocol."""
 

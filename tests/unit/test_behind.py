@@ -60,6 +60,7 @@ def test_the_client_behind_a_router_dials_by_the_gateway_and_is_answered_that_wa
     assert made.start(BEHIND_ROUTER) == [own[4], own[6]]
     (inside,) = docker.scripts("container:esipp-r1-outside-routed")
     assert f"ip address add {own[4]}/32 dev lo" in inside
+    assert f"ip -6 address add {own[6]}/128 dev lo nodad" in inside
     assert f"ip route replace 172.18.0.0/16 via 172.18.0.1 dev eth0 src {own[4]}" in inside
     assert f"ip -6 route replace fc00:f853::/64 via fc00:f853::1 dev eth0 src {own[6]} metric 1" in inside
     assert "iptables" not in inside

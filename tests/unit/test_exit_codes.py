@@ -123,6 +123,15 @@ def test_a_run_that_is_not_quiet_shows_all_tables_on_demand(tmp_path: Path) -> N
     assert "How to read the matrix" in said("pass", "esipp", tmp_path / "run", "-v")
 
 
+@pytest.mark.parametrize(("ending", "code", "judged"), [("fail", 1, 1), ("pass", 0, 4)])
+def test_a_run_that_fails_fast_ends_with_the_first_failure(ending: str, code: int, judged: int, tmp_path: Path) -> None:
+    more = ["--fail-fast", "--focus", r"^nodeport\.local\.tcp\.ipv4\.outside-[12]-to-(endpoint|bare)-node$"]
+    said(ending, "esipp", tmp_path / "run", "nodeport.local.tcp.ipv4.outside", *more)
+    assert last_record(tmp_path / "run")["exit_code"] == code
+    lines = (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["record"] == "verdict" for line in lines) == judged
+
+
 # --------------------------------------------------------------------------------------------------- what is given
 ENDINGS = [
     ("pass", ExitCode.CONFORMANT),

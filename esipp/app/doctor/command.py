@@ -1,7 +1,6 @@
 """``esipp doctor``: its options, which are those of ``esipp run``, and its output."""
 
 import argparse
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from esipp.app.detail_options import add_detail
@@ -9,36 +8,28 @@ from esipp.app.doctor.document import as_json, document
 from esipp.app.doctor.examination import examine_all
 from esipp.app.exit_codes import OF_A_DOCTOR
 from esipp.app.options import add_run_options, settings_of
+from esipp.app.selection import add_checks, chosen, words
 from esipp.base.errors import PreflightError
-from esipp.checks.check import Check
 from esipp.report.rendering import FORMATS, render
-
-Select = Callable[[Sequence[str]], list[Check]]
 
 SILENT = {"lane": "run", "out": None, "junit": None, "alluredir": None, "seed": None}
 """Options that do not affect what a run does to a cluster, with their defaults."""
 
 
-def add_run_arguments(parser: argparse.ArgumentParser, suites: Sequence[str]) -> None:
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add all arguments of ``esipp run``: checks, suites, options."""
     add = parser.add_argument
-    add("checks", nargs="*", metavar="CHECK", help="id of a check, or a part of one (default: all checks)")
-    add("--suite", action="append", default=[], choices=suites, help="use only this suite; repeatable")
+    add_checks(parser)
     add_run_options(parser)
     add("--config", default=None, metavar="FILE", help="file with options (default: esipp.yaml, where it exists)")
     add("--yes", action="store_true", help="without --context, use the kubeconfig's current context and do not ask")
+    add("--fail-fast", action="store_true", help="end the run as soon as a check is not as required")
     add("--alluredir", default=None, metavar="DIR", help="write Allure results to DIR during the run")
     add_detail(parser)
 
 
-def add_doctor(commands: Any, select: Select, suites: Sequence[str]) -> None:
-    """Add the command to the parser.
-
-    Args:
-        commands: the subcommands of the parser.
-        select: returns the checks that match patterns.
-        suites: the names of all suites.
-    """
+def add_doctor(commands: Any) -> None:
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "doctor",
         help="check whether a cluster and this machine are ready for a run, and show what the run would do; creates "
@@ -46,24 +37,24 @@ def add_doctor(commands: Any, select: Select, suites: Sequence[str]) -> None:
         epilog=OF_A_DOCTOR,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_run_arguments(parser, suites)
+    add_run_arguments(parser)
     parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
-    parser.set_defaults(command=lambda options: doctor(options, select))
+    parser.set_defaults(command=doctor)
 
 
-def doctor(options: argparse.Namespace, select: Select) -> int:
+def doctor(options: argparse.Namespace) -> int:
     """Examine cluster and machine for a run with these options, and return the exit code."""
-    checks = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
+    checks = chosen(options)
     if not checks:
-        raise PreflightError("None of these checks belongs to these suites.", "'esipp list' lists all checks.")
-    report = examine_all(settings_of(options), checks, words(options))
+        raise PreflightError("No check is left.", "'esipp list' lists all checks.")
+    report = examine_all(settings_of(options), checks, _words(options))
     print(as_json(report) if options.format == "json" else render(document(report), options.format).rstrip())
     return int(report.exit_code)
 
 
-def words(options: argparse.Namespace) -> list[str]:
+def _words(options: argparse.Namespace) -> list[str]:
     """The arguments of ``esipp run`` that are not settings or do not affect the cluster."""
     silent = [
         f"--{name}={value}" for name, usual in SILENT.items() if (value := getattr(options, name)) not in (None, usual)
     ]
-    return [*silent, *(f"--suite={name}" for name in options.suite), *options.checks]
+    return [*silent, *words(options)]

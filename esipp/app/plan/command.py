@@ -2,34 +2,29 @@
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from esipp.app.exit_codes import OF_LOAD_BALANCERS
-from esipp.app.options import add_bound, add_parallel, check_numbers
+from esipp.app.options import add_bound, add_depth, add_parallel, check_numbers, depth_of
 from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.document import as_json, document
-from esipp.app.plan.plan import plan
+from esipp.app.plan.plan import ProfileCost, plan
+from esipp.app.run_profiles import PROFILES, STANDARD
+from esipp.app.selection import add_checks, add_narrowing, chosen, narrowed
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.check import Check
 from esipp.checks.model import Family
-from esipp.ledger.run import DEFAULT_MOVES, DEFAULT_NODES, DEFAULT_SAMPLES
+from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.report.rendering import FORMATS, render
 
 SAME = "same as for 'esipp run'"
 
-Select = Callable[[Sequence[str]], list[Check]]
 
-
-def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
-    """Add the command to the parser.
-
-    Args:
-        commands: the subcommands of the parser.
-        select: returns the checks that match patterns.
-        suites: the names of all suites.
-    """
+def add_plan(commands: Any) -> None:
+    """Add the command to the parser."""
     parser = commands.add_parser(
         "plan",
         help="show what a run would check, create and take with a given load balancer; needs no cluster",
@@ -37,7 +32,8 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("checks", nargs="*", metavar="CHECK", help="id of a check, or a part of one (default: all checks)")
+    add_checks(parser)
+    add_narrowing(add)
     add(
         "--provider",
         required=True,
@@ -45,7 +41,6 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
         help="profile of the load balancer; 'esipp load-balancers' lists them",
     )
     add_bound(add)
-    add("--suite", action="append", default=[], choices=suites, help="use only this suite; repeatable")
     add("--nodes", type=int, default=3, metavar="N", help="number of nodes that can run pods (default: 3)")
     add(
         "--family",
@@ -61,8 +56,7 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
         help="version of the API server (default: one that has every feature)",
     )
     add("--without", action="append", default=[], metavar="FEATURE", help="treat a feature as missing; repeatable")
-    add("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help=SAME)
-    add("--moves", type=int, default=DEFAULT_MOVES, metavar="N", help=SAME)
+    add_depth(add)
     add("--sample-nodes", type=int, default=DEFAULT_NODES, metavar="N", help=SAME)
     add_parallel(add)
     add("--seed", type=int, default=None, metavar="N", help=SAME)
@@ -70,31 +64,45 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
     add("--allow-disruptive", action="store_true", help=SAME)
     add("--config", default=None, metavar="FILE", help="file with options (default: esipp.yaml, where it exists)")
     add("--format", choices=FORMATS, default="text", help="output format (default: text)")
-    parser.set_defaults(command=lambda options: _plan(options, select))
+    parser.set_defaults(command=_plan)
 
 
-def _plan(options: argparse.Namespace, select: Select) -> int:
-    checks = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
+def _plan(options: argparse.Namespace) -> int:
+    named = chosen(options, STANDARD)
+    checks = narrowed(named, options)
     if not checks:
-        raise PreflightError("None of these checks belongs to these suites.", "'esipp list' lists all checks.")
+        raise PreflightError("No check is left.", "'esipp list' lists all checks.")
     check_numbers(options)
-    made = plan(
-        Asked(
-            provider(options.provider),
-            checks,
-            options.nodes,
-            tuple(Family(each) for each in dict.fromkeys(options.family)),
-            options.kubernetes,
-            tuple(options.without),
-            options.allow_disruptive,
-            options.samples,
-            options.moves,
-            options.sample_nodes,
-            options.seed,
-            options.internal,
-            options.bound,
-            options.parallel_load_balancers,
-        )
+    depth, profile = depth_of(options), PROFILES[options.profile]
+    asked = Asked(
+        provider(options.provider),
+        checks,
+        options.nodes,
+        tuple(Family(each) for each in dict.fromkeys(options.family)),
+        options.kubernetes,
+        tuple(options.without),
+        options.allow_disruptive or profile.disruptive,
+        depth.samples,
+        depth.moves,
+        options.sample_nodes,
+        options.seed,
+        options.internal,
+        options.bound,
+        options.parallel_load_balancers,
     )
+    made = replace(plan(asked), profiles=tuple(_profiles(asked, named)))
     print(json.dumps(as_json(made)) if options.format == "json" else render(document(made), options.format).rstrip())
     return int(ExitCode.CONFORMANT)
+
+
+def _profiles(asked: Asked, named: Sequence[Check]) -> Iterator[ProfileCost]:
+    """What the same selection costs with each profile."""
+    for profile in PROFILES.values():
+        checks = [check for check in named if profile.admits(check)]
+        if checks:
+            samples, moves, disruptive = profile.samples, profile.moves, profile.disruptive
+            made = plan(replace(asked, checks=checks, samples=samples, moves=moves, disruptive=disruptive))
+            balancers = made.made.balancers
+            yield ProfileCost(
+                profile.name, len(made.asked), profile.samples, profile.moves, balancers, round(made.seconds)
+            )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from esipp.app.plan.plan import RUN, Made, Plan, Work
+from esipp.app.plan.plan import RUN, Made, Plan, ProfileCost, Work
 from esipp.base.document import Code, Document, Pairs, Words
 from esipp.base.json import Json
 from esipp.base.plural import counted
@@ -53,11 +53,19 @@ def _plan(made: Plan) -> Iterator[Pair]:
         yield "agents", _agents(made)
     yield from events(made)
     yield from times(made)
+    for number, cost in enumerate(made.profiles):
+        yield "" if number else "profiles", _cost(cost)
     for text in left(made):
         yield "if killed", text
     for trap in profile.traps:
         yield "note", trap.text
     yield "command", Code(f"esipp run --context NAME --image REFERENCE --provider {profile.name}{_given(made)}")
+
+
+def _cost(cost: ProfileCost) -> str:
+    balancers = counted(cost.balancers, "load balancer")
+    depth = f"{cost.samples} connections per path, {cost.moves} endpoint changes of each kind"
+    return f"{cost.name}: about {minutes(cost.seconds)}, at most {balancers}; {cost.checks} checks, {depth}"
 
 
 def _agents(made: Plan) -> str:
@@ -174,6 +182,7 @@ def as_json(made: Plan) -> Json:
         "internal": {each.key: each.value for each in made.internal},
         "bound": profile.local.bound if profile.local.on else None,
         "up": profile.rise,
+        "profiles": [vars(each) for each in made.profiles],
         **work_as_json(made),
     }
 

@@ -79,6 +79,20 @@ class Part:
     why: str
 
 
+@dataclass(frozen=True)
+class ProfileCost:
+    """What a profile of a run costs: checks that would run, their depth, the most load balancers at the same time, and
+    the duration in seconds.
+    """
+
+    name: str
+    checks: int
+    samples: int
+    moves: int
+    balancers: int
+    seconds: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """What a run would do on a real or assumed cluster.
@@ -122,6 +136,7 @@ class Plan(Work):
         internal: the annotations that make load balancers internal, with ``--internal``.
         bound: the value of ``--bound``, in seconds.
         parallel: the maximum number of load balancers at the same time, as given.
+        profiles: what the same selection costs with each profile.
     """
 
     profile: LoadBalancer
@@ -131,6 +146,7 @@ class Plan(Work):
     internal: tuple[Annotation, ...] = ()
     bound: float | None = None
     parallel: int | None = None
+    profiles: tuple[ProfileCost, ...] = ()
 
 
 def plan(asked: Asked) -> Plan:

@@ -1,0 +1,151 @@
+"""Nodes that go wrong once a Service has changed: endpoints, ports or source ranges of before still count."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import Event
+
+from esipp.base.json import Json
+from esipp.checks.check import Check, is_about
+from esipp.checks.model import Family
+from esipp.checks.stream import Reuse
+from esipp.judging.topology import family_of
+from esipp.scenarios.service_change.subject import At, Claim, Pods, ServiceChange
+from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.breaks.changes.freed import at_node_ports, lives_on, run_of
+from tests.broken.matching import AT_THE_NODE, DROP, to_port, vips
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import in_background, set_up_run, states_of
+
+Make = Callable[[Nodes, Live, Json], Iterator[Rule]]
+"""The rules, from the Service as it is after the change."""
+
+
+def once(event: str, changed: Callable[[Json], bool], make: Make) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """Rules from the moment on at which an event's Service is as ``changed`` says."""
+    name = f"changes-{event}"
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        placed, stack = Placed(), ExitStack()
+
+        def work(ended: Event) -> None:
+            live = set_up_run(nodes, {name}, ended)
+            if live is None:
+                return
+            for service in states_of(nodes, f"/api/v1/namespaces/{live.namespace}/services/{name}", ended):
+                if changed(service):
+                    stack.enter_context(nodes.rules(*make(nodes, live, service)))
+                    placed.at = time.time()
+                    return
+
+        with stack, in_background(work):
+            yield placed
+
+    return apply
+
+
+def selects(pods: Pods) -> Callable[[Json], bool]:
+    """Whether a Service selects these pods by now."""
+    return lambda service: f"esipp.dev/changes-{pods.value}" in service["spec"]["selector"]
+
+
+def to_the_first_pod(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    """All that comes to the nodePorts goes to the pod that was the only endpoint before."""
+    first = [pod for pod in live.pods if pod["metadata"]["name"] in Pods.FIRST.names]
+    for port, address, _, target in Live(live.run, first, live.services).targets(service):
+        yield from lives_on(port, address, target, nodes)
+
+
+def dropped_at_node_ports(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:
+    for port in service["spec"]["ports"]:
+        for family in Family:
+            yield Rule(family, "PREROUTING", (*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP), (), "mangle")
+
+
+def shares_a_number(service: Json) -> bool:
+    """Whether two ports of a Service have one nodePort."""
+    numbers = [port["nodePort"] for port in service["spec"]["ports"]]
+    return len(set(numbers)) < len(numbers)
+
+
+def dropped_over_udp(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    yield from (rule for rule in dropped_at_node_ports(nodes, live, service) if "udp" in rule.words)
+
+
+def has_many_ranges(service: Json) -> bool:
+    """Whether a Service admits more ranges than a handful."""
+    return len(service["spec"].get("loadBalancerSourceRanges") or []) > 40
+
+
+def dropped_at_vips(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:
+    """As nodes do that know only the first ranges: the client is in none of these."""
+    for port in service["spec"]["ports"]:
+        for vip in vips(service):
+            yield Rule(family_of(vip), "PREROUTING", ("--destination", vip, *to_port(port), *DROP), (), "mangle")
+
+
+def served(event: str, *entries: At, protocols: tuple[str, ...] = ("TCP", "UDP")) -> Callable[[Check], bool]:
+    """Checks that an event's Service is served at these entries."""
+
+    def notices(check: Check) -> bool:
+        if not is_about(check, ServiceChange):
+            return False
+        subject = check.subject
+        own = subject.event.name == event and subject.at in entries
+        return own and subject.claim is Claim.SERVED and subject.stream.protocol.value in protocols
+
+    return notices
+
+
+NODE_PORTS = (At.ENDPOINT_NODE, At.BARE_NODE, At.OTHER_NODE, At.CONTROL_PLANE)
+
+BREAKS = (
+    Break(
+        "added-endpoints-get-no-rules",
+        Group.CHANGES,
+        "nodes never send what comes to the nodePort of a Service to endpoints that were added to the first one",
+        RunOptions(("changes",), ("changes.scaled-up-and-down.", "changes.replaced.")),
+        once("scaled-up-and-down", selects(Pods.ALL), to_the_first_pod),
+        lambda check: (
+            at_node_ports("scaled-up-and-down", Reuse.NEW, protocol="TCP", claims=(Claim.SPREAD,))(check)
+            or at_node_ports("scaled-up-and-down", Reuse.NEW, protocol="UDP", claims=(Claim.SPREAD,))(check)
+        ),
+        names="leaves out an endpoint that was added",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "not-served-again-after-no-endpoints",
+        Group.CHANGES,
+        "nodes drop what comes to the nodePort of a Service that has endpoints again after it had none",
+        run_of("scaled-to-zero"),
+        once("scaled-to-zero", selects(Pods.SECOND), dropped_at_node_ports),
+        served("scaled-to-zero", *NODE_PORTS),
+        names="does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "udp-lost-at-a-number-shared-with-tcp",
+        Group.CHANGES,
+        "nodes drop datagrams to a nodePort whose number TCP has, too",
+        RunOptions(("changes",), ("changes.one-node-port.", "changes.replaced.")),
+        once("one-node-port", shares_a_number, dropped_over_udp),
+        served("one-node-port", At.SHARED_PORT, protocols=("UDP",)),
+        names="does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "last-of-many-source-ranges-dropped",
+        Group.CHANGES,
+        "nodes admit only the first of more than forty source ranges to a VIP",
+        RunOptions(("changes",), ("changes.source-ranges.", "changes.replaced.")),
+        once("source-ranges", has_many_ranges, dropped_at_vips),
+        served("source-ranges", At.VIP),
+        names="does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+)

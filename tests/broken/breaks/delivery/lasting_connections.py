@@ -1,0 +1,110 @@
+"""Nodes that cut connections which stay open: after some seconds, or as soon as the pod terminates."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event
+
+from esipp.base.labels import RUN_LABEL
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import Continuity, Phase, What
+from esipp.checks.model import Role
+from esipp.judging.topology import family_of
+from esipp.scenarios.continuity.objects import SELECTOR, service_name
+from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.breaks.delivery.streams import DELETED, LOCAL, QUIET, by_chance, nft
+from tests.broken.nodes import Nodes, Placed, Rule, new_mark
+from tests.broken.policy_changes import in_background, set_up_run
+
+FORGET = """table inet {mark} {{
+  set young4 {{ type ipv4_addr . inet_service; flags dynamic, timeout; timeout 4s; size 65535; }}
+  set young6 {{ type ipv6_addr . inet_service; flags dynamic, timeout; timeout 4s; size 65535; }}
+  chain ports {{
+    type filter hook prerouting priority -250;
+    tcp dport {port} tcp flags & (syn | ack) == syn update @young4 {{ ip saddr . tcp sport }}
+    tcp dport {port} tcp flags & (syn | ack) == syn update @young6 {{ ip6 saddr . tcp sport }}
+    tcp dport {port} ip saddr . tcp sport != @young4 drop
+    tcp dport {port} ip6 saddr . tcp sport != @young6 drop
+  }}
+}}"""
+
+
+@contextmanager
+def forgetting_after_seconds(nodes: Nodes) -> Iterator[Placed]:
+    """The endpoint node knows connections to a nodePort for four seconds, and drops what belongs to older ones."""
+    placed, node, mark = Placed(), nodes.roles[Role.ENDPOINT_NODE], new_mark()
+    name = service_name(LOCAL)
+
+    def work(ended: Event) -> None:
+        live = set_up_run(nodes, {name}, ended)
+        if live is not None:
+            nft(node, FORGET.format(mark=mark, port=live.service(name)["spec"]["ports"][0]["nodePort"]))
+            placed.at = time.time()
+
+    try:
+        with in_background(work):
+            yield placed
+    finally:
+        nodes.take_away(mark)
+
+
+@contextmanager
+def resetting_what_leaves(nodes: Nodes) -> Iterator[Placed]:
+    """Every node resets connections to a pod from the moment on at which it terminates."""
+    placed, stack, seen = Placed(), ExitStack(), set[str]()
+
+    def work(ended: Event) -> None:
+        live = set_up_run(nodes, {service_name(LOCAL)}, ended)
+        if live is None:
+            return
+        selector = f"{RUN_LABEL}={live.run},{SELECTOR}"
+        while not ended.wait(0.05):
+            for pod in nodes.cluster.list(f"/api/v1/namespaces/{live.namespace}/pods", labelSelector=selector):
+                if pod["metadata"].get("deletionTimestamp") and pod["metadata"]["name"] not in seen:
+                    seen.add(pod["metadata"]["name"])
+                    stack.enter_context(nodes.rules(*reset(pod["status"].get("podIPs") or [])))
+                    placed.at = placed.at or time.time()
+
+    with stack, in_background(work):
+        yield placed
+
+
+def reset(addresses: list[dict[str, str]]) -> Iterator[Rule]:
+    """The rules that reset connections to a pod."""
+    for each in addresses:
+        to_pod = ("--destination", each["ip"], "--protocol", "tcp")
+        words = (*to_pod, "--match", "conntrack", "--ctstate", "ESTABLISHED", "--jump", "REJECT")
+        yield Rule(family_of(each["ip"]), "FORWARD", (*words, "--reject-with", "tcp-reset"), (), "filter")
+
+
+def is_lasting(check: Check, phase: Phase) -> bool:
+    """Checks that connections stay open in a phase."""
+    return is_about(check, Continuity) and (check.subject.phase, check.subject.what) == (phase, What.LASTING)
+
+
+BREAKS = (
+    Break(
+        "connections-forgotten-after-seconds",
+        Group.DELIVERY,
+        "the endpoint node forgets connections to a nodePort after four seconds, and drops what belongs to them",
+        RunOptions(("continuity",), (QUIET,)),
+        forgetting_after_seconds,
+        lambda check: is_lasting(check, Phase.QUIET) and is_about(check, Continuity) and check.subject.way == LOCAL,
+        names="flushes connection tracking",
+        may=by_chance,
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "connections-to-terminating-pods-reset",
+        Group.DELIVERY,
+        "nodes reset connections to a pod as soon as it terminates, although it still serves",
+        RunOptions(("continuity",), (QUIET, DELETED)),
+        resetting_what_leaves,
+        lambda check: is_lasting(check, Phase.DELETED) and not by_chance(check),
+        names="flushes connection tracking",
+        may=lambda check: by_chance(check) or (is_about(check, Continuity) and check.subject.phase is Phase.DELETED),
+        at_once=False,
+        scoped=True,
+    ),
+)
