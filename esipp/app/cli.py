@@ -32,6 +32,7 @@ from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
 from esipp.app.selection import chosen, select, words
 from esipp.app.session import Prepared
+from esipp.app.sign import add_sign
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
@@ -190,6 +191,7 @@ def _parser() -> argparse.ArgumentParser:
     add_report_commands(commands)
     add_diff(commands)
     add_merge(commands)
+    add_sign(commands)
     add_fetch(commands)
     add_init(commands, settings_of, add_run_options)
     return parser

@@ -50,6 +50,21 @@ OF_INIT = """exit codes:
 """
 """Exit codes of ``init``."""
 
+OF_SIGNING = """exit codes:
+  0  signed
+  2  interrupted
+  4  wrong usage; or there is no such run, it has no statement, or openssl cannot use the key
+"""
+"""Exit codes of ``sign``."""
+
+OF_VERIFYING = """exit codes:
+  0  verified: the signature is of this key, and the statement says what the ledger beside it says
+  1  not verified
+  2  interrupted
+  4  wrong usage; or there is no such run or envelope, or openssl cannot use the key
+"""
+"""Exit codes of ``verify``."""
+
 OF_CLEANING = """exit codes:
   0  nothing is left except what clean keeps, each with a reason; or --dry-run printed what would be removed
   2  interrupted
