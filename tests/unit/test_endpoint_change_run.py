@@ -129,6 +129,8 @@ def driven(
     serves: int = 7,
     patience: float = 0.0,
     timeouts: Timeouts = TIMEOUTS,
+    *,
+    single: bool = False,
 ) -> Iterator[Driver]:
     prober = threading.Thread(target=world.probe)
     prober.start()
@@ -138,6 +140,7 @@ def driven(
     driver = Driver(
         anything, "ns", "run", "image", Balancer.ECMP, NODES, steps, "7", anything, anything, (), threading.Event(),
         period=0.05, bound=bound, serves=serves, patience=patience, timeouts=timeouts,
+        single=single,
     )  # fmt: skip
     try:
         driver.drive()
@@ -162,6 +165,13 @@ def test_all_moves_are_made_followed_and_judged() -> None:
     split = driver.counted[FAMILY]
     assert set(split.nodes) == set(split.pods) == driver.open_nodes
     assert sorted(split.pods.values()) == [1, 2]
+
+
+@pytest.mark.parametrize(("single", "count"), [(False, drive.CONNECTIONS), (True, drive.FEW)])
+def test_a_balancer_that_uses_one_node_is_not_weighed_by_thousands(single: bool, count: int) -> None:
+    with driven(LiveWorld(), 2, single=single) as driver:
+        pass
+    assert driver.counted[FAMILY].total == count
 
 
 def test_connections_are_counted_once_a_balancer_that_weighs_nodes_has_asked_them() -> None:

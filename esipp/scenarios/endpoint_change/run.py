@@ -217,6 +217,7 @@ class Gathering:
             serves=serves_on(testbed.steering),
             timeouts=TIMEOUTS.answering(patience.answering) if own else TIMEOUTS,
             spreads=promise.spreads is True,
+            single=promise.spreads is False,
             patience=0.0 if promise.known else slowest(all_profiles()),
         )
 
