@@ -35,6 +35,7 @@ EXPECTED = {
     Claim.REFUSED: "refused without endpoints",
     Claim.SPREAD: "every pod answers",
     Claim.STICKY: "one pod answers under affinity",
+    Claim.OUTLIVED: "several pods answer after the timeout",
     Claim.NO_LOSS: "no request is lost",
     Claim.STATUS: "503 while the node serves badly or is to go, else 200",
 }
@@ -47,6 +48,7 @@ FAILS_IF = {
     Claim.REFUSED: "a node drops requests to a Service without endpoints, so clients wait for a timeout",
     Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
     Claim.STICKY: "nodes ignore that sessionAffinity was set on an existing Service, or forget clients at once",
+    Claim.OUTLIVED: "nodes ignore timeoutSeconds, and keep clients at their pod for the usual three hours",
     Claim.NO_LOSS: "rules are removed before others are written as kube-proxy starts, or other nodes depend on the "
     "one whose kube-proxy is stopped, or a load balancer takes a node out that still serves",
     Claim.STATUS: "a node whose rules are out of date, or that is to be deleted, goes on to say that it is healthy, so "
@@ -106,11 +108,18 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         return
     if stream is TCP_NEW and event.name == "scaled-to-zero":
         yield Claim.REFUSED
+    if any(change.brief for change in changes):
+        yield Claim.OUTLIVED
+        return
     several = [change for change in changes if len(change.names) > 1]
     if any(not change.sticky for change in several):
         yield Claim.SPREAD
     if any(change.sticky for change in several):
         yield Claim.STICKY
+
+
+DOCUMENTED = ("source-ranges", "affinity-outlived")
+"""Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
 
 def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
@@ -119,7 +128,7 @@ def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
     What becomes of flows that are under way is documented for kube-proxy alone. Core checks of disruptions would make
     every usual run PARTIAL.
     """
-    by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name != "source-ranges"
+    by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
     core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP and not event.disruptions
     return Level.CORE if core else Level.EXTENDED
 
@@ -128,6 +137,7 @@ ABOUT = {
     "terminating": (KEP_1669,),
     "terminating-local": (KEP_1669,),
     "affinity": (API_AFFINITY,),
+    "affinity-outlived": (API_AFFINITY_TIMEOUT,),
     "retyped": (API_NODE_PORT,),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
@@ -165,6 +175,8 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
         return f"{event.meanwhile}, {stream.sent} {said}."
     if claim is Claim.STICKY:
         return f"{event.meanwhile}, {client} is answered by one of several pods under affinity, {WITHIN}."
+    if claim is Claim.OUTLIVED:
+        return f"{event.meanwhile}, {client} is answered by more than one pod, as each affinity is over by then."
     reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
     if claim is Claim.SERVED:
         return f"{event.meanwhile}, {client} {reached} its pods, {WITHIN}."

@@ -10,7 +10,7 @@ from esipp.checks.disruption import Disruption
 from esipp.checks.model import Protocol, Role, ServiceType, TrafficPolicy
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
-from esipp.scenarios.service_change.subject import At, Change, Do, Event, Health, Pods, closing
+from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, At, Change, Do, Event, Health, Pods, closing
 from suites import streams
 
 NODE_PORTS = (At.ENDPOINT_NODE, At.BARE_NODE, At.OTHER_NODE, At.CONTROL_PLANE)
@@ -108,6 +108,14 @@ EVENTS = (
             Change(Do.AFFINITY_ON, Pods.ALL, sticky=True),
             Change(Do.SELECT, Pods.SECOND, sticky=True),
             Change(Do.AFFINITY_OFF, Pods.ALL),
+        ),
+    ),
+    Event(
+        "affinity-outlived",
+        f"While a Service gets five endpoints, and the affinity ClientIP with a timeout of {AFFINITY_SECONDS} s",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.AFFINITY_BRIEF, Pods.ALL, brief=True, lasts=24.0),
         ),
     ),
     Event(
@@ -227,6 +235,8 @@ UDP_ONE_WAY = replace(
 )
 SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW, streams.SCTP_PORT))
 
+TCP_RARE = replace(streams.TCP_NEW, name="tcp-rare", sent="a new TCP connection every 3 s", every=3.0)
+
 HEALTH_CHECKS = tuple(
     StreamKind(
         name=health.value, sent=f"a request every 500 ms for {asked}", protocol=TCP, reuse=Reuse.NEW, every=0.5,
@@ -238,7 +248,7 @@ HEALTH_CHECKS = tuple(
     )
 )  # fmt: skip
 
-STREAMS = (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, *HEALTH_CHECKS)
+STREAMS = (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *HEALTH_CHECKS)
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
 FRESH = {UDP_SOCKET: UDP_NEW, UDP_ONE_WAY: UDP_NEW, SCTP_PORT: SCTP_NEW}
@@ -290,6 +300,10 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         if event.name not in OF_HEALTH:
             return "kube-proxy stays well, so that its health is what other suites ask"
         return "a node's health is asked at the node" if at is At.VIP else ""
+    if (stream is TCP_RARE) is not (event.name == "affinity-outlived"):
+        return (
+            "only what comes rarely outlives an affinity" if stream is TCP_RARE else "it comes too often to outlive it"
+        )
     if event.announced:
         if stream.protocol is Protocol.SCTP:
             return "few load balancers carry SCTP; nodePorts show what becomes of its entries"

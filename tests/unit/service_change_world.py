@@ -38,6 +38,7 @@ class World:
         says: what health checks say, whatever they should; empty if they are right.
         lost_at: what loses a single request at this second.
         forgetful: whether nodes ignore affinity.
+        never_over: whether an affinity has no end.
         families: those of the streams.
         obstacles: entries that cannot be dialled.
     """
@@ -54,6 +55,7 @@ class World:
     says: str = ""
     lost_at: dict[str, float] = field(default_factory=dict)
     forgetful: bool = False
+    never_over: bool = False
     families: tuple[Family, ...] = (Family.IPV4,)
     obstacles: dict[tuple[At, Family], str] = field(default_factory=dict)
 
@@ -67,6 +69,7 @@ class World:
                 change.is_there,
                 change.closed,
                 change.sticky,
+                change.brief,
                 frozenset(each.value for each in change.stuck),
                 frozenset(each.value for each in change.sick),
                 change.within,
@@ -95,7 +98,8 @@ class World:
             return Sample(seq, when, when + 0.002, "refused") if is_refused else lost
         source = CLIENT_ADDRESSES["outside-1"][family]
         pods = pods[: self.most]
-        pod = pods[0 if stage.sticky and not self.forgetful else seq % len(pods)]
+        kept = (stage.brief and self.never_over) or (stage.sticky and not self.forgetful)
+        pod = pods[0 if kept else seq % len(pods)]
         return Sample(seq, when, when + 0.002, "answered", pod, HOME, source)
 
     def _is_busy(self, when: float) -> bool:

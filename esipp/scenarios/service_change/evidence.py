@@ -18,7 +18,7 @@ Asked = tuple[At, str, Family]
 class Stage:
     """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
 
-    ``closed``, ``sticky``, ``stuck``, ``sick`` and ``within`` are as in ``Change``.
+    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``.
     """
 
     words: str
@@ -28,6 +28,7 @@ class Stage:
     is_there: bool = True
     closed: frozenset[str] = frozenset()
     sticky: bool = False
+    brief: bool = False
     stuck: frozenset[str] = frozenset()
     sick: frozenset[str] = frozenset()
     within: float = FIELD_LIMIT
