@@ -18,6 +18,9 @@ def _decide(check: ContinuityCheck, judge: Judge) -> Decision:
 
 def _lacks(check: ContinuityCheck, seen: ContinuityEvidence, then: RunThen) -> str:
     subject = check.subject
+    is_younger = check.id not in then.checks and subject.phase is not Phase.QUIET
+    if is_younger and seen.windows and seen.window(subject.phase) is None:
+        return f"the event {subject.phase.value} did not take place"
     asked = (subject.way, subject.family)
     sent = (*asked, subject.stream.name) in seen.sent if subject.stream else asked in seen.streams
     if then.asked(check) or sent or asked in seen.obstacles or seen.trouble:
