@@ -8,14 +8,13 @@ from contextlib import ExitStack, contextmanager
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Balancer, Family, Role, TrafficPolicy
+from esipp.checks.model import Family, Role, TrafficPolicy
 from esipp.disruption import marks, shell
 from esipp.disruption.marks import Mark
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, Health, ServiceChange
-from tests.broken.balancing import fault
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, vips
@@ -24,7 +23,6 @@ from tests.broken.policy_changes import in_background, set_up_run
 
 UNWANTED = "unwanted-node"
 RUN = RunOptions(("changes",), (f"changes.{UNWANTED}.",), disruptive=True)
-ECMP_LOCAL = Way(Balancer.ECMP.value, TrafficPolicy.LOCAL)
 LOOKS = 0.2
 
 
@@ -157,16 +155,6 @@ BREAKS = (
             check, Phase.IDLE_KUBELET, Way(NODEPORT, TrafficPolicy.LOCAL), What.NO_LOSS, What.LASTING
         ),
         names="a node drops a connection",
-        at_once=False,
-    ),
-    Break(
-        "balancer-keeps-a-node-that-is-cut-off",
-        Group.NODES,
-        "a load balancer goes on to send packets to a node that is cut off, whatever its health checks say",
-        RunOptions(("continuity",), (f"continuity.{Phase.CUT_OFF.value}.{ECMP_LOCAL.slug}.",), disruptive=True),
-        fault("ignore-health"),
-        lambda check: of_phase(check, Phase.CUT_OFF, ECMP_LOCAL, What.GAP),
-        names="needs more failed health checks",
         at_once=False,
     ),
     Break(
