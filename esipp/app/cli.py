@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from esipp import __version__
 from esipp.app import list as listing
-from esipp.app.compare import add_diff, add_merge
+from esipp.app.compare import add_diff, add_merge, add_site, add_trend
 from esipp.app.config_file import add_init, expanded, schema
 from esipp.app.depth import Depth, within
 from esipp.app.detail_options import detail_of
@@ -191,6 +191,8 @@ def _parser() -> argparse.ArgumentParser:
     add_report_commands(commands)
     add_diff(commands)
     add_merge(commands)
+    add_trend(commands)
+    add_site(commands)
     add_sign(commands)
     add_fetch(commands)
     add_init(commands, settings_of, add_run_options)
