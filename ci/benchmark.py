@@ -1,4 +1,4 @@
-"""`ci/bench`: time per phase and memory of complete runs on a kept cluster, by number of checks.
+"""`ci/bench`: time per phase and memory of complete runs on a kept cluster, by number of checks or by profile.
 
 It compares the phases with their lower bound: the start of one pod, one sync of the service proxy, and the pause of the
 namespace controller before it deletes anything. Nothing is asserted, as machines are noisy.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -21,10 +22,14 @@ from ci.floor import floor_of
 from ci.memory import Peaks, Watch, node_process
 from ci.places import CLUSTER, CONTEXT, cores
 from ci.step import output
+from esipp.app.run_profiles import PROFILES
 from esipp.checks.catalog import all_path_checks
 from esipp.cluster.client import Cluster
 
 WHOLE = "whole"
+SENTENCE = re.compile(r"[A-Z ]+: ")
+"""How the sentence of a run begins: with its result."""
+
 Seconds = Mapping[str, float]
 
 SOURCE_IP = ("--suite", "source_ip")
@@ -44,7 +49,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--rows", dest="checks", default="", metavar="N,N…", help="one column per number of checks (all checks)"
     )
+    parser.add_argument(
+        "--profile",
+        dest="profiles",
+        action="append",
+        choices=list(PROFILES),
+        default=[],
+        help="measure whole runs of this profile instead: until their sentence, and until their exit; repeatable",
+    )
     options = parser.parse_args(arguments)
+    if options.profiles:
+        return show_profiles(options.profiles, options.context, options.image, options.runs)
     ids = [path_check.id for path_check in all_path_checks()]
     try:
         numbers = sorted({min(int(number), len(ids)) for number in options.checks.split(",") if number} or {len(ids)})
@@ -70,6 +85,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"arrange + settle is {arranged / least:.1f} times one pod + one proxy sync")
     show_memory(options.context, options.image, node)
     return 0
+
+
+def show_profiles(profiles: Sequence[str], context: str, image: str, runs: int) -> int:
+    """Run each profile so often, and print when its sentence stood there, when it ended, and its phases."""
+    print(f"the run on {cores()} cores; seconds, median of {runs} runs (least to most)")
+    for profile in profiles:
+        made = []
+        for _ in range(runs):
+            with tempfile.TemporaryDirectory() as folder:
+                out = Path(folder) / "run"
+                argv = [sys.executable, "-m", "esipp", "run", "--quiet", "--profile", profile, "--out", str(out)]
+                made.append(timed_run([*argv, "--context", context, "--image", image], out))
+        print(f"profile {profile}")
+        for name in made[0]:
+            print(f"  {name:<24}{figures([run.get(name, 0.0) for run in made])}")
+    return 0
+
+
+def timed_run(argv: Sequence[str], out: Path) -> Seconds:
+    """Run a command that writes a run to ``out``: seconds until its sentence, until its exit, and of each phase.
+
+    Raises:
+        SystemExit: the run did not judge its checks.
+    """
+    with tempfile.TemporaryFile("w+") as errors:
+        began, sentence, said = time.monotonic(), 0.0, ""
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                said += line
+                if not sentence and SENTENCE.match(line):
+                    sentence = time.monotonic() - began
+        whole = time.monotonic() - began
+        errors.seek(0)
+        told = phases(out, process.returncode, said + errors.read())
+        return {"until the sentence": sentence, "until the exit": whole, **told}
 
 
 def spread(ids: Sequence[str], number: int) -> list[str]:

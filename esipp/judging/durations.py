@@ -4,6 +4,7 @@ The numbers come from whole runs on four kind nodes with four cores. Other clust
 finished phases correct the estimate. No verdict depends on these numbers.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
@@ -61,6 +62,39 @@ def _needed(checks: Sequence[Check]) -> Iterator[tuple[Typical, list[Check], lis
             events = [event for event in typical.events if asked.intersection(event.parts)]
             if own and (events or not typical.events):
                 yield typical, own, events
+
+
+def shares(
+    checks: Sequence[Check], seconds: Mapping[str, float], events: Mapping[tuple[str, str], float]
+) -> dict[str, float]:
+    """Return how many seconds of a run each check accounts for; together they are those of the phases.
+
+    Checks are observed side by side. So a phase is shared out among the checks that need it, and the phases before and
+    after all scenarios among all.
+
+    Args:
+        checks: those that were asked.
+        seconds: how long each phase took.
+        events: how long each event took, by its phase and name. A phase of several events is shared out by them.
+    """
+    found = dict.fromkeys((check.id for check in checks), 0.0)
+    of_all = sum(seconds.get(typical.phase, 0.0) for typical in (*BEFORE, *AFTER))
+    needed = [(of_all, list(checks), list[tuple[float, tuple[str, ...]]]())]
+    for typical, own, planned in _needed(checks):
+        lasted = [(events.get((typical.phase, event.name), 0.0), event.parts) for event in planned]
+        needed.append((seconds.get(typical.phase, 0.0), own, lasted))
+    for spent, own, lasted in needed:
+        parts = Counter(check.subject.part for check in own)
+        weights = {
+            check.id: sum(
+                took / sum(parts[each] for each in set(of)) for took, of in lasted if check.subject.part in of
+            )
+            for check in own
+        }
+        whole = sum(weights.values())
+        for check in own:
+            found[check.id] += spent * (weights[check.id] / whole if whole else 1 / len(own))
+    return found
 
 
 def pace(typical: Mapping[str, float], done: Mapping[str, float]) -> float:

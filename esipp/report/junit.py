@@ -7,6 +7,9 @@ Verdicts map to JUnit as follows:
 - ``<skipped>`` with the reason: ``unsupported``; ``known``, like an expected failure of pytest; checks that do not bind
   and fail or are inconclusive; and checks without a verdict.
 
+The time of a testcase is its share of the phases that it needed: checks are observed side by side, so times of their
+own would add up to many runs. These add up to the run's phases. A check that this version no longer has is given none.
+
 A testcase without any of these is ``pass`` or ``recorded``; its property ``verdict`` says which. A known defect or
 finding of a core check is a ``<failure>`` unless the run accepts known defects. Checks of the reference load balancer
 have testsuites of their own and turn nothing red.
@@ -19,7 +22,7 @@ it back.
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
@@ -27,18 +30,17 @@ from xml.etree.ElementTree import Element, SubElement
 
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.plural import counted
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import Profile, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles, with_urls
+from esipp.judging.durations import shares
 from esipp.ledger.conclusion import FINE
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold; observed text may contain them."""
-
-NO_TIME = "0.000"
-"""The seconds of a testcase. Checks are observed in parallel, so times of their own would add up to many runs."""
 
 INSTRUMENT = "reference load balancer"
 """Replaces the profile for checks of the reference load balancer."""
@@ -55,10 +57,11 @@ def render(run: RecordedRun) -> str:
     order = [profile.value for profile in Profile]
     groups: dict[tuple[str, str], list[RecordedCheck]] = {}
     instruments = {check.id for check in run.instruments}
+    spent = _shares(run)
     for check in run.checks:
         groups.setdefault((INSTRUMENT if check.id in instruments else check.profile, check.suite), []).append(check)
     for profile, suite in sorted(groups, key=lambda group: order.index(group[0]) if group[0] in order else len(order)):
-        _add_suite(root, f"{profile} / {suite}", run, groups[profile, suite])
+        _add_suite(root, f"{profile} / {suite}", run, groups[profile, suite], spent)
     said = run.conclusion
     red = any(case.find("failure") is not None or case.find("error") is not None for case in root.iter("testcase"))
     checks_show_it = said.exit_code in (ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT)
@@ -70,10 +73,23 @@ def render(run: RecordedRun) -> str:
     return _finish(root, max(times) - began)
 
 
-def _add_suite(root: Element, name: str, run: RecordedRun, checks: list[RecordedCheck]) -> None:
+def _shares(run: RecordedRun) -> dict[str, float]:
+    """The seconds that each judged check accounts for; only those of today's checks are known."""
+    judged = {each for each, verdict in run.verdicts.items() if verdict.status is not Status.UNSUPPORTED}
+    asked = [check for check in all_checks() if check.id in judged]
+    seconds: dict[str, float] = {}
+    for phase in run.phases:
+        seconds[phase.name] = seconds.get(phase.name, 0.0) + phase.seconds
+    events = {(event.phase, event.name): event.seconds for event in run.events}
+    return shares(asked, seconds, events) if asked else {}
+
+
+def _add_suite(
+    root: Element, name: str, run: RecordedRun, checks: list[RecordedCheck], seconds: Mapping[str, float]
+) -> None:
     suite = _suite(root, name, run)
     for check in checks:
-        case = _case(suite, f"esipp.{check.suite}.{check.profile}", check.id)
+        case = _case(suite, f"esipp.{check.suite}.{check.profile}", check.id, seconds.get(check.id, 0.0))
         verdict = run.verdicts.get(check.id)
         properties = SubElement(case, "properties")
         for label, value in _labelled(run, check, verdict).items():
@@ -194,8 +210,9 @@ def _alone(sentence: str, hint: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------- the XML
-def _case(suite: Element, classname: str, name: str) -> Element:
-    return SubElement(suite, "testcase", {"classname": _clean(classname), "name": _clean(name), "time": NO_TIME})
+def _case(suite: Element, classname: str, name: str, seconds: float = 0.0) -> Element:
+    time = f"{seconds:.3f}"
+    return SubElement(suite, "testcase", {"classname": _clean(classname), "name": _clean(name), "time": time})
 
 
 def _run_case(suite: Element, message: str, body: list[str], kind: str) -> None:
@@ -212,7 +229,7 @@ def _finish(root: Element, seconds: float) -> str:
         counts = {label: sum(1 for _ in suite.iter(tag)) for label, tag in kinds.items()}
         for label, number in counts.items():
             suite.set(label, str(number))
-        suite.set("time", NO_TIME)
+        suite.set("time", f"{sum(float(case.attrib['time']) for case in suite.iter('testcase')):.3f}")
         total.update(counts)
     for label in ("tests", "failures", "errors"):  # no 'skipped': strict readers reject it here
         root.set(label, str(total[label]))

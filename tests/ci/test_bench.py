@@ -1,11 +1,12 @@
 """What ci/bench makes of its readings: checks chosen, tables, and whose memory is counted."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from ci.benchmark import phases, spread, table
+from ci.benchmark import phases, spread, table, timed_run
 from ci.memory import Peaks, Process, engine_of, processes, tree
 
 ID, INNER = "0123456789abcdef" * 4, "f" * 64
@@ -38,6 +39,22 @@ def test_only_a_run_that_judged_its_checks_is_timed(tmp_path: Path, capsys: pyte
     (tmp_path / "ledger.jsonl").write_text(json.dumps({"result": "error", "seconds": {"arrange": 1.0}}))
     with pytest.raises(SystemExit, match="the reason"):
         phases(tmp_path, 3, "the reason")
+
+
+RUNS = """
+import json, pathlib, sys, time
+print("progress", flush=True)
+print("CONFORMANT: all is well", flush=True)
+time.sleep(0.4)
+end = {"result": "x", "seconds": {"judge": 1.0, "moves": 2.0}}
+pathlib.Path(sys.argv[1], "ledger.jsonl").write_text(json.dumps(end))
+"""
+
+
+def test_a_run_is_timed_until_its_sentence_and_until_its_exit(tmp_path: Path) -> None:
+    found = timed_run([sys.executable, "-c", RUNS, str(tmp_path)], tmp_path)
+    assert list(found) == ["until the sentence", "until the exit", "judge", "moves"]
+    assert 0.0 < found["until the sentence"] < found["until the exit"] - 0.3
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,9 @@ def driven(
     serves: int = 7,
     patience: float = 0.0,
     timeouts: Timeouts = TIMEOUTS,
+    *,
+    single: bool = False,
+    balance: bool = True,
 ) -> Iterator[Driver]:
     prober = threading.Thread(target=world.probe)
     prober.start()
@@ -138,6 +141,7 @@ def driven(
     driver = Driver(
         anything, "ns", "run", "image", Balancer.ECMP, NODES, steps, "7", anything, anything, (), threading.Event(),
         period=0.05, bound=bound, serves=serves, patience=patience, timeouts=timeouts,
+        single=single, balance=balance,
     )  # fmt: skip
     try:
         driver.drive()
@@ -162,6 +166,21 @@ def test_all_moves_are_made_followed_and_judged() -> None:
     split = driver.counted[FAMILY]
     assert set(split.nodes) == set(split.pods) == driver.open_nodes
     assert sorted(split.pods.values()) == [1, 2]
+
+
+@pytest.mark.parametrize(("single", "count"), [(False, drive.CONNECTIONS), (True, drive.FEW)])
+def test_a_balancer_that_uses_one_node_is_not_weighed_by_thousands(single: bool, count: int) -> None:
+    with driven(LiveWorld(), 2, single=single) as driver:
+        pass
+    assert driver.counted[FAMILY].total == count
+
+
+def test_nothing_is_weighed_that_no_check_asks_for() -> None:
+    with driven(LiveWorld(), 2, balance=False) as driver:
+        pass
+    assert len(driver.changes) == 4
+    assert not driver.counted
+    assert not driver.opened_last
 
 
 def test_connections_are_counted_once_a_balancer_that_weighs_nodes_has_asked_them() -> None:

@@ -213,3 +213,18 @@ def test_a_file_that_cannot_be_written_is_refused_first(tmp_path: Path, capsys: 
 
 def test_the_same_ledger_gives_the_same_bytes(healthy: Path) -> None:
     assert junit.render(read_run(healthy)) == junit.render(read_run(healthy))
+
+
+def test_the_times_of_all_testcases_are_those_of_the_phases(healthy: Path) -> None:
+    run = read_run(healthy)
+    run.phases = [
+        run.phases[0]._replace(name=name, seconds=each) for name, each in (("arrange", 9.0), ("observe", 3.5))
+    ]
+    root = ElementTree.fromstring(junit.render(run))  # noqa: S314 - our own
+    times = [float(case.attrib["time"]) for case in root.iter("testcase")]
+    assert sum(times) == pytest.approx(12.5, abs=0.001 * len(times))
+    assert min(times) > 0.0
+    for suite in root:
+        assert float(suite.attrib["time"]) == pytest.approx(
+            sum(float(c.attrib["time"]) for c in suite.iter("testcase"))
+        )

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from esipp.base.waiting import Budget, Reading, converge, report_to
-from esipp.checks.catalog import all_checks
+from esipp.checks.catalog import all_checks, checks_of
 from esipp.checks.check import Check, Status, is_about
 from esipp.checks.path import OnPath
-from esipp.judging.durations import expected, pace, phases
+from esipp.judging.durations import expected, pace, phases, shares
 from esipp.ledger.progress import Phase, Progress, SlowSteps, Snapshot, Wait, plain, say_left, say_seconds
 from tests.unit.world import by_id
 
@@ -196,6 +196,18 @@ def test_more_samples_checks_and_moves_take_longer() -> None:
     assert few["observe"] < many["observe"]
     assert few["moves"] < many["moves"]
     assert expected(checks[:100], 200, 30)["arrange"] < many["arrange"]
+
+
+def test_the_seconds_of_a_run_are_shared_out_among_the_checks_that_needed_them() -> None:
+    checks = [*checks_of("health_checks"), *checks_of("nodes")]
+    seconds = {"arrange": 10.0, "trials": 60.0, "every node": 8.0, "moves": 100.0}
+    found = shares(checks, seconds, {("trials", "placement"): 60.0, ("trials", "lifecycle"): 20.0})
+    assert found.keys() == {check.id for check in checks}
+    assert sum(found.values()) == pytest.approx(78.0), "no check needed the moves"
+    set_up = 10.0 / len(checks)
+    assert sum(found[check.id] - set_up for check in checks_of("nodes")) == pytest.approx(8.0)
+    by_part = {part: [found[c.id] for c in checks if c.subject.part == part] for part in ("placement", "lifecycle")}
+    assert min(by_part["placement"]) > max(by_part["lifecycle"]) > set_up
 
 
 def test_a_whole_run_takes_what_it_took() -> None:

@@ -25,9 +25,13 @@ from esipp.testbed import manifests
 
 LOOKS = 0.05
 
-MOST_LATE, MOST_VERY_LATE = 5, 2
+MOST_LATE, MOST_VERY_LATE = 3, 2
 """The number of changes that were not followed after which the scenario stops, as more would only take time. The second
 applies with ``patience``."""
+
+FEW = 260
+"""New connections for the balance of a load balancer that is known to use one node at a time: they show whether it
+does, and nothing is required of their split."""
 
 CONNECTIONS, CLOSE = 2600, 0.002
 """New connections for the balance, and the seconds between two. 2,463 and more tell a split of 55:45 from an equal one
@@ -41,8 +45,10 @@ class Driver:
     ``period`` is what the balancer asks health checks by, as far as it tells: moves begin at random moments of it,
     else the steering of one would set the time of the next. ``bound`` is how long its steering may take; ``serves`` is
     for how many seconds every pod on the testbed serves on when it is deleted. ``spreads`` says that it uses all nodes
-    at once, as far as is known. ``patience`` is for how many seconds traffic is waited for of one of which nothing is
-    known; 0 where something is. ``changes``, ``ends``, ``opened_last`` and ``counted`` are what came of it.
+    at once, as far as is known, ``single`` that it is known to use one at a time. ``balance`` is whether a check asks
+    for what comes after the changes: two nodes with pods, and how connections split. ``patience`` is for how many
+    seconds traffic is waited for of one of which nothing is known; 0 where something is. ``changes``, ``ends``,
+    ``opened_last`` and ``counted`` are what came of it.
     """
 
     cluster: Cluster
@@ -62,6 +68,8 @@ class Driver:
     serves: int = serves_on(None)
     timeouts: Timeouts = TIMEOUTS
     spreads: bool = True
+    single: bool = False
+    balance: bool = True
     patience: float = 0.0
     changes: list[Change] = field(default_factory=list)
     ends: dict[int, float] = field(default_factory=dict)
@@ -134,7 +142,7 @@ class Driver:
                 if self.stopped.is_set() or self._late >= self._most_late:
                     break
                 self._move(number, step)
-            if not self.stopped.is_set() and self._late < self._most_late:
+            if self.balance and not self.stopped.is_set() and self._late < self._most_late:
                 self._weigh()
         except (ApiError, UnreachableError) as broken:
             raise HarnessError(
@@ -237,7 +245,7 @@ class Driver:
             return
         for family in self.observing.vip:
             pair = sorted(nodes)
-            lines, control = self.observing.connect(family, CONNECTIONS, CLOSE, pair)
+            lines, control = self.observing.connect(family, FEW if self.single else CONNECTIONS, CLOSE, pair)
             samples = [read_request(line, self.observing.clock.ours) for line in lines]
             straight = [read_request(line, self.observing.clock.ours) for line in control]
             counts = {node: sum(sample.node == node for sample in samples) for node in nodes}
