@@ -13,6 +13,7 @@ from esipp.checks.check import Status
 from esipp.checks.continuity import NODEPORT, STALE, Phase, Way
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.stream import RECOVERS, Reuse, StreamKind
+from esipp.judging.frame import Decision
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.probing.traffic import Target
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
@@ -52,7 +53,7 @@ def check_id(phase: Phase, slug: str, kind: StreamKind) -> str:
     return f"continuity.{phase.value}.{slug}.ipv4.{kind.name}"
 
 
-def decided(seen: ContinuityEvidence, name: str) -> Any:
+def decided(seen: ContinuityEvidence, name: str) -> Decision:
     (check,) = (each for each in CHECKS if each.id == name)
     return Judge(seen).decide(check)
 
@@ -137,7 +138,7 @@ def test_silence_after_the_pod_has_gone_is_stale_if_other_ports_are_answered() -
     name = check_id(Phase.DELETED, LOCAL, SCTP_PORT)
     seen = stale(world(), SCTP_PORT)
     found = decided(seen, name)
-    assert (found.status, found.seen) == (Status.FAIL, STALE)
+    assert (found.status, found.evidence) == (Status.FAIL, STALE)
     assert "which was gone; from other ports" in found.reason
     (check,) = (each for each in CHECKS if each.id == name)
     judged = {
@@ -145,7 +146,7 @@ def test_silence_after_the_pod_has_gone_is_stale_if_other_ports_are_answered() -
         for proxy in ("kube-proxy", "cilium")
     }
     assert judged == {"kube-proxy": Status.KNOWN, "cilium": Status.FAIL}
-    assert decided(stale(seen, SCTP_NEW), name).seen != STALE
+    assert decided(stale(seen, SCTP_NEW), name).evidence != STALE
 
 
 def test_silence_before_any_change_is_not_stale() -> None:
