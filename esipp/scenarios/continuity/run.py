@@ -348,7 +348,7 @@ def observe(context: Context) -> ContinuityEvidence:
     planned, events = planned_events("continuity"), events_of(checks)
     order = [each.name for step in steps(planned[event.phase.value] for event in events) for each in step]
     events.sort(key=lambda event: order.index(event.phase.value))
-    stop = Stop()
+    stop = context.stop()
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         ReportedState(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,

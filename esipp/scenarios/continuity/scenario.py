@@ -69,5 +69,6 @@ SCENARIO = Scenario(
             ),
         ),
     ),
+    beside=True,
     rights=(*GATES, *SLICES, *rights("patch", "services"), *rights("create patch", "deployments", "apps")),
 )
