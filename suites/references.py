@@ -214,7 +214,6 @@ STALE_WITHOUT_ENDPOINTS = issue(
 )
 STALE_AFTER_RESTART = issue(_KUBERNETES, 125467, "Conntrack tables having stale entries for UDP connection")
 STALE_AFTER_FAILURE = issue(_KUBERNETES, 112604, "kube-proxy loses track of some changes if iptables-restore fails")
-SICK_PROXY = issue(_KUBERNETES, 111661, "add healthz verification when determining HC response for eTP:Local")
 STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
 """The changes that replaced and removed the annotations."""

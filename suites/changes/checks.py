@@ -143,7 +143,7 @@ ABOUT = {
     "source-ranges": (API_RANGES,),
     "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
     "proxy-stopped-deleted": (E2E_RESTARTS,),
-    "proxy-sick": (KEP_3836, SICK_PROXY),
+    "proxy-sick": (KEP_3836, PROXY_HEALTHY),
     "unwanted-node": (NODES_PAGE, KEP_3458, KEP_3836),
 }
 """References of single events."""

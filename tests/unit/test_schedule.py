@@ -62,9 +62,11 @@ def test_the_plan_of_all_checks() -> None:
     assert planned["cordon"] == ["cordoned alone (touches a node)"]
     assert planned["inter-operation"] == ["neighbours, names, creation of many Services side by side"]
     assert planned["continuity"][:2] == ["quiet", "rolling-update"]
-    assert planned["continuity"][-2:] == [
-        "api-server alone (touches the whole cluster)", "kubelet alone (touches a node)",
-    ]  # fmt: skip
+    of_nodes = ("kubelet", "idle-kubelet", "cut-off", "conntrack-full", "conntrack-deleted")
+    assert planned["continuity"][-6:] == [
+        "api-server alone (touches the whole cluster)",
+        *(f"{name} alone (touches a node)" for name in of_nodes),
+    ]
 
 
 def test_the_usual_seconds_follow_the_plan() -> None:
