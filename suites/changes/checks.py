@@ -191,7 +191,7 @@ def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifferen
 
 
 def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
-    vip = ("load-balancer",) if at is At.VIP else ()
+    vip = ("load-balancer",) if event.announced else ()
     of_kube_proxy = stream.name == Health.PROXY or {*event.disruptions} & {*PROXIES}
     kube_proxy = ("service-proxy.kube-proxy",) if of_kube_proxy else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()

@@ -211,8 +211,9 @@ def test_the_seconds_of_a_run_are_shared_out_among_the_checks_that_needed_them()
 
 
 def test_a_whole_run_takes_what_it_took() -> None:
-    whole = sum(expected(all_checks(), 200, 10).values())
-    assert 700 < whole < 1000, "857 s were measured for 200 samples and 10 moves"
+    checks = [check for check in all_checks() if "nodes.shell" not in check.features]
+    whole = sum(expected(checks, 200, 10).values())
+    assert 700 < whole < 1000, "857 s were measured for 200 samples and 10 moves, without what is done on nodes"
 
 
 def test_a_slow_run_is_slow_to_its_end_but_one_odd_phase_is_not_believed() -> None:
