@@ -120,6 +120,7 @@ class Gathering:
             gates.start()
             acts = Acts(
                 testbed, gates, streams, watching, places, list(self.ways), self._longest(checking.bound),
+                checking.silent_bound or self._longest(checking.bound),
                 self._own(), self._of_balancer(), self.stop, timeouts=self.timeouts, others=self._others,
             )  # fmt: skip
             trouble, addresses = "", self._addresses()
@@ -204,7 +205,7 @@ class Gathering:
         acts.streams.renew()
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
-            notes.words, trouble, ", ".join(left), notes.returned,
+            notes.words, trouble, ", ".join(left), notes.returned, notes.cut,
         )  # fmt: skip
         self._windows.append(window)
         return held.held
