@@ -82,7 +82,9 @@ def main() -> int:
         return main(arguments)
     import pytest
 
-    return int(pytest.main(arguments))
+    # Where esipp is installed, its plugin's assertions would be rewritten; here esipp is imported already, to pretend.
+    quiet = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
+    return int(pytest.main([*quiet, *arguments]))
 
 
 if __name__ == "__main__":
