@@ -271,6 +271,7 @@ def _qualify(options: argparse.Namespace) -> int:
         "-p",
         "no:cacheprovider",
         "--tb=no",
+        "--assert=plain",
         "-r",
         "N",
         f"--rootdir={HOUSE}",

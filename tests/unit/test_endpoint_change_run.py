@@ -131,6 +131,7 @@ def driven(
     timeouts: Timeouts = TIMEOUTS,
     *,
     single: bool = False,
+    balance: bool = True,
 ) -> Iterator[Driver]:
     prober = threading.Thread(target=world.probe)
     prober.start()
@@ -140,7 +141,7 @@ def driven(
     driver = Driver(
         anything, "ns", "run", "image", Balancer.ECMP, NODES, steps, "7", anything, anything, (), threading.Event(),
         period=0.05, bound=bound, serves=serves, patience=patience, timeouts=timeouts,
-        single=single,
+        single=single, balance=balance,
     )  # fmt: skip
     try:
         driver.drive()
@@ -172,6 +173,14 @@ def test_a_balancer_that_uses_one_node_is_not_weighed_by_thousands(single: bool,
     with driven(LiveWorld(), 2, single=single) as driver:
         pass
     assert driver.counted[FAMILY].total == count
+
+
+def test_nothing_is_weighed_that_no_check_asks_for() -> None:
+    with driven(LiveWorld(), 2, balance=False) as driver:
+        pass
+    assert len(driver.changes) == 4
+    assert not driver.counted
+    assert not driver.opened_last
 
 
 def test_connections_are_counted_once_a_balancer_that_weighs_nodes_has_asked_them() -> None:

@@ -45,9 +45,10 @@ class Driver:
     ``period`` is what the balancer asks health checks by, as far as it tells: moves begin at random moments of it,
     else the steering of one would set the time of the next. ``bound`` is how long its steering may take; ``serves`` is
     for how many seconds every pod on the testbed serves on when it is deleted. ``spreads`` says that it uses all nodes
-    at once, as far as is known, ``single`` that it is known to use one at a time. ``patience`` is for how many seconds
-    traffic is waited for of one of which nothing is known; 0 where something is. ``changes``, ``ends``, ``opened_last``
-    and ``counted`` are what came of it.
+    at once, as far as is known, ``single`` that it is known to use one at a time. ``balance`` is whether a check asks
+    for what comes after the changes: two nodes with pods, and how connections split. ``patience`` is for how many
+    seconds traffic is waited for of one of which nothing is known; 0 where something is. ``changes``, ``ends``,
+    ``opened_last`` and ``counted`` are what came of it.
     """
 
     cluster: Cluster
@@ -68,6 +69,7 @@ class Driver:
     timeouts: Timeouts = TIMEOUTS
     spreads: bool = True
     single: bool = False
+    balance: bool = True
     patience: float = 0.0
     changes: list[Change] = field(default_factory=list)
     ends: dict[int, float] = field(default_factory=dict)
@@ -140,7 +142,7 @@ class Driver:
                 if self.stopped.is_set() or self._late >= self._most_late:
                     break
                 self._move(number, step)
-            if not self.stopped.is_set() and self._late < self._most_late:
+            if self.balance and not self.stopped.is_set() and self._late < self._most_late:
                 self._weigh()
         except (ApiError, UnreachableError) as broken:
             raise HarnessError(

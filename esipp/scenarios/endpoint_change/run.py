@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
-from esipp.checks.endpoint_change import PROXIES, EndpointChange
+from esipp.checks.endpoint_change import PROXIES, EndpointChange, What
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.ingress import held, is_told
@@ -38,6 +38,9 @@ from esipp.testbed.clients import Clients
 from esipp.testbed.refusals import hint_for
 from esipp.testbed.testbed import Testbed
 
+OF_BALANCE = (What.BALANCE, What.VIEW_LOCAL, What.VIEW_CLUSTER)
+"""What is seen only while two nodes have pods after all changes."""
+
 MOST_NODES = 6
 """The most nodes that are probed all the time: those with endpoint changes, and a few others."""
 
@@ -49,7 +52,7 @@ class Gathering:
     ``reported`` is the state that load balancers report; ``promise`` is that of the cluster's own one, ``proxy``
     whether ``--provider`` says that it is a proxy, ``others`` is every known address of a node, a pod or a client.
     ``bystanders`` are the answers of nodes without endpoint changes, for the first Service; ``uncertainty`` is that of
-    the prober's clock, in seconds.
+    the prober's clock, in seconds; ``balance`` whether a check asks for the balance, or for health views beside it.
     """
 
     testbed: Testbed
@@ -64,6 +67,7 @@ class Gathering:
     others: frozenset[str] = frozenset()
     proxy: bool = False
     uncertainty: float = 0.0
+    balance: bool = True
     heard: str = "packets were not captured"
     bystanders: Bystanders | None = None
     results: dict[Balancer, Result] = field(default_factory=dict)
@@ -218,6 +222,7 @@ class Gathering:
             timeouts=TIMEOUTS.answering(patience.answering) if own else TIMEOUTS,
             spreads=promise.spreads is True,
             single=promise.spreads is False,
+            balance=self.balance,
             patience=0.0 if promise.known else slowest(all_profiles()),
         )
 
@@ -266,12 +271,14 @@ def own_addresses(clients: Clients) -> dict[Family, frozenset[str]]:
 def observe(context: Context) -> Moved:
     """The results of all endpoint changes, for each load balancer."""
     run, testbed, findings, settings = context.run, context.testbed, context.findings, context.run.settings
+    checks = context.asked(EndpointChange)
     gathering = Gathering(
-        testbed, context.clients, settings.image, balancers_of(context.asked(EndpointChange)),
+        testbed, context.clients, settings.image, balancers_of(checks),
         settings.moves, settings.seed, findings.features["packets"].present,
         reported_by(findings, testbed),
         promise_of(testbed.balancer.profiles, sure=testbed.balancer.named, bound=settings.bound),
         frozenset(map(str, held(context.topology))), is_told(findings.facts),
+        balance=any(check.subject.what in OF_BALANCE for check in checks),
     )  # fmt: skip
     context.gathered = lambda: gathering.evidence
     names = ", ".join(each.value for each in gathering.balancers)
