@@ -82,7 +82,8 @@ def main() -> int:
         return main(arguments)
     import pytest
 
-    return int(pytest.main(arguments))
+    # Unlike a real process, this one has imported esipp before pytest finds its entry point, of which pytest warns.
+    return int(pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *arguments]))
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def test_silence_after_the_pod_has_gone_is_stale_if_other_ports_are_answered() -
     name = check_id(Phase.DELETED, LOCAL, SCTP_PORT)
     seen = stale(world(), SCTP_PORT)
     found = decided(seen, name)
-    assert (found.status, found.seen) == (Status.FAIL, STALE)
+    assert (found.status, found.evidence) == (Status.FAIL, STALE)
     assert "which was gone; from other ports" in found.reason
     (check,) = (each for each in CHECKS if each.id == name)
     judged = {
@@ -145,7 +145,7 @@ def test_silence_after_the_pod_has_gone_is_stale_if_other_ports_are_answered() -
         for proxy in ("kube-proxy", "cilium")
     }
     assert judged == {"kube-proxy": Status.KNOWN, "cilium": Status.FAIL}
-    assert decided(stale(seen, SCTP_NEW), name).seen != STALE
+    assert decided(stale(seen, SCTP_NEW), name).evidence != STALE
 
 
 def test_silence_before_any_change_is_not_stale() -> None:
