@@ -31,6 +31,7 @@ from ci import (
 from ci.peer_tests import page as peer
 from ci.peer_tests.data import Comparison
 from ci.places import ROOT
+from esipp.app.cli import options_schema
 from esipp.checks.catalog import all_checks
 from esipp.ledger import records as ledger_records
 from esipp.loadbalancers.profiles.loading import all_profiles
@@ -81,6 +82,7 @@ PAGES = (
     Page("README.md", _readme),
     Page("esipp/ledger/ledger.schema.json", ledger_records.schema),
     Page("esipp/report/report.schema.json", document.schema),
+    Page("esipp/app/esipp.schema.json", options_schema),
     Page("esipp/report/conformance.schema.json", conformance.schema),
     Page("images/esipp/requirements.txt", suite_requirements.render),
     *(Page(f"docs/samples/{name}", render) for name, render in samples.PAGES.items()),

@@ -47,7 +47,6 @@ TUTORIAL_PROXY = docs(
 )
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
-VIRTUAL_IPS = docs("reference/networking/virtual-ips/", "Virtual IPs and Service Proxies")
 SYNC_PERIOD = docs(
     "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",
     "Virtual IPs and Service Proxies: minSyncPeriod",
@@ -113,6 +112,9 @@ API_SELECTOR = _api("spec.selector", "selector (map[string]string)")
 API_NOT_READY = _api("spec.publishNotReadyAddresses", "publishNotReadyAddresses (boolean)")
 API_RANGES = _api("spec.loadBalancerSourceRanges", "loadBalancerSourceRanges ([]string)")
 API_AFFINITY = _api("spec.sessionAffinity", "sessionAffinity (string)")
+API_AFFINITY_TIMEOUT = _api(
+    "spec.sessionAffinityConfig.clientIP", "sessionAffinityConfig.clientIP.timeoutSeconds (int32)"
+)
 API_EXTERNAL_IPS = _api("spec.externalIPs", "externalIPs ([]string)")
 API_EXTERNAL_NAME = _api("spec.externalName", "externalName (string)")
 API_CLASS = _api("spec.loadBalancerClass", "loadBalancerClass (string)")

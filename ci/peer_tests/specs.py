@@ -141,8 +141,8 @@ SPECS = (
         SERVICES,
         "should be able to update service type to NodePort listening on same port number but different protocols",
         "One nodePort number serves TCP and UDP.",
-        (),
-        "Our services have a nodePort of its own for each protocol.",
+        ("changes.one-node-port.shared-node-port.udp-new",),
+        "Ours changes the nodePort while clients ask.",
         once=True,
     ),
     Spec(
@@ -187,24 +187,26 @@ SPECS = (
         SERVICES,
         "should fallback to terminating endpoints when there are no ready endpoints with internalTrafficPolicy=Cluster",
         "When only terminating pods are left, pods on both nodes still reach the ClusterIP.",
-        (),
-        "We check terminating pods under externalTrafficPolicy Local, from outside.",
+        ("changes.terminating.clusterip.tcp-new",),
+        "Ours asks from a node without endpoints.",
     ),
     Spec(
         SERVICES,
         "should fallback to local terminating endpoints when there are no ready endpoints with "
         "internalTrafficPolicy=Local",
         "When only a terminating pod is left, its node's pods reach the ClusterIP under internalTrafficPolicy Local.",
-        (),
-        "We check terminating pods under externalTrafficPolicy Local, from outside.",
+        ("changes.terminating-local.clusterip-on-endpoint-node.tcp-new",),
     ),
     Spec(
         SERVICES,
         "should fallback to terminating endpoints when there are no ready endpoints with "
         "externallTrafficPolicy=Cluster",
         "When only terminating pods are left, pods on both nodes still reach a nodePort.",
-        (),
-        "We check terminating pods under externalTrafficPolicy Local, from outside.",
+        (
+            "changes.terminating.endpoint-node.tcp-new",
+            "changes.terminating.bare-node.tcp-new",
+        ),
+        "Ours asks from outside.",
     ),
     Spec(
         SERVICES,
@@ -218,8 +220,8 @@ SPECS = (
         SERVICES,
         "should be rejected when no endpoints exist",
         "A pod that dials a service without any endpoint is refused.",
-        (),
-        "Without any endpoint, we check only the health checks.",
+        ("changes.scaled-to-zero.clusterip.tcp-new",),
+        "Ours loses its endpoints first, and gets another one.",
         once=True,
     ),
     # ----------------------------------------------------------------------------------------------- session affinity
@@ -227,8 +229,8 @@ SPECS = (
         SERVICES,
         "should have session affinity work for service with type clusterIP",
         "With ClientIP affinity a pod reaches the same one of three pods by ClusterIP, 15 times.",
-        (),
-        "We ask for affinity under Local, of clients outside.",
+        ("changes.affinity.clusterip.tcp-new",),
+        "Ours switches the affinity on while the pod asks.",
     ),
     Spec(
         SERVICES,
@@ -241,16 +243,19 @@ SPECS = (
         SERVICES,
         "should be able to switch session affinity for service with type clusterIP",
         "Affinity switched off and on is followed, by ClusterIP.",
-        (),
-        "We do not switch affinity.",
+        ("changes.affinity.clusterip.tcp-new",),
+        "Ours replaces the endpoints meanwhile, too.",
         once=True,
     ),
     Spec(
         SERVICES,
         "should be able to switch session affinity for NodePort service",
         "Affinity switched off and on is followed, by nodePort.",
-        (),
-        "We do not switch affinity.",
+        (
+            "changes.affinity.endpoint-node.tcp-new",
+            "changes.affinity.bare-node.tcp-new",
+        ),
+        "Ours replaces the endpoints meanwhile, too.",
         once=True,
     ),
     Spec(
@@ -336,8 +341,8 @@ SPECS = (
         BALANCERS,
         "should be able to preserve UDP traffic when server pod cycles for a LoadBalancer service on the same nodes",
         "One UDP socket outside reaches the second pod, on the same node, after the first is gone.",
-        (),
-        "We time it by TCP; by UDP we ask from one socket while pods stay.",
+        ("changes.vip-udp.vip.udp-socket",),
+        "Ours has no endpoint in between.",
         once=True,
     ),
     Spec(
@@ -345,8 +350,8 @@ SPECS = (
         "should be able to preserve UDP traffic when server pod cycles for a ClusterIP service with "
         "InternalTrafficPolicy set to Local",
         "One UDP socket reaches the second pod of its node by ClusterIP after the first is gone.",
-        (),
-        "By UDP we ask from one socket while pods stay.",
+        ("changes.replaced.clusterip.udp-socket",),
+        "Ours is under internalTrafficPolicy Cluster, from another node.",
         once=True,
     ),
     Spec(

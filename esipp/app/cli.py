@@ -2,6 +2,8 @@
 
 import argparse
 import contextlib
+import json
+import re
 import signal
 import sys
 import threading
@@ -16,22 +18,25 @@ from typing import Any, NoReturn
 from esipp import __version__
 from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge
+from esipp.app.config_file import add_init, expanded, schema
 from esipp.app.depth import Depth, within
 from esipp.app.detail_options import detail_of
-from esipp.app.doctor.command import add_doctor, add_run_arguments
+from esipp.app.doctor.command import add_doctor, add_run_arguments, doctor
 from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
 from esipp.app.images.command import add_images
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_fetch, add_in_cluster
 from esipp.app.load_balancers import add_load_balancers
-from esipp.app.options import KUBECONFIG_HELP, settings_of
+from esipp.app.options import KUBECONFIG_HELP, add_run_options, settings_of
 from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
 from esipp.app.selection import chosen, select, words
 from esipp.app.session import Prepared
+from esipp.app.sign import add_sign
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
+from esipp.base.similar import did_you_mean
 from esipp.checks.catalog import HOUSE, SUITES, all_checks, crossings, suite_names
 from esipp.checks.check import Check, missing_features
 from esipp.checks.crossing import as_text
@@ -44,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     open_standard_streams()
     try:
-        options = _parser().parse_args(arguments)
+        parser = _parser()
+        options = parser.parse_args(expanded(sys.argv[1:] if arguments is None else arguments, _commands(parser)))
         with _ended_by_sigterm(), whatever_becomes_of_stdout() as lost:  # 'esipp summary | head' keeps its exit code
             code = int(options.command(options))
         if lost:
@@ -85,12 +91,28 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         self.print_usage(sys.stderr)
-        self.exit(int(ExitCode.USAGE), f"{self.prog}: {message}\n")
+        hint = self._hint(message)
+        self.exit(int(ExitCode.USAGE), f"{self.prog}: {message}\n" + (f"  hint: {hint}\n" if hint else ""))
+
+    def _hint(self, message: str) -> str:
+        """The choices, or the options, that are like a wrong one."""
+        if choice := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            return did_you_mean(choice[1], re.findall(r"[\w.-]+", choice[2])).rstrip()
+        if option := re.search(r"unrecognized arguments: (--[\w-]+)", message):
+            return did_you_mean(option[1], self._subactions()).rstrip()
+        return ""
+
+    def _subactions(self) -> set[str]:
+        """The options of this parser and of its commands."""
+        return {
+            *self._option_string_actions,
+            *(word for each in _commands(self).values() for word in each._option_string_actions),
+        }
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="esipp",
+        prog="kubectl esipp" if Path(sys.argv[0]).name == "kubectl-esipp" else "esipp",
         description="Tests whether a Kubernetes cluster preserves client source IPs where Kubernetes requires it.",
         epilog=OF_A_RUN,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -102,6 +124,9 @@ def _parser() -> argparse.ArgumentParser:
         "run", help="qualify a cluster", epilog=OF_A_RUN, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_run_arguments(run)
+    run.add_argument(
+        "--dry-run", action="store_true", help="create nothing: examine cluster and machine as 'esipp doctor' does"
+    )
     run.set_defaults(command=_run)
 
     listed = commands.add_parser(
@@ -166,8 +191,21 @@ def _parser() -> argparse.ArgumentParser:
     add_report_commands(commands)
     add_diff(commands)
     add_merge(commands)
+    add_sign(commands)
     add_fetch(commands)
+    add_init(commands, settings_of, add_run_options)
     return parser
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of its commands."""
+    found = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    return {name: made for each in found for name, made in each.choices.items()}
+
+
+def options_schema() -> str:
+    """The JSON schema of esipp.yaml, as text."""
+    return json.dumps(schema(_commands(_parser())["run"]), indent=2) + "\n"
 
 
 def _add_judge(commands: Any) -> None:
@@ -228,6 +266,8 @@ def check_run(arguments: Sequence[str]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.dry_run:
+        return doctor(options)
     from esipp.report.allure.live import check_results
     from esipp.report.junit import promised
 
@@ -252,10 +292,15 @@ def _qualify(options: argparse.Namespace) -> int:
         given = " ".join(words(options))
         print(f"esipp: '{given}' leaves no check: these exclude each other{nothing}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
-    # Preflight refuses an unfit cluster here, before there is a run folder.
     cluster = Cluster(settings.context, settings.kubeconfig, settings.customisation)
     began = time.monotonic()
-    findings = examine(cluster, settings, {check.suite for check in checks})
+    try:
+        findings = examine(cluster, settings, {check.suite for check in checks})
+    except EsippError as refused:
+        from esipp.app.refused import report_refusal
+
+        print("\n".join(report_refusal(settings, checks, words(options), refused)))
+        raise
     if options.time_budget is not None:
         settings = _fitted(settings, [check for check in checks if not missing_features(check, findings.features)])
     prepared = Prepared(
@@ -280,6 +325,8 @@ def _qualify(options: argparse.Namespace) -> int:
     ]
     arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
     arguments += ["-c", str(HOUSE / "pyproject.toml"), "-p", "fixtures.plugin"]
+    # Where esipp is installed, pytest would rewrite the assertions of its modules, which are imported already.
+    arguments += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
     arguments += [f"--junit={options.junit}"] if options.junit else []
     arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
     arguments += ["--exitfirst"] if options.fail_fast else []

@@ -43,6 +43,28 @@ OF_IMAGES = """exit codes:
 """
 """Exit codes of ``images``."""
 
+OF_INIT = """exit codes:
+  0  success
+  2  interrupted
+  4  wrong usage; or the cluster is not fit for a run, or the file exists
+"""
+"""Exit codes of ``init``."""
+
+OF_SIGNING = """exit codes:
+  0  signed
+  2  interrupted
+  4  wrong usage; or there is no such run, it has no statement, or openssl cannot use the key
+"""
+"""Exit codes of ``sign``."""
+
+OF_VERIFYING = """exit codes:
+  0  verified: the signature is of this key, and the statement says what the ledger beside it says
+  1  not verified
+  2  interrupted
+  4  wrong usage; or there is no such run or envelope, or openssl cannot use the key
+"""
+"""Exit codes of ``verify``."""
+
 OF_CLEANING = """exit codes:
   0  nothing is left except what clean keeps, each with a reason; or --dry-run printed what would be removed
   2  interrupted

@@ -12,6 +12,7 @@ from esipp.base.errors import ExitCode
 from esipp.base.plural import counted as many
 from esipp.checks.check import Binding, Check, Status, left_out_of
 from esipp.checks.observation import Verdict
+from esipp.checks.waivers import recorded
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import Ledger
 from esipp.ledger.reading import LEDGER
@@ -62,7 +63,8 @@ class Rejudged:
         """The conclusion of the new verdicts; problems of the run itself remain."""
         header, end = self.past.run.header, self.past.run.end
         fail_on, accepted = Binding(header["fail_on"]), bool(header["accept_known_defects"])
-        said = conclude(self.verdicts.values(), self.left_out, fail_on, accept_known_defects=accepted)
+        waivers = recorded(header)
+        said = conclude(self.verdicts.values(), self.left_out, fail_on, accept_known_defects=accepted, waivers=waivers)
         if said.exit_code is ExitCode.NOT_CONFORMANT:
             return said
         if end is None:

@@ -17,6 +17,7 @@ from esipp.checks.catalog import all_checks
 from esipp.checks.check import Binding
 from esipp.checks.exclusions import add_exclude, read_exclusions
 from esipp.checks.required_features import add_require, counts, read_required
+from esipp.checks.waivers import read_waivers
 from esipp.ledger.run import DEFAULT_MOVES, DEFAULT_NODES, DEFAULT_SAMPLES, Settings
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.loadbalancers.provider_annotations import provided
@@ -148,6 +149,13 @@ def add_run_options(group: Any) -> None:
         action="store_true",
         help="exit with code 0 if core checks differ only by known defects or findings; the report names them",
     )
+    add(
+        "--waivers",
+        default="",
+        metavar="FILE.yaml",
+        help="failures that somebody answers for: check, reason, owner, expires, reference; they are counted apart, "
+        "and an expired or unused waiver makes the run fail (docs/verdicts.md)",
+    )
     add_require(add)
     add_deploying_options(add)
 
@@ -225,7 +233,9 @@ def settings_of(options: Any) -> Settings:
     Raises:
         PreflightError: a value is invalid.
     """
-    context, kubeconfig = in_pod.named(options.context, options.kubeconfig, options.in_cluster)
+    context, kubeconfig = in_pod.named(
+        options.context, options.kubeconfig, options.in_cluster, yes=getattr(options, "yes", False)
+    )
     check_numbers(options)
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(
@@ -263,4 +273,6 @@ def settings_of(options: Any) -> Settings:
         parallel_load_balancers=options.parallel_load_balancers,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
         bound=options.bound,
+        waivers_file=options.waivers,
+        waivers=read_waivers(options.waivers, {check.id for check in all_checks()}) if options.waivers else (),
     )

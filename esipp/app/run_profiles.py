@@ -41,10 +41,10 @@ class RunProfile:
 
 QUICK = RunProfile(
     "quick",
-    "core checks of source addresses, health checks and three endpoint changes, 20 connections per path",
+    "core checks of source addresses at every node, health checks and three endpoint changes, 20 connections per path",
     samples=20,
     moves=3,
-    suites=frozenset({"source_ip", "health_checks", "convergence"}),
+    suites=frozenset({"source_ip", "nodes", "vantages", "health_checks", "convergence"}),
     levels=(Level.CORE,),
     without=(HealthScenario,),
 )

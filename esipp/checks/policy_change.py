@@ -68,9 +68,18 @@ def judges(claim: PolicyClaim, policy: TrafficPolicy) -> bool:
     return claim is not PolicyClaim.HEALTH_AGAIN or policy is TrafficPolicy.LOCAL
 
 
+BESIDE = "beside"
+"""The part of the experiment in which other Services are dialled while some change their policy."""
+
+
 @dataclass(frozen=True)
 class WhilePoliciesChange(Subject):
     """What traffic shows while Services change their policy."""
+
+    @property
+    def part(self) -> str:
+        """Return the part of the experiment."""
+        return BESIDE
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from esipp.base.errors import PreflightError
+from esipp.base.similar import did_you_mean
 from esipp.checks.check import HOST_NETWORK, Check, Feature, Level
-
-MOST_SIMILAR = 5
-"""The largest number of similar names in a hint about an unknown feature."""
 
 PACKETS = "packets"
 """The feature of packet capture, the second witness. Only comparisons with a load balancer's profile
@@ -55,11 +52,8 @@ def read_required(words: Iterable[str], known: Sequence[str]) -> tuple[str, ...]
         names += [word] if word in known else _of_file(word)
     for name in names:
         if name not in known:
-            similar = get_close_matches(name, known, MOST_SIMILAR) or [each for each in known if name in each]
-            hint = f"similar ones: {', '.join(similar[:MOST_SIMILAR])}; " if similar else ""
-            raise PreflightError(
-                f"--require {name}: there is no such feature.", f"{hint}'esipp list --features' lists all."
-            )
+            hint = f"{did_you_mean(name, known)}'esipp list --features' lists all."
+            raise PreflightError(f"--require {name}: there is no such feature.", hint)
     return tuple(dict.fromkeys(names))
 
 

@@ -26,6 +26,7 @@ from esipp.checks.model import (
 )
 from esipp.checks.reference import Reference
 from esipp.checks.version_references import (
+    AFFINITY_CONFIG,
     ANNOTATIONS_REMOVED,
     EXTERNAL_IPS_POLICY,
     FIELDS_SINCE_1_7,
@@ -78,6 +79,7 @@ FAMILIES = Need("1.21", KEP_563)
 GATES = Need("1.12", KEP_580)
 CLASSES = Need("1.22", KEP_1959)
 SLICES = Need("1.21", KEP_752)
+AFFINITY_TIMEOUT = Need("1.8", AFFINITY_CONFIG)
 TERMINATING = Need("1.26", KEP_1669)
 SCTP = Need("1.19", KEP_614)
 DOCUMENT = Need("1.7", HEALTH_DOCUMENT)

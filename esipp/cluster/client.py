@@ -432,6 +432,15 @@ def _uid_of(item: Json) -> str:
     return str(item["metadata"].get("uid", ""))
 
 
+def current_context(kubeconfig: str | None) -> str:
+    """The current context of a kubeconfig; empty without one."""
+    try:
+        merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+        return str((merged.value if merged else {}).get("current-context") or "")
+    except (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError):
+        return ""
+
+
 def kubeconfig_arguments(context: str, kubeconfig: str | None) -> list[str]:
     """The arguments that make kubectl use the same cluster."""
     return ["--context", context, *(["--kubeconfig", str(Path(kubeconfig))] if kubeconfig else [])]

@@ -10,6 +10,7 @@ from esipp.base.plural import counted, form
 from esipp.checks.check import Binding, Level, Status
 from esipp.checks.known_differences import Nature
 from esipp.checks.observation import Verdict
+from esipp.checks.waivers import NONE, Waivers
 
 WORST_FIRST = (
     Status.ERROR,
@@ -26,11 +27,13 @@ CONFORMANT = "conformant"
 WITH_DIFFERENCES = "conformant with known differences"
 KNOWN_DEFECTS = "known defects"
 NONCONFORMANT = "nonconformant"
+WAIVED = "waived"
+STALE_WAIVERS = "stale waivers"
 PARTIAL = "partial"
 INCONCLUSIVE, ERROR, EMPTY, INCOMPLETE = "inconclusive", "error", "empty", "incomplete"
 Result = Literal[
-    "conformant", "conformant with known differences", "partial", "known defects", "nonconformant", "inconclusive",
-    "error", "empty", "incomplete",
+    "conformant", "conformant with known differences", "waived", "partial", "known defects", "nonconformant",
+    "stale waivers", "inconclusive", "error", "empty", "incomplete",
 ]  # fmt: skip
 """What a run comes to."""
 
@@ -56,7 +59,8 @@ class Tally:
     """The results of the checks of one level.
 
     ``required`` are as required, ``recorded`` are observations without a requirement. ``allowed``, ``defects`` and
-    ``findings`` are known differences by their nature.
+    ``findings`` are known differences by their nature. ``waived`` are those that failed or differ by a defect, and that
+    a waiver covers.
     """
 
     required: int = 0
@@ -64,6 +68,7 @@ class Tally:
     allowed: int = 0
     defects: int = 0
     findings: int = 0
+    waived: int = 0
     failed: int = 0
     flaky: int = 0
     undecided: int = 0
@@ -73,8 +78,8 @@ class Tally:
     @property
     def asked(self) -> int:
         """The checks that ran, decided or not."""
-        found = (self.required, self.recorded, self.known, self.failed, self.flaky, self.undecided, self.errors)
-        return sum(found)
+        decided = (self.required, self.recorded, self.known, self.waived, self.failed, self.flaky)
+        return sum(decided) + self.undecided + self.errors
 
     @property
     def judged(self) -> int:
@@ -100,6 +105,7 @@ class Tally:
         parts += [f"{self.recorded:,} recorded"] * bool(self.recorded)
         parts += [f"{self.known:,} known ({known})"] * bool(self.known)
         for count, word in (
+            (self.waived, "waived"),
             (self.failed, "failed"),
             (self.flaky, "flaky"),
             (self.undecided, "undecided"),
@@ -109,8 +115,9 @@ class Tally:
         return ", ".join(parts)
 
     def as_json(self) -> dict[str, int]:
-        """All counts by name."""
-        return {name: getattr(self, name) for name in ("asked", *self.__dataclass_fields__)}
+        """All counts by name; ``waived`` only where a waiver covers something."""
+        counts = {name: getattr(self, name) for name in ("asked", *self.__dataclass_fields__)}
+        return {name: count for name, count in counts.items() if count or name != "waived"}
 
 
 @dataclass(frozen=True)
@@ -150,11 +157,13 @@ class Scale:
         fail_on: the level from which on failures bind.
         accept_known_defects: whether the user accepts known defects and findings.
         own: whether only checks of the reference load balancer were selected, so that they decide the result.
+        waivers: the failures that somebody answers for.
     """
 
     fail_on: Binding = Binding.EXTENDED
     accept_known_defects: bool = False
     own: bool = False
+    waivers: Waivers = NONE
 
     def concerns(self, verdict: Verdict) -> bool:
         """Whether the verdict is about the subject of the run: the cluster, not the reference load balancer."""
@@ -163,7 +172,12 @@ class Scale:
     def binds(self, verdict: Verdict) -> bool:
         """Whether this check decides the result: core ones always, extended ones unless ``--fail-on core``."""
         extended = verdict.level is Level.EXTENDED and self.fail_on is Binding.EXTENDED
-        return self.concerns(verdict) and (verdict.level is Level.CORE or extended)
+        return self.concerns(verdict) and (verdict.level is Level.CORE or extended) and not self.waives(verdict)
+
+    def waives(self, verdict: Verdict) -> bool:
+        """Whether the check failed, was flaky or has a known defect, and a waiver covers that."""
+        wrong = verdict.status in (Status.FAIL, Status.FLAKY) or is_defect(verdict)
+        return wrong and self.concerns(verdict) and self.waivers.of(verdict.check_id) is not None
 
     def spoils(self, verdict: Verdict) -> bool:
         """Whether this verdict alone prevents exit code 0.
@@ -176,16 +190,20 @@ class Scale:
         if verdict.status in (Status.FAIL, Status.FLAKY):
             return self.binds(verdict)
         if verdict.status is Status.KNOWN:
-            return core and is_defect(verdict) and not self.accept_known_defects
+            return core and is_defect(verdict) and not self.accept_known_defects and not self.waives(verdict)
         return verdict.status is Status.ERROR or (verdict.status is Status.INCONCLUSIVE and core)
 
 
 def scale_of(
-    verdicts: Iterable[Verdict], fail_on: Binding = Binding.EXTENDED, *, accept_known_defects: bool = False
+    verdicts: Iterable[Verdict],
+    fail_on: Binding = Binding.EXTENDED,
+    *,
+    accept_known_defects: bool = False,
+    waivers: Waivers = NONE,
 ) -> Scale:
     """The scale of a run with these verdicts."""
     given = list(verdicts)
-    return Scale(fail_on, accept_known_defects, bool(given) and all(each.instrument for each in given))
+    return Scale(fail_on, accept_known_defects, bool(given) and all(each.instrument for each in given), waivers)
 
 
 def is_defect(verdict: Verdict) -> bool:
@@ -193,9 +211,10 @@ def is_defect(verdict: Verdict) -> bool:
     return verdict.status is Status.KNOWN and verdict.nature != Nature.ALLOWED
 
 
-def tally(verdicts: Iterable[Verdict]) -> Tally:
-    """The results of these checks."""
-    made = list(verdicts)
+def tally(verdicts: Iterable[Verdict], scale: Scale | None = None) -> Tally:
+    """The results of these checks; with a scale, those that it waives are counted apart."""
+    all_of = list(verdicts)
+    made = [each for each in all_of if scale is None or not scale.waives(each)]
     statuses = Counter(each.status for each in made)
     natures = Counter(each.nature for each in made if each.status is Status.KNOWN)
     return Tally(
@@ -204,6 +223,7 @@ def tally(verdicts: Iterable[Verdict]) -> Tally:
         allowed=natures[Nature.ALLOWED],
         defects=statuses[Status.KNOWN] - natures[Nature.ALLOWED] - natures[Nature.FINDING],
         findings=natures[Nature.FINDING],
+        waived=len(all_of) - len(made),
         failed=statuses[Status.FAIL],
         flaky=statuses[Status.FLAKY],
         undecided=statuses[Status.INCONCLUSIVE],
@@ -218,6 +238,7 @@ def conclude(
     fail_on: Binding = Binding.EXTENDED,
     *,
     accept_known_defects: bool = False,
+    waivers: Waivers = NONE,
 ) -> Conclusion:
     """Conclude a run.
 
@@ -228,15 +249,18 @@ def conclude(
         fail_on: the level from which on failures make the run fail.
         accept_known_defects: whether the user accepts known defects and findings; they are listed, and the exit code
             is 0.
+        waivers: the failures that somebody answers for.
     """
     given = list(verdicts)
-    scale = scale_of(given, fail_on, accept_known_defects=accept_known_defects)
+    scale = scale_of(given, fail_on, accept_known_defects=accept_known_defects, waivers=waivers)
     ours = [each for each in given if scale.concerns(each)]
-    levels = {level: tally(each for each in ours if each.level is level) for level in Level}
+    levels = {level: tally((each for each in ours if each.level is level), scale) for level in Level}
     core, extended, recorded = (levels[level] for level in (Level.CORE, Level.EXTENDED, Level.RECORD))
     instrument = tally(each for each in given if not scale.concerns(each))
     catalogue = core.asked + core.not_asked + left_out
-    lines = [*_levels(levels), *_asked(core, catalogue, left_out, ours), *_instrument(instrument)]
+    waived = [each for each in ours if scale.waives(each)]
+    lines = [*_levels(levels), *_waived(waived, waivers), *_asked(core, catalogue, left_out, ours)]
+    lines += _instrument(instrument)
     counts = Counter(each.status.value for each in ours)
 
     def say(result: str, code: ExitCode, why: str) -> Conclusion:
@@ -250,9 +274,11 @@ def conclude(
         parts = [counted(failed, "check fails", "checks fail")] * bool(failed)
         parts += [counted(flaky, "check is flaky", "checks are flaky")] * bool(flaky)
         return say(NONCONFORMANT, ExitCode.NOT_CONFORMANT, " and ".join(parts))
-    defects = [each for each in ours if each.level is Level.CORE and is_defect(each)]
+    defects = [each for each in ours if each.level is Level.CORE and is_defect(each) and not scale.waives(each)]
     if defects and not accept_known_defects:
         return say(KNOWN_DEFECTS, ExitCode.NOT_CONFORMANT, _defects(defects))
+    if stale := _stale(ours, waivers):
+        return say(STALE_WAIVERS, ExitCode.NOT_CONFORMANT, stale)
     if broken := core.errors + extended.errors + recorded.errors:
         why = f"{counted(broken, 'check')} could not be judged due to an error of esipp"
         return say(ERROR, ExitCode.HARNESS, why)
@@ -264,6 +290,9 @@ def conclude(
     missed = left_out + sum(1 for each in ours if each.left_out and each.level is Level.CORE)
     if not core.judged and not missed:
         return say(INCONCLUSIVE, ExitCode.HARNESS, "no core check could run on this cluster")
+    if waived:
+        fail = counted(len(waived), "check fails", "checks fail")
+        return say(WAIVED, ExitCode.CONFORMANT, f"{fail} and {form(len(waived), 'is', 'are')} waived; no other does")
     if defects:
         return say(KNOWN_DEFECTS, ExitCode.CONFORMANT, f"accepted: {_defects(defects)}")
     if missed:
@@ -292,6 +321,22 @@ def _levels(levels: Mapping[Level, Tally]) -> Iterable[str]:
     for level, found in levels.items():
         if found.asked:
             yield f"{LEVELS[level]}: {found.words}"
+
+
+def _waived(verdicts: Sequence[Verdict], waivers: Waivers) -> Iterable[str]:
+    """The waivers in use, one line for each."""
+    used = Counter(waiver for each in verdicts if (waiver := waivers.of(each.check_id)))
+    for waiver, count in used.items():
+        yield f"waived: {counted(count, 'check')}, {waiver.words}"
+
+
+def _stale(verdicts: Sequence[Verdict], waivers: Waivers) -> str:
+    """The waivers that are expired or cover nothing; empty if there are none."""
+    held = [each.check_id for each in verdicts if each.status in (*FINE, Status.KNOWN) and not is_defect(each)]
+    others = [each.check_id for each in verdicts if each.check_id not in {*held}]
+    told = [f"the waiver of {each.words} is expired" for each in waivers.expired([*held, *others])]
+    told += [f"the waiver of {each.words} covers no failure" for each in waivers.unused(held, others)]
+    return "; ".join(told)
 
 
 def _asked(core: Tally, catalogue: int, left_out: int, verdicts: Sequence[Verdict]) -> Iterable[str]:

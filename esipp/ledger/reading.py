@@ -22,6 +22,7 @@ from esipp.base.plural import counted
 from esipp.checks.check import OWN_REFERENCE, Binding, Fact, Feature, Status
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.power import say_run
+from esipp.checks.waivers import recorded
 from esipp.ledger.codec import EvidenceError, read_judged
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.ledger.file import READABLE, Ledger
@@ -164,13 +165,16 @@ class RecordedRun:
         """What its verdicts say by themselves."""
         left_out, accepted = int(self.header["left_out_core_rows"]), bool(self.header["accept_known_defects"])
         fail_on = Binding(self.header["fail_on"])
-        return conclude(self.verdicts.values(), left_out, fail_on, accept_known_defects=accepted)
+        return conclude(
+            self.verdicts.values(), left_out, fail_on, accept_known_defects=accepted, waivers=recorded(self.header)
+        )
 
     @property
     def scale(self) -> Scale:
         """What its result hangs on."""
         accepted = bool(self.header["accept_known_defects"])
-        return scale_of(self.verdicts.values(), Binding(self.header["fail_on"]), accept_known_defects=accepted)
+        fail_on = Binding(self.header["fail_on"])
+        return scale_of(self.verdicts.values(), fail_on, accept_known_defects=accepted, waivers=recorded(self.header))
 
     @property
     def qualified(self) -> list[RecordedCheck]:

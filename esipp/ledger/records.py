@@ -16,6 +16,7 @@ from esipp.checks.known_differences import Nature
 from esipp.checks.model import AddressClass, Claim, Family, Protocol, ServiceType, TrafficPolicy
 from esipp.checks.observation import Outcome
 from esipp.checks.path import Spread
+from esipp.checks.waivers import RecordedWaivers
 from esipp.judging.schedule import Touches
 from esipp.ledger.conclusion import Result
 from esipp.ledger.file import SCHEMA_VERSION
@@ -186,6 +187,7 @@ class Header(Line):
     seed: Annotated[int, note("of everything that was chosen at random")]
     rows: list[ACheck]
     left_out_core_rows: Count
+    waivers: NotRequired[RecordedWaivers]
     judged_again: NotRequired[JudgedAgain]
 
 

@@ -21,6 +21,7 @@ from esipp.checks.check import Binding, Check, Feature
 from esipp.checks.exclusions import Exclusions, as_words
 from esipp.checks.observation import Verdict
 from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
+from esipp.checks.waivers import NONE, Waiver, Waivers
 from esipp.judging.scenario import where_to_look
 from esipp.judging.schedule import PlannedEvent
 from esipp.ledger.conclusion import Conclusion, conclude
@@ -51,7 +52,8 @@ class Settings:
     seconds the cluster's own load balancer may take to steer away from a node, as the user says; else None.
     ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
     None for all that are needed. ``time_budget`` is how many seconds the run may take, ``keep`` leaves its namespace,
-    ``pause_on_failure`` waits for somebody to look.
+    ``pause_on_failure`` waits for somebody to look. ``waivers`` are the failures that somebody answers for, from
+    ``waivers_file``.
     """
 
     context: str
@@ -78,6 +80,8 @@ class Settings:
     sample_nodes: int = DEFAULT_NODES
     bound: float | None = None
     parallel_load_balancers: int | None = None
+    waivers_file: str = ""
+    waivers: tuple[Waiver, ...] = ()
     time_budget: float | None = None
     keep: bool = False
     pause_on_failure: bool = False
@@ -99,6 +103,7 @@ class Settings:
         words += ["--accept-known-defects"] if self.accept_known_defects else []
         most = self.parallel_load_balancers
         words += [f"--parallel-load-balancers {most}"] if most is not None else []
+        words += [f"--waivers {shlex.quote(self.waivers_file)}"] if self.waivers_file else []
         words += ["--allow-disruptive"] if self.allow_disruptive else []
         words += [shlex.quote(word) for word in self.customisation.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
@@ -145,6 +150,7 @@ class Run:
     trouble: EsippError | None = None
     later: list[EsippError] = field(default_factory=list)
     interrupted: bool = False
+    waivers: Waivers = NONE
     _by_id: dict[str, Check] = field(default_factory=dict)
     _notes: set[tuple[str, str]] = field(default_factory=set)
     _looked_for: set[str] = field(default_factory=set)
@@ -164,6 +170,7 @@ class Run:
         KNOWN.learn("token", TOKEN)
         now = time.gmtime()
         self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
+        self.waivers = Waivers(self.settings.waivers, time.strftime("%Y-%m-%d", now))
         stamp = time.strftime("%Y%m%dT%H%M%SZ", now)
         runs = Path("runs")
         self.folder = Path(self.settings.out) if self.settings.out else runs / f"{stamp}-{self.settings.lane}"
@@ -196,6 +203,7 @@ class Run:
             asked=list(self.asked),
             rows=[check_record(check) for check in checks],
             left_out_core_rows=left_out,
+            **({"waivers": self.waivers.as_json()} if self.waivers.entries else {}),
         )
         if not self.settings.out:
             point(runs / "latest", self.folder.name)
@@ -287,6 +295,7 @@ class Run:
             self.left_out,
             self.settings.fail_on,
             accept_known_defects=self.settings.accept_known_defects,
+            waivers=self.waivers,
         )
         if len(self.verdicts) < len(self.checks):
             failed = said.exit_code is ExitCode.NOT_CONFORMANT  # a check that failed is not undone by others left open

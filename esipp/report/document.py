@@ -101,6 +101,7 @@ class Tally(TypedDict):
     allowed: Annotated[int, Field(ge=0), note("known differences that the API allows")]
     defects: Annotated[int, Field(ge=0), note("known defects of a product")]
     findings: Annotated[int, Field(ge=0), note("known differences without an agreed cause")]
+    waived: NotRequired[Annotated[int, Field(ge=1), note("failures that a waiver covers")]]
     failed: Count
     flaky: Count
     undecided: Count

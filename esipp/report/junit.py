@@ -140,12 +140,14 @@ def _add_outcome(case: Element, run: RecordedRun, check: RecordedCheck, verdict:
         texts |= {"based on": verdict.witnesses, "repeat": f"{run.header['command']} {check.id}"}
         outcome.text = _clean("\n".join(f"{label}: {text}" for label, text in texts.items() if text))
         return
+    waiver = run.scale.waivers.of(verdict.check_id) if run.scale.waives(verdict) else None
     why = {
         Status.KNOWN: f"known difference, {verdict.nature}: {verdict.reason} [{titles(verdict.references)}]",
         Status.UNSUPPORTED: f"not tested: {verdict.reason}",
         Status.INCONCLUSIVE: f"{check.level.value} check is inconclusive: {verdict.reason}",
         Status.FLAKY: f"{check.level.value} check is flaky: {seen}",
     }.get(status, f"{check.level.value} check differs: {seen}")
+    why = f"waived: {waiver.words}: {seen}" if waiver else why
     if not run.scale.concerns(verdict):
         why = f"not part of the result: {why}"
     SubElement(case, "skipped", {"message": _clean(why), "type": status.value})

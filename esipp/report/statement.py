@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from esipp.base.errors import ExitCode
 from esipp.base.json import Json
 from esipp.checks.check import Status
-from esipp.ledger.conclusion import BOTH, KNOWN_DEFECTS, PARTIAL
+from esipp.ledger.conclusion import BOTH, KNOWN_DEFECTS, PARTIAL, WAIVED
 from esipp.ledger.reading import LEDGER, Component, RecordedRun
 from esipp.report.profiles import faults, settings
 
@@ -72,7 +72,7 @@ def _result(run: RecordedRun, warned: list[str]) -> str:
     said = run.conclusion
     if not run.whole or said.exit_code is not ExitCode.CONFORMANT:
         return "FAILED"
-    return "WARNED" if warned or said.result in (PARTIAL, KNOWN_DEFECTS) else "PASSED"
+    return "WARNED" if warned or said.result in (PARTIAL, KNOWN_DEFECTS, WAIVED) else "PASSED"
 
 
 def _tests(run: RecordedRun) -> tuple[list[str], list[str], list[str]]:
@@ -125,11 +125,18 @@ def _implementation(run: RecordedRun) -> Json:
 
 
 def _descriptors(components: Iterable[Component]) -> list[Json]:
-    """Images with a digest, each once; a name with several digests gets the digest appended."""
-    known = (each for each in components if each.digest)
-    found = sorted({(each.image or each.name, each.digest.removeprefix("sha256:")) for each in known})
-    names = [name for name, _ in found]
+    """Images with a digest, each once; a name with several digests gets the digest appended.
+
+    An annotation says how the digest was found out: one of an image that was loaded onto the nodes is known to no
+    registry.
+    """
+    known: dict[tuple[str, str], set[str]] = {}
+    for each in components:
+        if each.digest:
+            known.setdefault((each.image or each.name, each.digest.removeprefix("sha256:")), set()).add(each.decided)
+    names = [name for name, _ in known]
     return [
         {"name": name if names.count(name) == 1 else f"{name}@sha256:{digest}", "digest": {"sha256": digest}}
-        for name, digest in found
+        | {"annotations": {"esipp_decided": "; ".join(sorted(decided))}}
+        for (name, digest), decided in sorted(known.items())
     ]

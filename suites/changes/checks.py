@@ -31,6 +31,7 @@ EXPECTED = {
     Claim.REFUSED: "refused without endpoints",
     Claim.SPREAD: "every pod answers",
     Claim.STICKY: "one pod answers under affinity",
+    Claim.OUTLIVED: "several pods answer after the timeout",
 }
 
 FAILS_IF = {
@@ -41,6 +42,7 @@ FAILS_IF = {
     Claim.REFUSED: "a node drops requests to a Service without endpoints, so clients wait for a timeout",
     Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
     Claim.STICKY: "nodes ignore that sessionAffinity was set on an existing Service, or forget clients at once",
+    Claim.OUTLIVED: "nodes ignore timeoutSeconds, and keep clients at their pod for the usual three hours",
 }
 
 
@@ -87,6 +89,9 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         return
     if stream is TCP_NEW and event.name == "scaled-to-zero":
         yield Claim.REFUSED
+    if any(change.brief for change in changes):
+        yield Claim.OUTLIVED
+        return
     several = [change for change in changes if len(change.names) > 1]
     if any(not change.sticky for change in several):
         yield Claim.SPREAD
@@ -94,9 +99,13 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.STICKY
 
 
+DOCUMENTED = ("source-ranges", "affinity-outlived")
+"""Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
+
+
 def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
     """Return the level. What becomes of flows that are under way is documented for kube-proxy alone."""
-    by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name != "source-ranges"
+    by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
     core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP
     return Level.CORE if core else Level.EXTENDED
 
@@ -105,6 +114,7 @@ ABOUT = {
     "terminating": (KEP_1669,),
     "terminating-local": (KEP_1669,),
     "affinity": (API_AFFINITY,),
+    "affinity-outlived": (API_AFFINITY_TIMEOUT,),
     "retyped": (API_NODE_PORT,),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
@@ -129,6 +139,8 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
         return f"{event.meanwhile}, {client} is answered by each of several pods, if there is no affinity."
     if claim is Claim.STICKY:
         return f"{event.meanwhile}, {client} is answered by one of several pods under affinity, {WITHIN}."
+    if claim is Claim.OUTLIVED:
+        return f"{event.meanwhile}, {client} is answered by more than one pod, as each affinity is over by then."
     reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
     if claim is Claim.SERVED:
         return f"{event.meanwhile}, {client} {reached} its pods, {WITHIN}."

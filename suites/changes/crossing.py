@@ -1,7 +1,7 @@
 """The table of events and streams of changes, from its checks."""
 
 from esipp.checks.crossing import Crossing, Field
-from esipp.checks.stream import Reuse, StreamKind
+from esipp.checks.stream import StreamKind
 from esipp.scenarios.service_change.subject import Claim, Event
 from suites.changes.checks import CHECKS, EXPECTED, SUITE
 from suites.changes.events import ENTRIES, EVENTS, STREAMS, why_not
@@ -17,9 +17,8 @@ def field(event: Event, stream: StreamKind) -> Field:
 
 def required(stream: StreamKind) -> tuple[str, str]:
     """Return what is required of a stream while nothing changes, and during an event."""
-    claims = [Claim.SERVED, Claim.GONE]
-    claims += [Claim.SPREAD, Claim.STICKY] if stream.reuse is Reuse.NEW else []
-    return EXPECTED[Claim.SERVED], "; ".join(EXPECTED[claim] for claim in claims)
+    made = {check.subject.claim for check in CHECKS if check.subject.stream == stream}
+    return EXPECTED[Claim.SERVED], "; ".join(EXPECTED[claim] for claim in Claim if claim in made)
 
 
 CROSSING = Crossing(

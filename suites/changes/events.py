@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from esipp.checks.model import Protocol, ServiceType, TrafficPolicy
 from esipp.checks.stream import Reuse, StreamKind
-from esipp.scenarios.service_change.subject import At, Change, Do, Event, Pods, closing
+from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, At, Change, Do, Event, Pods, closing
 from suites import streams
 
 NODE_PORTS = (At.ENDPOINT_NODE, At.BARE_NODE, At.OTHER_NODE, At.CONTROL_PLANE)
@@ -100,6 +100,14 @@ EVENTS = (
         ),
     ),
     Event(
+        "affinity-outlived",
+        f"While a Service gets five endpoints, and the affinity ClientIP with a timeout of {AFFINITY_SECONDS} s",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.AFFINITY_BRIEF, Pods.ALL, brief=True, lasts=24.0),
+        ),
+    ),
+    Event(
         "retyped",
         "While a NodePort Service becomes a ClusterIP Service, a LoadBalancer with the same nodePorts, and a ClusterIP "
         "Service again",
@@ -162,7 +170,9 @@ UDP_ONE_WAY = replace(
 )
 SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW, streams.SCTP_PORT))
 
-STREAMS = (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT)
+TCP_RARE = replace(streams.TCP_NEW, name="tcp-rare", sent="a new TCP connection every 3 s", every=3.0)
+
+STREAMS = (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE)
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
 FRESH = {UDP_SOCKET: UDP_NEW, UDP_ONE_WAY: UDP_NEW, SCTP_PORT: SCTP_NEW}
@@ -204,6 +214,10 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     """Return why a stream is not sent to an entry during an event; empty if it is."""
     if at not in DIALLED.get(event.name, USUAL):
         return _why_not_there(event, at)
+    if (stream is TCP_RARE) is not (event.name == "affinity-outlived"):
+        return (
+            "only what comes rarely outlives an affinity" if stream is TCP_RARE else "it comes too often to outlive it"
+        )
     if event.kind is ServiceType.LOAD_BALANCER:
         if stream.protocol is Protocol.SCTP:
             return "few load balancers carry SCTP; nodePorts show what becomes of its entries"

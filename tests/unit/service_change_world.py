@@ -36,6 +36,7 @@ class World:
         errors: the first requests of each stream that are errors of our own.
         most: how many pods of a Service are reached.
         forgetful: whether nodes ignore affinity.
+        never_over: whether an affinity has no end.
         families: those of the streams.
         obstacles: entries that cannot be dialled.
     """
@@ -50,6 +51,7 @@ class World:
     errors: int = 0
     most: int = 5
     forgetful: bool = False
+    never_over: bool = False
     families: tuple[Family, ...] = (Family.IPV4,)
     obstacles: dict[tuple[At, Family], str] = field(default_factory=dict)
 
@@ -63,6 +65,7 @@ class World:
                 change.is_there,
                 change.closed,
                 change.sticky,
+                change.brief,
             )
             for at, change in enumerate(event.changes)
         ]
@@ -84,7 +87,8 @@ class World:
             return Sample(seq, when, when + 0.002, "refused") if is_refused else lost
         source = CLIENT_ADDRESSES["outside-1"][family]
         pods = pods[: self.most]
-        pod = pods[0 if stage.sticky and not self.forgetful else seq % len(pods)]
+        kept = (stage.brief and self.never_over) or (stage.sticky and not self.forgetful)
+        pod = pods[0 if kept else seq % len(pods)]
         return Sample(seq, when, when + 0.002, "answered", pod, HOME, source)
 
     def _is_busy(self, when: float) -> bool:

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE, all_checks
+from esipp.ledger.reading import read_run
 from esipp.report.pages import checks_page
 
 KUBECONFIG = """\
@@ -145,7 +147,25 @@ def test_bad_input_is_one_sentence_and_exit_code_4(
     assert done.returncode == ExitCode.USAGE
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "runs").exists(), "nothing is left"
+    if arguments[:1] == ["run"] and sentence == "does not answer":
+        assert_reported(tmp_path / "runs" / "latest")
+    else:
+        assert not (tmp_path / "runs").exists(), "nothing is left"
+
+
+def assert_reported(folder: Path) -> None:
+    """A run that never got a cluster has all reports, which say what was tried."""
+    run = read_run(folder)
+    assert (run.whole, run.conclusion.result, run.conclusion.exit_code) == (True, "incomplete", ExitCode.USAGE)
+    assert "does not answer" in run.conclusion.why
+    assert not run.verdicts
+    tried = [note for about, note in run.notes if about == "set-up"]
+    assert any(note.startswith("ok: kubectl") for note in tried)
+    assert any(note.startswith("no: API server") for note in tried)
+    for name in ("report.html", "junit.xml", "report.json", "conformance.yaml", "report.md", "summary.txt"):
+        assert "does not answer" in (folder / name).read_text(), name
+    cases = list(ElementTree.parse(folder / "junit.xml").iter("testcase"))  # noqa: S314 - our own
+    assert [case.get("name") for case in cases if case.find("error") is not None] == ["esipp.run"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "just text", "apiVersion: v1\nkind: Config\ncontexts: 7\n"])

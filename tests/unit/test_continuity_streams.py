@@ -13,6 +13,7 @@ from esipp.checks.check import Status
 from esipp.checks.continuity import NODEPORT, STALE, Phase, Way
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.stream import RECOVERS, Reuse, StreamKind
+from esipp.judging.frame import Decision
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.probing.traffic import Target
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
@@ -52,7 +53,7 @@ def check_id(phase: Phase, slug: str, kind: StreamKind) -> str:
     return f"continuity.{phase.value}.{slug}.ipv4.{kind.name}"
 
 
-def decided(seen: ContinuityEvidence, name: str) -> Any:
+def decided(seen: ContinuityEvidence, name: str) -> Decision:
     (check,) = (each for each in CHECKS if each.id == name)
     return Judge(seen).decide(check)
 

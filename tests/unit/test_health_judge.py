@@ -395,6 +395,47 @@ def test_placement_says_nothing_of_nodes_that_nobody_reaches() -> None:
     assert {status for name, status in told.items() if "placement" in name} == {INCONCLUSIVE}
 
 
+SILENT_ONCE = Followed(0.2, "503", {"right": 9, "timed out": 1})
+PLACED = {f"healthcheck.placement.{claim}.{of}.bare-node" for claim in ("status", "count") for of in ("ipv4", "ipv6")}
+
+
+def test_a_late_answer_while_all_machines_are_slow_says_nothing_of_a_node() -> None:
+    seen = healthy()
+    seen.rounds[4] = played(5, bare_node=SILENT_ONCE)
+    assert differing(seen) == dict.fromkeys(PLACED, FLAKY), "the listeners of all nodes answered in time"
+    seen.controls = listeners(late_at=22.0)
+    assert differing(seen) == dict.fromkeys(PLACED, INCONCLUSIVE)
+    said = verdict(BY_ID["healthcheck.placement.status.ipv4.bare-node"], seen)
+    assert "round 5" in said.reason
+    assert "lost or delayed requests at that time" in said.reason
+    seen.rounds[14] = played(15, bare_node=SILENT_ONCE)
+    assert differing(seen) == dict.fromkeys(PLACED, FLAKY), "another round was lost while nothing was slow"
+
+
+def test_a_wrong_answer_is_the_nodes_however_slow_machines_are() -> None:
+    seen = healthy()
+    seen.controls = listeners(late_at=22.0)
+    seen.rounds[4] = played(5, bare_node=Followed(0.2, "503", {"right": 9, "503": 1}))
+    assert differing(seen) == dict.fromkeys(PLACED, FLAKY)
+
+
+def test_a_round_in_which_our_own_pods_changed_by_themselves_says_nothing() -> None:
+    seen = healthy()
+    wrong = played(5, bare_node=Followed(0.2, "503", {"right": 9, "503": 1}))
+    seen.rounds[4] = replace(wrong, trouble="placed-bare-node-0 did not stay as it was after the change")
+    assert differing(seen) == dict.fromkeys(PLACED, INCONCLUSIVE)
+    seen.rounds[6] = played(7, bare_node=Followed(None, "503"))
+    assert differing(seen) == dict.fromkeys(PLACED, FAIL)
+
+
+def test_a_node_is_not_late_where_nobody_looked() -> None:
+    seen = healthy()
+    seen.rounds[4] = played(5, bare_node=Followed(None, "503", gap=12.0))
+    assert differing(seen) == dict.fromkeys(PLACED, INCONCLUSIVE)
+    seen.rounds[4] = played(5, bare_node=Followed(None, "503", gap=2.0))
+    assert differing(seen) == dict.fromkeys(PLACED, FAIL)
+
+
 def test_placement_without_a_round_is_inconclusive() -> None:
     seen = healthy()
     seen.rounds = []

@@ -227,9 +227,9 @@ def test_a_count_that_stays_wrong_has_its_whole_time_only_in_the_first_rounds(mo
 
 def test_a_count_that_comes_just_in_time_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(at: float) -> Answer:
-        return say(0, "x", count=1, localEndpoints=3) if at < 0.8 else RIGHT
+        return say(0, "x", count=1, localEndpoints=3) if at < 0.5 else RIGHT
 
-    assert all(count.seconds and count.seconds >= 0.8 for count, _ in rounds(monkeypatch, slow, slow, slow, slow))
+    assert all(count.seconds and count.seconds >= 0.5 for count, _ in rounds(monkeypatch, slow, slow, slow, slow))
 
 
 def test_an_interrupt_ends_the_wait_for_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

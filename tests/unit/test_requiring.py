@@ -33,7 +33,7 @@ def test_what_is_unknown_is_refused_with_names_like_it(tmp_path: Path) -> None:
     with pytest.raises(PreflightError) as refused:
         read_required(["famly.ipv6"], KNOWN)
     assert str(refused.value).startswith("--require famly.ipv6: there is no such feature.")
-    assert "similar ones: family.ipv6, family.ipv4; 'esipp list --features' lists all." in refused.value.hint
+    assert "did you mean family.ipv6 or family.ipv4? 'esipp list --features' lists all." in refused.value.hint
     file = tmp_path / "wanted.txt"
     file.write_text("node.three\n")
     with pytest.raises(PreflightError, match=r"--require node\.three"):

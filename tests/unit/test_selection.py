@@ -82,7 +82,7 @@ def test_a_profile_sets_checks_and_depth() -> None:
 
 def test_what_is_said_beside_a_profile_counts() -> None:
     assert depth_of(options("--profile", "quick", "--moves", "7")) == Depth(20, 7)
-    assert left("--profile", "quick", "--suite", "nodes") == []
+    assert left("--profile", "quick", "--suite", "continuity") == []
 
 
 def test_full_is_disruptive_and_nothing_else_is() -> None:

@@ -133,9 +133,15 @@ def test_affinity_that_is_ignored_is_seen() -> None:
     assert those(statuses(World(forgetful=True)), Status.FAIL) == matching("*.same-pod") != set()
 
 
+def test_an_affinity_that_is_not_over_after_its_timeout_is_seen() -> None:
+    assert those(statuses(World(never_over=True)), Status.FAIL) == matching("*.another-pod") != set()
+    brief = statuses(World(never_over=True, every=3.0))
+    assert not those(brief, Status.FAIL) & matching("*.another-pod"), "too few answers to be no chance"
+
+
 def test_silence_proves_nothing_where_nobody_was_ever_answered() -> None:
     found = statuses(World(never_served=NAMES))
-    assert those(found, Status.INCONCLUSIVE) == matching("*.gone")
+    assert those(found, Status.INCONCLUSIVE) == matching("*.gone", "*.another-pod")
     assert those(found, Status.FAIL) == matching(*(f"*.{claim}" for claim in POSITIVE))
 
 

@@ -36,7 +36,8 @@ def test_a_conformant_run_passed_and_is_about_its_components(tmp_path: Path) -> 
     answer = json.loads(render(made(tmp_path)))
     found = predicate(answer)
     assert found["result"] == "PASSED"
-    assert answer["subject"] == [{"name": "registry.example/kube-proxy:v1", "digest": {"sha256": DIGEST[7:]}}]
+    proxy = {"name": "registry.example/kube-proxy:v1", "digest": {"sha256": DIGEST[7:]}}
+    assert answer["subject"] == [{**proxy, "annotations": {"esipp_decided": "imageID of its pods"}}]
     assert found["passedTests"] == sorted(check.id for check in some_checks() if check.level is not Level.RECORD)
     assert (found["warnedTests"], found["failedTests"]) == ([], [])
 

@@ -21,6 +21,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_checks(parser)
     add_run_options(parser)
+    add("--config", default=None, metavar="FILE", help="file with options (default: esipp.yaml, where it exists)")
+    add("--yes", action="store_true", help="without --context, use the kubeconfig's current context and do not ask")
     add("--fail-fast", action="store_true", help="end the run as soon as a check is not as required")
     add("--alluredir", default=None, metavar="DIR", help="write Allure results to DIR during the run")
     add_detail(parser)
@@ -37,10 +39,11 @@ def add_doctor(commands: Any) -> None:
     )
     add_run_arguments(parser)
     parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
-    parser.set_defaults(command=_doctor)
+    parser.set_defaults(command=doctor)
 
 
-def _doctor(options: argparse.Namespace) -> int:
+def doctor(options: argparse.Namespace) -> int:
+    """Examine cluster and machine for a run with these options, and return the exit code."""
     checks = chosen(options)
     if not checks:
         raise PreflightError("No check is left.", "'esipp list' lists all checks.")

@@ -7,12 +7,14 @@ long before it expires. kubectl reads the file for each command, and ``Cluster``
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from esipp.base.errors import PreflightError
+from esipp.cluster.client import current_context
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts the service account: ``token``, ``ca.crt``, ``namespace``."""
@@ -84,12 +86,13 @@ def kubeconfig() -> str:
     return str(path)
 
 
-def named(context: str | None, file: str | None, in_cluster: bool) -> tuple[str, str | None]:
-    """The context and the kubeconfig that the options name.
+def named(context: str | None, file: str | None, in_cluster: bool, *, yes: bool = False) -> tuple[str, str | None]:
+    """The context and the kubeconfig that the options name, or the current context, if the user confirms it.
 
     Args:
         context, file: ``--context`` and ``--kubeconfig``.
         in_cluster: ``--in-cluster``.
+        yes: ``--yes``: the current context is confirmed. Without it a terminal is asked.
 
     Raises:
         PreflightError: the options name no cluster, or two.
@@ -106,4 +109,16 @@ def named(context: str | None, file: str | None, in_cluster: bool) -> tuple[str,
             "No cluster is named, and this is a pod.",
             "use --in-cluster for the cluster that the pod runs in; there is no default cluster.",
         )
-    raise PreflightError("No cluster is named.", "use --context NAME; there is no default cluster.")
+    current = current_context(file)
+    if current and (yes or _confirmed(current)):
+        return current, file
+    hint = f"use --context NAME, or --yes for the current context, {current}." if current else "use --context NAME."
+    raise PreflightError("No cluster is named.", hint)
+
+
+def _confirmed(context: str) -> bool:
+    """Whether the user at the terminal confirms a context; without a terminal nobody does."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(f"Use the current context '{context}'? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

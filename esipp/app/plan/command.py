@@ -62,6 +62,7 @@ def add_plan(commands: Any) -> None:
     add("--seed", type=int, default=None, metavar="N", help=SAME)
     add("--internal", action="store_true", help=SAME)
     add("--allow-disruptive", action="store_true", help=SAME)
+    add("--config", default=None, metavar="FILE", help="file with options (default: esipp.yaml, where it exists)")
     add("--format", choices=FORMATS, default="text", help="output format (default: text)")
     parser.set_defaults(command=_plan)
 

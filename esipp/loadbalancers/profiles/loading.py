@@ -11,6 +11,7 @@ from typing import Any
 
 from esipp.base import strict
 from esipp.base.errors import PreflightError
+from esipp.base.similar import did_you_mean
 from esipp.base.strict import FormError
 from esipp.checks.profile import LoadBalancer, Source
 
@@ -48,7 +49,10 @@ def named(name: str) -> LoadBalancer:
         PreflightError: there is none.
     """
     if name not in names():
-        raise PreflightError(f"Unknown load balancer '{name}'.", f"known: {', '.join(names())}; or FILE.toml.")
+        raise PreflightError(
+            f"Unknown load balancer '{name}'.",
+            f"{did_you_mean(name, names())}known: {', '.join(names())}; or FILE.toml.",
+        )
     return read_file(FOLDER / f"{name}.toml")
 
 

@@ -8,7 +8,16 @@ from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.plural import form
 from esipp.checks.check import Binding, Level, Status
 from esipp.checks.observation import Verdict
-from esipp.ledger.conclusion import CONFORMANT, KNOWN_DEFECTS, PARTIAL, WITH_DIFFERENCES, Conclusion, conclude
+from esipp.checks.waivers import merged, recorded
+from esipp.ledger.conclusion import (
+    CONFORMANT,
+    KNOWN_DEFECTS,
+    PARTIAL,
+    WAIVED,
+    WITH_DIFFERENCES,
+    Conclusion,
+    conclude,
+)
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.comparing.checks import FAILING
@@ -23,7 +32,7 @@ WORST_CODE_FIRST = (
 )
 """Exit codes, the worst first; the worst one is the exit code of the merge."""
 
-GOOD = (KNOWN_DEFECTS, PARTIAL, WITH_DIFFERENCES, CONFORMANT)
+GOOD = (KNOWN_DEFECTS, WAIVED, PARTIAL, WITH_DIFFERENCES, CONFORMANT)
 """Results that can end with exit code 0, the one with the most reservations first."""
 
 ONE_CLUSTER = (
@@ -182,7 +191,8 @@ def _conclusion(
     left_out = max(0, whole - _core(checks.values()))
     strictest = max((Binding(run.header["fail_on"]) for run in runs), key=list(Binding).index)
     accepted = all(run.header["accept_known_defects"] for run in runs)
-    said = conclude(verdicts.values(), left_out, strictest, accept_known_defects=accepted)
+    waivers = merged(recorded(run.header) for run in runs)
+    said = conclude(verdicts.values(), left_out, strictest, accept_known_defects=accepted, waivers=waivers)
     if not faults:
         return said
     if said.exit_code is ExitCode.NOT_CONFORMANT:

@@ -17,6 +17,7 @@ from esipp.ledger.conclusion import (
     KNOWN_DEFECTS,
     LEVELS,
     PARTIAL,
+    WAIVED,
     WITH_DIFFERENCES,
     is_defect,
 )
@@ -134,7 +135,7 @@ def _tone(run: RecordedRun) -> str:
     last = run.conclusion
     if not run.whole:
         return "bad"
-    accepted = last.result == KNOWN_DEFECTS and last.exit_code is ExitCode.CONFORMANT
+    accepted = last.result in (KNOWN_DEFECTS, WAIVED) and last.exit_code is ExitCode.CONFORMANT
     return "part" if accepted else TONES.get(last.result, "bad")
 
 

@@ -37,7 +37,8 @@ class Followed:
 class Round:
     """One round of the placement scenario: the change, the true pod counts, and how every node's answer followed.
 
-    ``status`` is how the status followed, ``count`` how localEndpoints did, both from ``began`` on.
+    ``status`` is how the status followed, ``count`` how localEndpoints did, both from ``began`` on. ``trouble`` is why
+    the true counts are in doubt: our own pods did not stay as they were.
     """
 
     number: int
@@ -46,6 +47,7 @@ class Round:
     status: Mapping[Node, Followed]
     count: Mapping[Node, Followed]
     began: float = 0.0
+    trouble: str = ""
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from esipp.checks.health import (
 )
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome
-from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
+from esipp.checks.timing import FIELD_LIMIT, PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.scenarios.health.evidence import WATCHER, Followed, HealthEvidence, Leaving, Node
+from esipp.scenarios.health.evidence import WATCHER, Followed, HealthEvidence, Leaving, Node, Round
 from esipp.scenarios.health.port_claims import CLAIMS
 from esipp.scenarios.paths.judge import say_bound, say_observed
 
@@ -115,6 +115,10 @@ def _beyond_the_way(check: Check, decided: Decision, control: Counts) -> Decisio
 
 def _words(answer: Answer) -> str:
     return answer.words
+
+
+NEEDED = 3
+"""Looks in which a node must be right to have followed (``FOLLOWS`` in placement.py)."""
 
 
 def document(answer: Answer) -> Mapping[str, Any]:
@@ -337,11 +341,31 @@ def _placement(check: HealthScenarioCheck, seen: HealthEvidence, node: Node) -> 
         return ours_failed(check, observed, f"the prober failed: {late[0]}")
     if not took and said <= {"", *SILENT_WORDS} and seen.unreached(WATCHER, *node):
         return undecided(check, REACHES_NOTHING.format(WATCHER), observed)
+    if why := _not_the_nodes(seen, node, asked):
+        return undecided(check, why, observed)
     status = Status.FAIL if len(took) < len(asked) else Status.FLAKY
     twice = check.subject.claim == "count" and all(
         _right(followed) or _is_twice(followed, each.truth.get(node[0], 0)) for each, followed in asked
     )
     return Decision(status, check.expected, observed, "; ".join(late[:3]), TWICE if twice else "wrong")
+
+
+def _not_the_nodes(seen: HealthEvidence, node: Node, asked: Sequence[tuple[Round, Followed]]) -> str:
+    """Why no wrong round says anything of the node; empty if one does, or none is wrong."""
+    vantage, found = seen.vantage(node[1]), ""
+    begins = [*(each.began for each in seen.rounds), inf]
+    for each, followed in asked:
+        if _right(followed):
+            continue
+        until = next(began for began in begins if began > each.began)
+        missing = {followed.last if followed.seconds is None else "", *followed.after} - {"", "right"} <= SILENT_WORDS
+        found = each.trouble or (vantage.ours(each.began, until) if missing else "")
+        if not found and followed.seconds is None and NEEDED * followed.gap >= FIELD_LIMIT:
+            found = f"esipp itself did not look for {followed.gap:.1f} s"
+        if not found:
+            return ""
+        found = f"round {each.number} ({each.done}): {found}"
+    return found
 
 
 def _is_twice(followed: Followed, pods: int) -> bool:

@@ -15,16 +15,16 @@ from esipp.checks.health import Answer, Place, Situation
 from esipp.checks.model import OUTSIDE
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.cluster.client import ApiError
-from esipp.cluster.pods import is_ready
+from esipp.cluster.pods import identity, is_ready
 from esipp.scenarios.health.evidence import Followed, HealthEvidence, Node, Round
-from esipp.scenarios.health.judge import say_count
+from esipp.scenarios.health.judge import NEEDED, say_count
 from esipp.scenarios.health.objects import HEALTH_LABEL, SLOTS, placed, service_name, slot
 from esipp.scenarios.health.probes import Asker, read_all
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
 
 ROUNDS = 20
-FOLLOWS = Budget("every node's health check to follow a change", FIELD_LIMIT, need=3, spacing=0.05)
+FOLLOWS = Budget("every node's health check to follow a change", FIELD_LIMIT, need=NEEDED, spacing=0.05)
 """What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds."""
 
 COUNTED = 10.0
@@ -135,9 +135,12 @@ class Placement:
                 done, changed = self._change(board, there, ready)
                 if stable.is_alive():
                     seen.changes += changed
+                made = self._states()
                 began = time.monotonic()
                 status, count = self._follow(board.truth())
-                seen.rounds.append(Round(number, done, board.truth(), status, count, began))
+                moved = sorted(name for name, state in self._states().items() if state != made.get(name))
+                trouble = f"{moved[0]} did not stay as it was after the change" if moved else ""
+                seen.rounds.append(Round(number, done, board.truth(), status, count, began, trouble))
                 late += any(each.seconds is None for each in status.values())
                 if late >= MOST_LATE:
                     break
@@ -206,6 +209,12 @@ class Placement:
                 f"Timed out after {DONE.seconds:.0f} s waiting for {DONE.name}: {late[0]} is late.",
                 "is its node healthy?",
             )
+
+    def _states(self) -> dict[str, object]:
+        """Each of our own pods, and since when it is ready or not: a kubelet that is late may change that by itself."""
+        pods = f"/api/v1/namespaces/{self.asker.testbed.namespace}/pods"
+        found = self.asker.testbed.cluster.list(pods, labelSelector=f"{HEALTH_LABEL}=placed")
+        return {pod["metadata"]["name"]: identity(pod) for pod in found if not pod["metadata"].get("deletionTimestamp")}
 
     # ---------------------------------------------------------------------------------------------- the answers
     def _follow(self, truth: Mapping[Place, int]) -> tuple[dict[Node, Followed], dict[Node, Followed]]:

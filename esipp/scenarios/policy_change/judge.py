@@ -45,20 +45,19 @@ from esipp.scenarios.policy_change.timeline import (
     stays,
 )
 
-BESIDE = "beside"
-"""The key of the isolation scenario."""
-
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
 
 
 def decide(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence) -> Decision:
     """The decision on a check about traffic during policy changes."""
+    if cut := seen.cut_short(check):
+        return cut
     if is_about(check, Isolated):
-        return cut_short(check, BESIDE, seen) or decide_path(check, seen)
+        return decide_path(check, seen)
     if is_about(check, PolicyChange):
-        return cut_short(check, check.subject.service.value, seen) or _flipped(check, seen)
+        return _flipped(check, seen)
     assert is_about(check, IsolatedHealth)
-    return cut_short(check, BESIDE, seen) or decide_health(check, seen)
+    return decide_health(check, seen)
 
 
 def _sees(check: PolicyChangeCheck, course: Course) -> str:
@@ -474,15 +473,6 @@ _CLAIMS: Mapping[PolicyClaim, Callable[[_Case], Decision]] = {
 
 
 # ------------------------------------------------------------------------- unchanged Services while others change
-def cut_short(check: WhilePoliciesChangeCheck, trial: str, seen: PolicyChangeEvidence) -> Decision | None:
-    """The decision on a check whose scenario broke off; None if it did not."""
-    if trial in seen.broken:
-        return ours_failed(check, "nothing", f"esipp itself failed: {seen.broken[trial]}")
-    if trial in seen.trouble:
-        return undecided(check, seen.trouble[trial])
-    return None
-
-
 def decide_path(check: IsolationCheck, seen: PolicyChangeEvidence) -> Decision:
     """The path judge's decision, if other policies really changed meanwhile."""
     window = seen.window

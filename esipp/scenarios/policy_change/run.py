@@ -11,6 +11,7 @@ from esipp.base.waiting import Reading
 from esipp.checks.check import is_about
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.policy_change import (
+    BESIDE,
     PLACES,
     At,
     ChangingService,
@@ -41,7 +42,6 @@ from esipp.scenarios.policy_change.changes import (
 )
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
 from esipp.scenarios.policy_change.isolation import Beside
-from esipp.scenarios.policy_change.judge import BESIDE
 from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.timeline import (
     STAYS,

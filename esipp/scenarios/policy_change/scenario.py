@@ -2,6 +2,7 @@
 
 from esipp.checks.check import is_about
 from esipp.checks.policy_change import (
+    BESIDE,
     ChangingService,
     Isolated,
     IsolatedHealth,
@@ -16,7 +17,7 @@ from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
 from esipp.scenarios.policy_change.figures import section
-from esipp.scenarios.policy_change.judge import BESIDE, decide
+from esipp.scenarios.policy_change.judge import decide
 from esipp.scenarios.policy_change.numbers import DURATIONS, NUMBERS
 from esipp.scenarios.policy_change.sections import summary
 

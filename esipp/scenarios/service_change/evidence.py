@@ -17,7 +17,7 @@ Asked = tuple[At, str, Family]
 class Stage:
     """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
 
-    ``closed`` and ``sticky`` are as in ``Change``.
+    ``closed``, ``sticky`` and ``brief`` are as in ``Change``.
     """
 
     words: str
@@ -27,6 +27,7 @@ class Stage:
     is_there: bool = True
     closed: frozenset[str] = frozenset()
     sticky: bool = False
+    brief: bool = False
 
     def at(self, asked: Asked) -> "Stage":
         """The stage as a stream must see it: nobody serves where it is closed."""

@@ -14,7 +14,7 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.paths.judge import say_observed
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages, refused
 from esipp.scenarios.service_change.stages import gone, reached, rejects, served, steady, stuck, wanted
-from esipp.scenarios.service_change.subject import STALE, Claim, ServiceChange, ServiceChangeCheck
+from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, STALE, Claim, ServiceChange, ServiceChangeCheck
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ class _Case:
 ENOUGH = 12
 """Requests for each of several pods after which one that has not answered is left out: of five, by chance in one of
 a hundred thousand."""
+
+FEWEST = 7
+"""Answers by the same one of five pods, each drawn anew, that are no chance: one of 15,000."""
 
 LAST = 5
 """Answers at the end of a stage that must all come from pods of before, if an older flow is to explain them."""
@@ -145,7 +148,7 @@ def _refused(case: _Case) -> Decision:
 
 def _spread(case: _Case) -> Decision:
     """In stages with several pods and no affinity, new requests reach every one."""
-    made = [each for each in case.stages if len(each.stage.pods) > 1 and not each.stage.sticky]
+    made = [each for each in case.stages if len(each.stage.pods) > 1 and not each.stage.sticky and not each.stage.brief]
     for each in made:
         missing = sorted({*each.stage.pods} - reached(each))
         if not missing:
@@ -176,6 +179,24 @@ def _sticky(case: _Case) -> Decision:
     return Decision(Status.PASS, case.check.expected, _words(made), sees="the end of an affinity's timeout is not seen")
 
 
+def _outlived(case: _Case) -> Decision:
+    """In stages whose affinity is over before the next request, several pods answer."""
+    made = [each for each in case.stages if each.stage.brief]
+    observed = _words(made)
+    for each in made:
+        if len(reached(each)) > 1:
+            continue
+        if ours := case.vantage.ours(each.stage.accepted, each.until):
+            return undecided(case.check, ours, observed)
+        answered = sum(sample.answered for sample in each.samples)
+        if answered < FEWEST:
+            return undecided(case.check, f"only {answered} requests were answered in this stage", observed)
+        reason = f"the Service {each.stage.words}: one pod answered all {answered} requests, which were longer apart"
+        return Decision(Status.FAIL, case.check.expected, observed, reason)
+    sees = f"whether a timeout of {AFFINITY_SECONDS} s is over after {case.subject.stream.every:.0f} s, no more"
+    return Decision(Status.PASS, case.check.expected, observed, sees=sees)
+
+
 def _answers(samples: Iterable[Sample]) -> Mapping[str, int]:
     return Counter(sample.pod if sample.answered else sample.outcome for sample in samples)
 
@@ -190,4 +211,5 @@ _CLAIMS: Mapping[Claim, Callable[[_Case], Decision]] = {
     Claim.REFUSED: _refused,
     Claim.SPREAD: _spread,
     Claim.STICKY: _sticky,
+    Claim.OUTLIVED: _outlived,
 }

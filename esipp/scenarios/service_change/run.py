@@ -22,7 +22,7 @@ from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
 from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
 from esipp.scenarios.service_change.stages import STAYS, shows, steady, wanted
-from esipp.scenarios.service_change.subject import INSIDE, At, Change, Do, Event, ServiceChange, again
+from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, INSIDE, At, Change, Do, Event, ServiceChange, again
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
@@ -130,6 +130,11 @@ class Driver:
             ),
             Do.SHARE_PORT: self._share_port,
             Do.AFFINITY_ON: partial(self._update, sessionAffinity="ClientIP"),
+            Do.AFFINITY_BRIEF: partial(
+                self._update,
+                sessionAffinity="ClientIP",
+                sessionAffinityConfig={"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}},
+            ),
             Do.AFFINITY_OFF: partial(self._update, sessionAffinity="None", sessionAffinityConfig=None),
             Do.ADMIT_OTHERS: partial(self._update, loadBalancerSourceRanges=list(OF_OTHERS)),
             Do.ADMIT_CLIENT: partial(self._update, loadBalancerSourceRanges=[*MANY, *self.admitted]),
@@ -262,7 +267,9 @@ class Driver:
 
 
 def _stage(change: Change, cause: float, accepted: float) -> Stage:
-    return Stage(change.do.value, cause, accepted, change.names, change.is_there, change.closed, change.sticky)
+    return Stage(
+        change.do.value, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief
+    )
 
 
 def _node_ports(spec: Json) -> dict[str, int]:

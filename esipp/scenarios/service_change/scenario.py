@@ -10,8 +10,8 @@ from esipp.scenarios.service_change.subject import ServiceChange
 
 SECONDS = {
     "scaled-to-zero": 43, "replaced": 43, "deleted": 43, "taken-over": 38, "killed": 15, "terminating": 13,
-    "terminating-local": 13, "scaled-up-and-down": 15, "affinity": 20, "retyped": 45, "one-node-port": 38, "vip": 15,
-    "vip-udp": 45, "source-ranges": 15,
+    "terminating-local": 13, "scaled-up-and-down": 15, "affinity": 20, "affinity-outlived": 36, "retyped": 45,
+    "one-node-port": 38, "vip": 15, "vip-udp": 45, "source-ranges": 15,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
 

@@ -55,6 +55,8 @@ def reached(seen: InStage) -> set[str]:
 
 def shows(seen: InStage, *, is_new: bool) -> bool:
     """Whether a stream shows all that it must in a stage; ``is_new`` if each request may reach another pod."""
+    if is_new and seen.stage.brief:
+        return len(reached(seen)) > 1
     if is_new and seen.stage.sticky and len(seen.stage.pods) > 1:
         return stuck(seen) is not None
     return not is_new or reached(seen) == {*seen.stage.pods}

@@ -91,6 +91,7 @@ class Do(StrEnum):
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
     SHARE_PORT = "gets the nodePort of its TCP port for UDP, too"
     AFFINITY_ON = "gets the affinity ClientIP"
+    AFFINITY_BRIEF = "gets the affinity ClientIP for 2 s"
     AFFINITY_OFF = "loses its affinity, and selects all pods"
     ADMIT_OTHERS = "admits only addresses of others"
     ADMIT_CLIENT = "admits a hundred ranges, and the client's address as the last"
@@ -106,6 +107,7 @@ class Change:
         pods: those that serve.
         closed: entries and protocols at which nobody serves (``bare-node udp``).
         sticky: whether each client keeps its pod.
+        brief: whether it does so for ``AFFINITY_SECONDS`` only.
         lasts: seconds for which the stage lasts at least.
     """
 
@@ -113,6 +115,7 @@ class Change:
     pods: Pods = Pods.NONE
     closed: frozenset[str] = frozenset()
     sticky: bool = False
+    brief: bool = False
     lasts: float = 0.0
 
     @property
@@ -124,6 +127,10 @@ class Change:
     def names(self) -> tuple[str, ...]:
         """Return the names of the pods that serve."""
         return tuple(map(again, self.pods.names)) if self.do is Do.START else self.pods.names
+
+
+AFFINITY_SECONDS = 2
+"""The timeout of a brief affinity."""
 
 
 def again(pod: str) -> str:
@@ -149,6 +156,7 @@ class Claim(StrEnum):
     REFUSED = "refused"
     SPREAD = "every-pod"
     STICKY = "same-pod"
+    OUTLIVED = "another-pod"
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,18 @@ BREAKS = (
         fixed=True,
     ),
     Break(
+        "affinity-never-over",
+        Group.CHANGES,
+        "nodes go on sending a client's TCP connections to the pod that it reached first, long after its affinity's "
+        "timeout",
+        run_of("affinity-outlived"),
+        at_ports_of("affinity-outlived", "TCP", lives_on),
+        at_node_ports("affinity-outlived", Reuse.NEW, protocol="TCP", claims=(Claim.OUTLIVED,)),
+        names="ignore timeoutSeconds",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
         "socket-goes-on-to-a-replaced-pod",
         Group.CHANGES,
         "nodes go on sending datagrams from a socket that is in use to the pod that was replaced",
