@@ -45,6 +45,9 @@ TUTORIAL_LB = docs(
 TUTORIAL_PROXY = docs(
     "tutorials/services/source-ip/#cross-platform-support", "Using Source IP: cross-platform support, proxies"
 )
+CONNTRACK_SYSCTL = Reference(
+    "Linux kernel, Netfilter Conntrack Sysfs variables", "https://docs.kernel.org/networking/nf_conntrack-sysctl.html"
+)
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
 SYNC_PERIOD = docs(
@@ -209,6 +212,9 @@ PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no d
 STALE_WITHOUT_ENDPOINTS = issue(
     _KUBERNETES, 139628, "stale UDP conntrack entries are never cleaned up when a service scales down to zero endpoints"
 )
+STALE_AFTER_RESTART = issue(_KUBERNETES, 125467, "Conntrack tables having stale entries for UDP connection")
+STALE_AFTER_FAILURE = issue(_KUBERNETES, 112604, "kube-proxy loses track of some changes if iptables-restore fails")
+SICK_PROXY = issue(_KUBERNETES, 111661, "add healthz verification when determining HC response for eTP:Local")
 STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
 """The changes that replaced and removed the annotations."""

@@ -2,7 +2,9 @@
 
 import argparse
 import contextlib
+import importlib
 import json
+import os
 import re
 import signal
 import sys
@@ -17,7 +19,7 @@ from typing import Any, NoReturn
 
 from esipp import __version__
 from esipp.app import list as listing
-from esipp.app.compare import add_diff, add_merge
+from esipp.app.compare import add_diff, add_merge, add_site, add_trend
 from esipp.app.config_file import add_init, expanded, schema
 from esipp.app.depth import Depth, within
 from esipp.app.detail_options import detail_of
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_standard_streams()
     try:
         parser = _parser()
+        _complete(parser)
         options = parser.parse_args(expanded(sys.argv[1:] if arguments is None else arguments, _commands(parser)))
         with _ended_by_sigterm(), whatever_becomes_of_stdout() as lost:  # 'esipp summary | head' keeps its exit code
             code = int(options.command(options))
@@ -67,6 +70,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(redact(traceback.format_exc()), file=sys.stderr)
         print("esipp: this is a bug in esipp; please report it.", file=sys.stderr)
         return int(ExitCode.HARNESS)
+
+
+def _complete(parser: argparse.ArgumentParser) -> None:
+    """Answer a shell that completes a command line, and end; do nothing otherwise (argcomplete, an extra package)."""
+    if "_ARGCOMPLETE" not in os.environ:
+        return
+    from esipp.loadbalancers.profiles.loading import names
+
+    for each in _commands(parser).values():
+        for action in each._actions:
+            known = {"checks": lambda: [check.id for check in all_checks()], "provider": names}.get(action.dest)
+            if known is not None:
+                action.completer = lambda known=known, **_: known()  # type: ignore[attr-defined]
+    importlib.import_module("argcomplete").autocomplete(parser)
 
 
 @contextlib.contextmanager
@@ -191,6 +208,8 @@ def _parser() -> argparse.ArgumentParser:
     add_report_commands(commands)
     add_diff(commands)
     add_merge(commands)
+    add_trend(commands)
+    add_site(commands)
     add_sign(commands)
     add_fetch(commands)
     add_init(commands, settings_of, add_run_options)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.base.document import Document
-from esipp.base.errors import PreflightError
+from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.check import Binding
 from esipp.ledger.reading import read_run
 from esipp.report.rendering import FORMATS, render
@@ -104,6 +104,65 @@ def _merge(options: argparse.Namespace) -> int:
         short = False  # a page has room for all
     _write(options, lambda: report(merged, short), lambda: as_json(merged))
     return int(merged.exit_code)
+
+
+TREND = """exit codes:
+  0  no check became worse since any earlier run, or what did is as required again
+  1  a binding check became worse and still is (--fail-on of the runs sets which checks are binding)
+  2  interrupted
+  4  wrong usage, or a ledger cannot be read or has another schema
+"""
+
+SITE = """exit codes:
+  0  success
+  2  interrupted
+  4  wrong usage, or a ledger cannot be read or has another schema, or the folder cannot be written
+"""
+
+
+def add_trend(commands: Any) -> None:
+    """Add ``esipp trend`` to the parser."""
+    parser = commands.add_parser(
+        "trend",
+        help="show how verdicts, figures and distributions developed over several runs; needs no cluster",
+        epilog=TREND,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or its ledger.jsonl")
+    _add_output(parser)
+    parser.set_defaults(command=_trend)
+
+
+def _trend(options: argparse.Namespace) -> int:
+    from esipp.report.comparing.trend import as_json, report, trend
+
+    found = trend([read_run(each) for each in options.runs])
+    _write(options, lambda: report(found), lambda: as_json(found))
+    return int(ExitCode.NOT_CONFORMANT if found.fails else ExitCode.CONFORMANT)
+
+
+def add_site(commands: Any) -> None:
+    """Add ``esipp site`` to the parser."""
+    parser = commands.add_parser(
+        "site",
+        help="write a static site of several runs: implementations by checks, with the evidence; needs no cluster",
+        epilog=SITE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder to write")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or its ledger.jsonl")
+    parser.set_defaults(command=_site)
+
+
+def _site(options: argparse.Namespace) -> int:
+    from esipp.report.comparing.site import write
+
+    try:
+        pages = write([read_run(each) for each in options.runs], options.folder)
+    except OSError as broken:
+        raise PreflightError(f"Cannot write to {options.folder}: {broken.strerror}.", "name another folder.") from None
+    print("\n".join(map(str, pages)))
+    return int(ExitCode.CONFORMANT)
 
 
 def _add_output(command: Any) -> None:

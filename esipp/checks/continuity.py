@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import ANYTHING, Balancer, Family, Protocol, TrafficPolicy
+from esipp.checks.model import ANYTHING, Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.profile import Limit
 from esipp.checks.reference import Reference
 from esipp.checks.stream import StreamKind
@@ -29,6 +29,10 @@ class Phase(StrEnum):
     SPEAKER = "speaker"
     API_SERVER = "api-server"
     KUBELET = "kubelet"
+    IDLE_KUBELET = "idle-kubelet"
+    CUT_OFF = "cut-off"
+    CONNTRACK_FULL = "conntrack-full"
+    CONNTRACK_DELETED = "conntrack-deleted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,11 @@ class Event:
         disturbs_balancer: it disturbs the cluster's own load balancer itself, or may make it change its nodes.
         frees_vip: what any node may announce a VIP after, or may not, as text; empty if it does not concern VIPs.
         lasts: seconds for which it stays in effect, where nothing tells when it has shown its effect.
+        node: the role of the node that it happens to; the node that announces the VIP for ``speaker``, and every
+            control plane node for ``api-server``.
+        refuses: that node takes no new connections for a while, without a word.
+        cuts: what is open through that node breaks.
+        forgets: that node forgets what is open through it; whether that lives on is informational.
     """
 
     phase: Phase
@@ -60,6 +69,15 @@ class Event:
     disturbs_balancer: bool = False
     frees_vip: str = ""
     lasts: float = 0.0
+    node: Role = Role.ENDPOINT_NODE
+    refuses: bool = False
+    cuts: bool = False
+    forgets: bool = False
+
+    @property
+    def takes_endpoints(self) -> bool:
+        """Return whether a node takes no new connections to its own endpoints, which stay endpoints all the while."""
+        return self.refuses and self.node is Role.ENDPOINT_NODE
 
 
 class What(StrEnum):

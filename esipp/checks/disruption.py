@@ -26,6 +26,21 @@ class Disruption(StrEnum):
     KUBELET = "kubelet"
     """A node's kubelet is stopped. Its pods keep running. After the controller's grace period (40 to 50 s) the node is
     not ready."""
+    TAINT = "taint"
+    """A node has the taint by which the cluster autoscaler says that it will delete the node."""
+    CUT_OFF = "cut-off"
+    """A node's network carries nothing, neither in nor out. Its pods and processes run on."""
+    CONNTRACK_FULL = "conntrack-full"
+    """A node drops every packet of a new flow, as the kernel does while its connection tracking table is full; flows
+    that it knows live on. The table itself is not filled: nodes of one machine share its limit."""
+    CONNTRACK_DELETED = "conntrack-deleted"
+    """The connection tracking entries of this suite's Services are deleted on a node, once."""
+    PROXY_STOPPED = "proxy-stopped"
+    """A node's kube-proxy is stopped (SIGSTOP): it follows no change. Then it is killed, and its kubelet starts it
+    anew: it has to find out what has changed meanwhile."""
+    PROXY_SICK = "proxy-sick"
+    """A node's kube-proxy cannot start the programs that write its rules. It learns of every change, and follows
+    none."""
 
 
 FEATURES = {
@@ -33,6 +48,11 @@ FEATURES = {
     Disruption.SPEAKER: "load-balancer.speaker",
     Disruption.API_SERVER: "control-plane.reachable",
     Disruption.KUBELET: "nodes.shell",
+    Disruption.CUT_OFF: "nodes.shell",
+    Disruption.CONNTRACK_FULL: "nodes.shell",
+    Disruption.CONNTRACK_DELETED: "nodes.shell",
+    Disruption.PROXY_STOPPED: "nodes.shell",
+    Disruption.PROXY_SICK: "nodes.shell",
 }
 
 
@@ -41,7 +61,14 @@ def feature_of(what: Disruption) -> str:
     return FEATURES.get(what, "disruptive")
 
 
-LONGEST = {Disruption.API_SERVER: 75.0, Disruption.KUBELET: 240.0}
+LONGEST = {
+    Disruption.API_SERVER: 75.0,
+    Disruption.KUBELET: 240.0,
+    Disruption.CUT_OFF: 120.0,
+    Disruption.CONNTRACK_FULL: 120.0,
+    Disruption.PROXY_STOPPED: 120.0,
+    Disruption.PROXY_SICK: 180.0,
+}
 """Seconds after which a node rolls back the disruption itself: before the kubelet kills a stopped API server, and
 before pods are evicted from a node that is not ready (300 s)."""
 

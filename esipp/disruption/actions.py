@@ -1,4 +1,4 @@
-"""Disruptions through the API: cordon, exclude, drain."""
+"""Disruptions through the API: cordon, exclude, taint, drain."""
 
 from dataclasses import dataclass, field
 
@@ -89,6 +89,12 @@ class Exclude(Marked):
     """The label that excludes a node from external load balancers."""
 
     mark = Mark.EXCLUDED
+
+
+class Taint(Marked):
+    """The taint by which the cluster autoscaler announces a node's end."""
+
+    mark = Mark.TAINTED
 
 
 @dataclass

@@ -18,8 +18,10 @@ from esipp.checks.check import Feature
 from esipp.checks.disruption import ALL_NODES, LONGEST, Disruption, Proof
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
-from esipp.disruption.actions import Cordon, Drain, Exclude
+from esipp.disruption.actions import Cordon, Drain, Exclude, Taint
+from esipp.disruption.agents import ProxyDisturbed
 from esipp.disruption.marks import RefusedError
+from esipp.disruption.network import EntriesDeleted, NetworkDisturbed
 from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, Undo, undo_all
 from esipp.disruption.services import ApiServerAway, KubeletStopped
@@ -193,8 +195,16 @@ class Disruptor:
                 return Restart(cluster, what, node)
             case Disruption.API_SERVER:
                 return ApiServerAway(cluster, by, self._control_planes(), bound)
+            case Disruption.TAINT:
+                return Taint(cluster, node, by)
+            case Disruption.CUT_OFF | Disruption.CONNTRACK_FULL:
+                return NetworkDisturbed(cluster, what, by, node, self._way(node), bound)
+            case Disruption.CONNTRACK_DELETED:
+                return EntriesDeleted(cluster, self._run, node, self._way(node))
             case Disruption.KUBELET:
                 return KubeletStopped(cluster, by, node, self._way(node), bound, not_ready)
+            case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK:
+                return ProxyDisturbed(cluster, what, by, node, self._way(node), bound)
 
     def _way(self, node: str) -> tuple[str, ...]:
         """The command that runs commands on a node."""

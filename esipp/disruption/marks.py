@@ -15,6 +15,7 @@ from esipp.cluster.client import ApiError, Cluster
 
 EXCLUDE_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler"
 
 CHANGED = Budget("a change to a Node object", 20.0, need=1, spacing=0.1)
 
@@ -28,11 +29,16 @@ class Mark(StrEnum):
 
     CORDONED = "esipp.dev/cordoned-by"
     EXCLUDED = "esipp.dev/excluded-by"
+    TAINTED = "esipp.dev/tainted-by"
 
 
 CORDONED_BY = Mark.CORDONED.value
 
-UNDOING = {Mark.CORDONED: "uncordoned node {}", Mark.EXCLUDED: "removed the exclusion label from node {}"}
+UNDOING = {
+    Mark.CORDONED: "uncordoned node {}",
+    Mark.EXCLUDED: "removed the exclusion label from node {}",
+    Mark.TAINTED: "removed the autoscaler's taint from node {}",
+}
 """The messages about an undone change."""
 
 
@@ -49,6 +55,8 @@ def is_so(node: Json, mark: Mark) -> bool:
     """Whether a Node object has the state of a mark, whoever set it."""
     if mark is Mark.CORDONED:
         return bool(node.get("spec", {}).get("unschedulable"))
+    if mark is Mark.TAINTED:
+        return is_tainted(node, AUTOSCALER_TAINT)
     return EXCLUDE_LABEL in (node["metadata"].get("labels") or {})
 
 
@@ -67,7 +75,7 @@ def change(cluster: Cluster, name: str, mark: Mark, owner: str) -> None:
             raise RefusedError(
                 f"Node {name} is already {mark.name.lower()} by {who}.", f"see 'kubectl get node {name}'."
             )
-        return _patch(mark, owner)
+        return _patch(mark, owner, node)
 
     _rewrite(cluster, name, make)
 
@@ -81,7 +89,7 @@ def undo(cluster: Cluster, name: str, mark: Mark, owner: str | None = None) -> b
 
     def make(node: Json) -> Json | None:
         by = owner_of(node, mark)
-        return None if by is None or owner not in (None, by) else _patch(mark, None)
+        return None if by is None or owner not in (None, by) else _patch(mark, None, node)
 
     try:
         return _rewrite(cluster, name, make)
@@ -123,11 +131,15 @@ def is_ready(item: Json) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _patch(mark: Mark, owner: str | None) -> Json:
+def _patch(mark: Mark, owner: str | None, node: Json) -> Json:
     """The merge patch that sets a mark, or without an owner the one that removes it."""
     body: Json = {"metadata": {"annotations": {mark.value: owner}}}
     if mark is Mark.CORDONED:
         return {**body, "spec": {"unschedulable": True if owner else None}}
+    if mark is Mark.TAINTED:
+        others = [each for each in node.get("spec", {}).get("taints") or [] if each["key"] != AUTOSCALER_TAINT]
+        own = [{"key": AUTOSCALER_TAINT, "effect": "NoSchedule"}] if owner else []
+        return {**body, "spec": {"taints": [*others, *own] or None}}
     body["metadata"]["labels"] = {EXCLUDE_LABEL: "" if owner else None}
     return body
 

@@ -18,7 +18,14 @@ MARKS = "${ESIPP_MARKS:-/run/esipp}"
 ALREADY, NOTHING = 71, 72
 """Exit codes of the scripts: the service is already stopped; there is nothing of that owner to undo."""
 
-API_SERVER_PROCESS = "kube-apiserver"
+API_SERVER_PROCESS, PROXY_PROCESS = "kube-apiserver", "kube-proxy"
+
+_WRITERS_OF_ALL = (
+    f"pgrep -x {PROXY_PROCESS} | xargs -I@ find /proc/@/root/usr/sbin"
+    " '(' -name nft -o -name 'xtables-*-multi' ')' -type f"
+)
+_WRITERS = _WRITERS_OF_ALL + " -exec chmod {} {{}} +"
+"""Changes the mode of the programs by which kube-proxy writes rules, in its own container: their files are a copy."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,29 @@ class Service:
     go_on: str
     is_stopped: str
     done: str
+
+
+UPLINKS = "ip -o route show default; ip -6 -o route show default"
+_DEVICES = f"{{ {UPLINKS}; }} | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p' | sort -u"
+
+
+def _dropping(table: str, which: str, done: str) -> Service:
+    """Drop some packets that a node's network brings or takes away, in a table of nftables of its own.
+
+    Chains run after connection tracking (priority -200) if they must know of it, and before any rule of others.
+    """
+    hooks = (("prerouting", "iifname", -190), ("output", "oifname", -190), ("postrouting", "oifname", 400))
+    chains = " ".join(
+        f"chain {hook} {{ type filter hook {hook} priority {number}; {word} $device {which}drop; }};"
+        for hook, word, number in (hooks if not which else hooks[:2])
+    )
+    exists = f"nft list table inet {table}"
+    return Service(
+        stop=f'for device in $({_DEVICES}); do nft "table inet {table} {{ {chains} }}"; done; {exists} >/dev/null',
+        go_on=f"{{ ! {exists} >/dev/null 2>&1 || nft delete table inet {table}; }}",
+        is_stopped=exists,
+        done=done,
+    )
 
 
 SERVICES = {
@@ -48,6 +78,24 @@ SERVICES = {
         go_on="systemctl start kubelet",
         is_stopped="systemctl is-active kubelet | grep -qx inactive",
         done="started the kubelet on node {}",
+    ),
+    Disruption.CUT_OFF: _dropping("esipp-cut-off", "", "connected node {} to its network again"),
+    Disruption.CONNTRACK_FULL: _dropping(
+        "esipp-conntrack-full", "ct state new ", "lets node {} take new connections again"
+    ),
+    Disruption.PROXY_STOPPED: Service(
+        stop=f"pkill -STOP -x {PROXY_PROCESS}",
+        # no such process: its kubelet starts it just now
+        go_on=f"{{ pkill -KILL -x {PROXY_PROCESS} || true; }}",
+        is_stopped=f"pgrep -x {PROXY_PROCESS} && ! ps -o stat= -C {PROXY_PROCESS} | grep -q '^[^T]'",
+        done="ended the stopped kube-proxy on node {}, so that its kubelet starts it anew",
+    ),
+    Disruption.PROXY_SICK: Service(
+        stop=f"pgrep -x {PROXY_PROCESS} | grep -q . && {_WRITERS.format('a-x')}",
+        # a container that was replaced has its programs as they were
+        go_on=f"{{ {_WRITERS.format('a+x')} || true; }}",
+        is_stopped=f"pgrep -x {PROXY_PROCESS} && ! {_WRITERS_OF_ALL} -perm -u=x 2>/dev/null | grep -q .",
+        done="lets kube-proxy on node {} write its rules again",
     ),
 }
 

@@ -28,11 +28,13 @@ class CheckingNumbers(TypedDict):
 class Checking:
     """A load balancer's health-check settings.
 
-    ``period`` in seconds; ``failures`` in a row until it leaves a node. Either may be unknown.
+    ``period`` in seconds; ``failures`` in a row until it leaves a node; ``timeout`` in seconds, after which a check
+    without an answer has failed. Each may be unknown.
     """
 
     period: float | None = None
     failures: int | None = None
+    timeout: float | None = None
 
     @property
     def bound(self) -> float | None:
@@ -40,6 +42,13 @@ class Checking:
         if self.period is None or self.failures is None:
             return None
         return (self.failures + 1) * self.period
+
+    @property
+    def silent_bound(self) -> float | None:
+        """N x timeout + period: the worst case after a node stopped answering, as checks of it end by their timeout."""
+        if self.period is None or self.failures is None or self.timeout is None:
+            return None
+        return self.failures * max(self.period, self.timeout) + self.period
 
     @property
     def numbers(self) -> CheckingNumbers:

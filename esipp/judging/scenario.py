@@ -159,6 +159,8 @@ class Scenario:
             label share a line.
         numbers: its part of report.json. ``durations``: what ``esipp diff`` compares.
         phases: the parts of its run and how long each usually takes, in order.
+        beside: whether its run may be beside that of others which say so: it loads little, and holds what it measures
+            against a control of its own. ``judging/schedule.py`` says what events may do for that.
         rights: what its run does with the API server besides what every run does.
     """
 
@@ -182,6 +184,7 @@ class Scenario:
     numbers: Numbers | None = None
     durations: Durations | None = None
     phases: tuple[Typical, ...] = ()
+    beside: bool = False
     rights: tuple[Right, ...] = ()
 
     def judge(self, check: Check, analysed: Any, known: Known) -> Verdict:

@@ -53,6 +53,11 @@ class PlannedEvent:
         return not (self.loads and other.measures) and not (self.measures and other.loads)
 
 
+def may_run_aside(events: Iterable[PlannedEvent]) -> bool:
+    """Whether a scenario with these events may run beside another: all are of its own Services, and none loads."""
+    return all(event.touches is Touches.OWN_SERVICES and not event.loads for event in events)
+
+
 Step = tuple[PlannedEvent, ...]
 """Events that run side by side."""
 

@@ -98,6 +98,7 @@ class _Open:
     state: str = ""
     ended: float | None = None
     whole: bool = True
+    beside: bool = False
 
     def seconds(self, now: float) -> float:
         return (self.ended if self.ended is not None else now) - self.began
@@ -153,7 +154,8 @@ class Progress:
     def phase_begins(self, name: str, what: str) -> None:
         """A part of the run begins."""
         with self._lock:
-            self._phases.append(_Open(name, self.clock(), plain(what)))
+            beside = any(phase.ended is None for phase in self._phases)
+            self._phases.append(_Open(name, self.clock(), plain(what), beside=beside))
             self._said = ""
 
     def phase_ends(self, name: str, *, whole: bool = True) -> None:
@@ -250,18 +252,22 @@ class Progress:
         slower = pace(self._typical, spent)
         going = {phase.name: phase.seconds(now) for phase in self._phases if phase.ended is None}
         order = [typical.phase for typical in phases()]
-        at = max((order.index(phase.name) for phase in self._phases if phase.name in order), default=-1)
+        known = [phase for phase in self._phases if phase.name in order]
+        at = max((order.index(phase.name) for phase in known if not phase.beside), default=-1)
         if any(not phase.whole for phase in self._phases):  # a run that broke off only clears up
             at = max(at, order.index(STRIKE) - 1)
-        coming = [name for name in self._typical if order.index(name) > at]  # what was passed over does not come
+        begun = {phase.name for phase in known}
+        coming = [name for name in self._typical if order.index(name) > at and name not in begun]
+        # what was passed over does not come; what runs beside another phase does not come again
         left = slower * sum(self._typical[name] for name in coming)
+        rests = [0.0]
         for name, seconds in going.items():
             whole = slower * self._typical.get(name, 0.0)
             share = sum(self._completed.values()) / max(1, len(self._of_path) * self._samples)
             if name == "observe" and 0.1 < share <= 1.0:
                 whole = seconds / share
-            left += max(0.0, whole - seconds)
-        return max(0.0, left)
+            rests.append(whole - seconds)
+        return max(0.0, left + max(rests))
 
 
 def say_seconds(seconds: float) -> str:

@@ -14,7 +14,7 @@ from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import Cause, causes
 from esipp.report.escaping import one_line
 from esipp.report.rendering.terminal import apart
-from esipp.report.sections import key_figures
+from esipp.report.sections import figures
 from esipp.report.terminal import appendix, last_word, summary
 
 MOST_LINES = 40
@@ -103,11 +103,8 @@ def _item(run: RecordedRun, cause: Cause, of: str) -> Item:
 
 
 def _figures(run: RecordedRun) -> Sequence[tuple[str, str]]:
-    """The figures that matter; scenarios that share one have a part of its line each."""
-    found: dict[str, list[str]] = {"as required": [_as_required(run)]}
-    for label, words in key_figures(run):
-        found.setdefault(label, []).append(words)
-    return [(label, "; ".join(words)) for label, words in found.items()]
+    """The figures that matter."""
+    return [("as required", _as_required(run)), *figures(run)]
 
 
 def _as_required(run: RecordedRun) -> str:

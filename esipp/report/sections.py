@@ -37,6 +37,14 @@ def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
                 yield scenario.name, "the evidence is malformed"
 
 
+def figures(run: RecordedRun) -> list[tuple[str, str]]:
+    """The same, with one line a label: scenarios that share one have a part of its line each."""
+    found: dict[str, list[str]] = {}
+    for label, words in key_figures(run):
+        found.setdefault(label, []).append(words)
+    return [(label, "; ".join(words)) for label, words in found.items()]
+
+
 def _of(show: Callable[[Scenario], Section | None]) -> list[Section]:
     made = []
     for scenario in scenarios():

@@ -2,22 +2,23 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
 
+from esipp.base.cores import idle_cores
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError, undisturbed
 from esipp.checks.check import Check, Feature, Subject, checks_about, missing_features
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
-from esipp.judging.durations import planned_events
+from esipp.judging.durations import planned_events, schedule
 from esipp.judging.interruptions import Interruptions
-from esipp.judging.scenario import FOLDER, RunThen, Scenario
-from esipp.judging.schedule import PlannedEvent, Touches, steps
+from esipp.judging.scenario import FOLDER, RunThen, Scenario, scenarios
+from esipp.judging.schedule import PlannedEvent, Touches, may_run_aside, steps
 from esipp.judging.topology import Topology
 from esipp.ledger.codec import judged
 from esipp.ledger.run import Run
@@ -28,6 +29,9 @@ from esipp.testbed.objects import Ground
 from esipp.testbed.testbed import Testbed
 
 About = TypeVar("About", bound=Subject)
+
+SPARE_CORES = 1.0
+"""Idle cores with which scenarios run side by side. Their steady traffic takes less than half a core each."""
 
 
 @dataclass
@@ -42,7 +46,6 @@ class Context:
         get: sets up a part of the session by its name, or returns it.
         evidence: what each scenario observed, by its name.
         watch: the packets of the judged window of paths, if any.
-        gathered: gives the evidence so far, while a scenario gathers it; None before there is any.
     """
 
     run: Run
@@ -50,7 +53,25 @@ class Context:
     get: Callable[[str], Any]
     evidence: dict[str, Any] = field(default_factory=dict)
     watch: Watch | None = None
-    gathered: Callable[[], Any] | None = None
+    _aside: dict[str, Future[Any]] = field(default_factory=dict)
+    _stops: list[Stop] = field(default_factory=list)
+    _of_thread: threading.local = field(default_factory=threading.local)
+
+    @property
+    def gathered(self) -> Callable[[], Any] | None:
+        """Gives the evidence so far, while a scenario gathers it in this thread; None before there is any."""
+        found: Callable[[], Any] | None = getattr(self._of_thread, "gathered", None)
+        return found
+
+    @gathered.setter
+    def gathered(self, given: Callable[[], Any] | None) -> None:
+        self._of_thread.gathered = given
+
+    def stop(self) -> Stop:
+        """What ends a scenario if another one that runs beside it is interrupted."""
+        made = Stop()
+        self._stops.append(made)
+        return made
 
     @cached_property
     def testbed(self) -> Testbed:
@@ -101,7 +122,50 @@ class Context:
         return Disruptor(self.cluster, self.findings, run.id, stop, undisturbed, run.folder / "watchdog.txt", run.say)
 
     def observe(self, scenario: Scenario) -> Any:
-        """Run a scenario and record its evidence; without a check that can run, nothing happens.
+        """Run a scenario, with those that may run beside it, and record its evidence.
+
+        Without a check that can run, nothing happens. An error of another scenario is kept until that one is asked.
+        """
+        if scenario.name in self._aside:
+            return self._aside.pop(scenario.name).result()
+        others = self._beside(scenario)
+        if not others:
+            return self._observe(scenario)
+        with ThreadPoolExecutor(len(others)) as pool:
+            try:
+                self._aside |= {each.name: pool.submit(self._observe, each) for each in others}
+                evidence = self._observe(scenario)
+                wait(self._aside.values())
+            except BaseException:
+                for stop in self._stops:
+                    stop.set()
+                raise
+        return evidence
+
+    def _beside(self, scenario: Scenario) -> list[Scenario]:
+        """The scenarios that run beside one, as this machine has cores to spare."""
+        if not self._may_be_beside(scenario):
+            return []
+        others = [each for each in scenarios() if each is not scenario and self._may_be_beside(each)]
+        if not others or not self.topology.nodes:  # which is set up here: only this thread may do that
+            return []
+        idle, cores = idle_cores()
+        bears = idle >= SPARE_CORES
+        named = " and ".join(each.name for each in (scenario, *others))
+        run_how = "run side by side" if bears else "run one after the other"
+        self.run.say(f"{named} {run_how}: {idle:.1f} of {cores} cores are idle")
+        return others if bears else []
+
+    def _may_be_beside(self, scenario: Scenario) -> bool:
+        """Whether a scenario that has not run yet may run beside others, by what its checks have it do."""
+        if not scenario.beside or scenario.name in self.evidence or self.testbed.batches.limited:
+            return False
+        own = [check for check in self.runnable() if isinstance(check.subject, scenario.subjects)]
+        events = (event for _, planned in schedule(own) for step in planned for event in step)
+        return bool(own) and may_run_aside(events)
+
+    def _observe(self, scenario: Scenario) -> Any:
+        """Run a scenario and record its evidence.
 
         If it breaks off, as the run is interrupted, the evidence so far is recorded for reports. Nothing is judged by
         it.

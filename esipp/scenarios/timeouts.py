@@ -56,6 +56,10 @@ class Timeouts:
     change_shown: Budget = Budget("every stream to show a change", FIELD_LIMIT + 2.0, need=1, spacing=LOOKS)
     """What is right only at the limit must have time to last."""
 
+    def shown_within(self, seconds: float) -> Budget:
+        """The same where a change may take more than the usual limit."""
+        return replace(self.change_shown, seconds=self.change_shown.seconds + max(0.0, seconds - FIELD_LIMIT))
+
     # -------------------------------------------------------------------------------------------------- continuity
     ways_settled: Budget = Budget("every way to answer every request", 30.0, need=3, spacing=0.1)
     """Before the first event, and after each one."""

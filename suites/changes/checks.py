@@ -4,25 +4,29 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from esipp.checks.check import Level
+from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import Family, Protocol
 from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.scenarios.service_change.subject import (
+    DURING,
     STALE,
     At,
     Claim,
     Event,
+    Health,
     ServiceChange,
     ServiceChangeCheck,
     place,
 )
-from suites.changes.events import ENTRIES, EVENTS, FRESH, MORE_NODES, STREAMS, TCP_NEW, why_not
+from suites.changes.events import ENTRIES, EVENTS, FRESH, HEALTH_CHECKS, MORE_NODES, STREAMS, TCP_NEW, why_not
 from suites.needs import needs
 from suites.references import *
 
 SUITE = "changes"
+PROXIES = (Disruption.PROXY_STOPPED, Disruption.PROXY_SICK)
 WITHIN = f"from {FIELD_LIMIT:.0f} s after each change on"
 
 EXPECTED = {
@@ -32,6 +36,8 @@ EXPECTED = {
     Claim.SPREAD: "every pod answers",
     Claim.STICKY: "one pod answers under affinity",
     Claim.OUTLIVED: "several pods answer after the timeout",
+    Claim.NO_LOSS: "no request is lost",
+    Claim.STATUS: "503 while the node serves badly or is to go, else 200",
 }
 
 FAILS_IF = {
@@ -43,6 +49,10 @@ FAILS_IF = {
     Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
     Claim.STICKY: "nodes ignore that sessionAffinity was set on an existing Service, or forget clients at once",
     Claim.OUTLIVED: "nodes ignore timeoutSeconds, and keep clients at their pod for the usual three hours",
+    Claim.NO_LOSS: "rules are removed before others are written as kube-proxy starts, or other nodes depend on the "
+    "one whose kube-proxy is stopped, or a load balancer takes a node out that still serves",
+    Claim.STATUS: "a node whose rules are out of date, or that is to be deleted, goes on to say that it is healthy, so "
+    "that load balancers send requests to it; or a healthy one never says again that it is",
 }
 
 
@@ -66,6 +76,10 @@ KNOWN = {
         "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
     ),
     ("deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
+    ("proxy-stopped-deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
+    ("proxy-sick", Protocol.UDP): _stale(
+        "UDP flows to an endpoint that went while it could not write its rules", STALE_AFTER_FAILURE
+    ),
     ("retyped", Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED),
     ("vip-udp", Protocol.UDP): _stale(
         "UDP flows to a Service that has lost all its endpoints or is deleted",
@@ -81,6 +95,11 @@ KNOWN = {
 def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     """Yield what is required of a stream."""
     changes, there = event.changes, place(at, stream.protocol.value.lower())
+    if stream in HEALTH_CHECKS:
+        yield Claim.STATUS
+        return
+    if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
+        yield Claim.NO_LOSS
     if at not in MORE_NODES:
         yield Claim.SERVED
     if any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes)):
@@ -104,9 +123,13 @@ DOCUMENTED = ("source-ranges", "affinity-outlived")
 
 
 def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
-    """Return the level. What becomes of flows that are under way is documented for kube-proxy alone."""
+    """Return the level.
+
+    What becomes of flows that are under way is documented for kube-proxy alone. Core checks of disruptions would make
+    every usual run PARTIAL.
+    """
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
-    core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP
+    core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP and not event.disruptions
     return Level.CORE if core else Level.EXTENDED
 
 
@@ -118,6 +141,10 @@ ABOUT = {
     "retyped": (API_NODE_PORT,),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
+    "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
+    "proxy-stopped-deleted": (E2E_RESTARTS,),
+    "proxy-sick": (KEP_3836, SICK_PROXY),
+    "unwanted-node": (NODES_PAGE, KEP_3458, KEP_3836),
 }
 """References of single events."""
 
@@ -137,6 +164,15 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
         return f"{event.meanwhile}, {client} is refused while there is no endpoint."
     if claim is Claim.SPREAD:
         return f"{event.meanwhile}, {client} is answered by each of several pods, if there is no affinity."
+    if claim is Claim.NO_LOSS:
+        return f"{event.meanwhile}, {client} loses no request as long as the Service has endpoints."
+    if claim is Claim.STATUS:
+        sick = [change for change in event.changes if stream.name in change.sick]
+        said = "says 200"
+        for change in sick:
+            assert change.disruption is not None
+            said = f"says 503 while {DURING[change.disruption]}, within {change.within:.0f} s, and 200 before and after"
+        return f"{event.meanwhile}, {stream.sent} {said}."
     if claim is Claim.STICKY:
         return f"{event.meanwhile}, {client} is answered by one of several pods under affinity, {WITHIN}."
     if claim is Claim.OUTLIVED:
@@ -150,12 +186,14 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
 def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
     """Return the known defects that a check shows."""
     found = KNOWN.get((event.name, stream.protocol)) if stream in FRESH else None
-    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP
+    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name == "proxy-sick"
     return (found,) if found and concerned else ()
 
 
 def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
     vip = ("load-balancer",) if at is At.VIP else ()
+    of_kube_proxy = stream.name == Health.PROXY or {*event.disruptions} & {*PROXIES}
+    kube_proxy = ("service-proxy.kube-proxy",) if of_kube_proxy else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
@@ -163,7 +201,9 @@ def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, 
         level=level(event, stream, claim),
         suite=SUITE,
         references=references(event, stream, claim),
-        features=needs("vantage.outside", *sctp, *vip, family=family, node=at.role),
+        features=needs("vantage.outside", *sctp, *vip, *kube_proxy, family=family, node=at.role).union(
+            *(needs(disruption=each) for each in event.disruptions)
+        ),
         subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
         expected=EXPECTED[claim],
         fails_if=FAILS_IF[claim],

@@ -4,7 +4,7 @@ from esipp.checks.crossing import Crossing, Field
 from esipp.checks.stream import StreamKind
 from esipp.scenarios.service_change.subject import Claim, Event
 from suites.changes.checks import CHECKS, EXPECTED, SUITE
-from suites.changes.events import ENTRIES, EVENTS, STREAMS, why_not
+from suites.changes.events import ENTRIES, EVENTS, HEALTH_CHECKS, STREAMS, why_not
 
 
 def field(event: Event, stream: StreamKind) -> Field:
@@ -17,6 +17,8 @@ def field(event: Event, stream: StreamKind) -> Field:
 
 def required(stream: StreamKind) -> tuple[str, str]:
     """Return what is required of a stream while nothing changes, and during an event."""
+    if stream in HEALTH_CHECKS:
+        return "200", EXPECTED[Claim.STATUS]
     made = {check.subject.claim for check in CHECKS if check.subject.stream == stream}
     return EXPECTED[Claim.SERVED], "; ".join(EXPECTED[claim] for claim in Claim if claim in made)
 

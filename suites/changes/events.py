@@ -6,13 +6,24 @@ its ``Do`` and how run.py does it.
 
 from dataclasses import replace
 
-from esipp.checks.model import Protocol, ServiceType, TrafficPolicy
+from esipp.checks.disruption import Disruption
+from esipp.checks.model import Protocol, Role, ServiceType, TrafficPolicy
 from esipp.checks.stream import Reuse, StreamKind
-from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, At, Change, Do, Event, Pods, closing
+from esipp.checks.timing import FIELD_LIMIT
+from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, At, Change, Do, Event, Health, Pods, closing
 from suites import streams
 
 NODE_PORTS = (At.ENDPOINT_NODE, At.BARE_NODE, At.OTHER_NODE, At.CONTROL_PLANE)
 TCP, UDP = Protocol.TCP, Protocol.UDP
+SYNC_PERIOD = 30.0
+"""Seconds after which kube-proxy tries again to write its rules, at the latest."""
+TOLERATED = 2 * SYNC_PERIOD
+"""Seconds for which kube-proxy may fail to write its rules until it says that it is not healthy."""
+CONTROLLERS = 5.0
+"""Seconds in which controllers of load balancers notice a Node object that has changed: they watch it."""
+PROXY_STOPPED = Disruption.PROXY_STOPPED
+AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
+"""What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 
 EVENTS = (
@@ -160,7 +171,61 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
     ),
-)
+    Event(
+        "unwanted-node",
+        "While the node of a Service's only endpoint is cordoned, and then has the taint by which the cluster "
+        "autoscaler announces its end",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.STAY, Pods.FIRST, disruption=Disruption.CORDON, lasts=CONTROLLERS),
+            Change(Do.STAY, Pods.FIRST),
+            Change(
+                Do.STAY, Pods.FIRST, disruption=Disruption.TAINT, sick=frozenset({Health.PROXY}), lasts=CONTROLLERS
+            ),
+            Change(Do.STAY, Pods.FIRST),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "proxy-stopped",
+        "While kube-proxy of a node without local endpoints is stopped, a Service's only endpoint is replaced, and "
+        "kube-proxy starts again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.SELECT, Pods.SECOND, disruption=PROXY_STOPPED, node=Role.BARE_NODE, stuck=AT_BARE_NODE, lasts=3.0
+            ),
+            Change(Do.STAY, Pods.SECOND),
+        ),
+    ),
+    Event(
+        "proxy-stopped-deleted",
+        "While kube-proxy of a node without local endpoints is stopped, a Service is deleted, and kube-proxy starts "
+        "again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.DELETE, disruption=PROXY_STOPPED, node=Role.BARE_NODE, stuck=AT_BARE_NODE, lasts=3.0),
+            Change(Do.STAY_GONE),
+        ),
+    ),
+    Event(
+        "proxy-sick",
+        "While kube-proxy of the endpoint node cannot write its rules, a Local Service's only endpoint is replaced, "
+        "and kube-proxy can write them again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.SELECT, Pods.SECOND, disruption=Disruption.PROXY_SICK, stuck=frozenset({At.ENDPOINT_NODE}),
+                sick=frozenset(Health), within=FIELD_LIMIT + TOLERATED,
+            ),
+            Change(Do.STAY, Pods.SECOND, within=FIELD_LIMIT + SYNC_PERIOD),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+        unserved=True,
+    ),
+)  # fmt: skip
 
 TCP_NEW = replace(streams.TCP_NEW, sent="a new TCP connection every 400 ms", every=0.4)
 UDP_NEW = replace(streams.UDP_NEW, sent="a datagram every 400 ms, each from a new socket", every=0.4, timeout=1.0)
@@ -172,7 +237,18 @@ SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW,
 
 TCP_RARE = replace(streams.TCP_NEW, name="tcp-rare", sent="a new TCP connection every 3 s", every=3.0)
 
-STREAMS = (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE)
+HEALTH_CHECKS = tuple(
+    StreamKind(
+        name=health.value, sent=f"a request every 500 ms for {asked}", protocol=TCP, reuse=Reuse.NEW, every=0.5,
+        timeout=1.0,
+    )
+    for health, asked in (
+        (Health.PROXY, "/healthz at port 10256 of the node"),
+        (Health.SERVICE, "the health check of the Service at the node"),
+    )
+)  # fmt: skip
+
+STREAMS = (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *HEALTH_CHECKS)
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
 FRESH = {UDP_SOCKET: UDP_NEW, UDP_ONE_WAY: UDP_NEW, SCTP_PORT: SCTP_NEW}
@@ -200,6 +276,10 @@ DIALLED = {
     "terminating-local": (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP),
     "retyped": (*USUAL, *MORE_NODES),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
+    "proxy-stopped": (*USUAL, *MORE_NODES),
+    "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
+    "proxy-sick": (At.ENDPOINT_NODE,),
+    "unwanted-node": (At.ENDPOINT_NODE, At.VIP),
     **dict.fromkeys(("vip", "vip-udp", "source-ranges"), (At.VIP,)),
 }
 """What is dialled in an event, if not the usual entries."""
@@ -207,18 +287,24 @@ DIALLED = {
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events that a socket which nobody answers sees."""
 
-OF_SCTP = ("replaced", "taken-over")
+OF_SCTP = ("replaced", "taken-over", "proxy-stopped")
+
+OF_HEALTH = ("proxy-sick", "unwanted-node")
 
 
 def why_not(event: Event, at: At, stream: StreamKind) -> str:
     """Return why a stream is not sent to an entry during an event; empty if it is."""
     if at not in DIALLED.get(event.name, USUAL):
         return _why_not_there(event, at)
+    if stream in HEALTH_CHECKS:
+        if event.name not in OF_HEALTH:
+            return "kube-proxy stays well, so that its health is what other suites ask"
+        return "a node's health is asked at the node" if at is At.VIP else ""
     if (stream is TCP_RARE) is not (event.name == "affinity-outlived"):
         return (
             "only what comes rarely outlives an affinity" if stream is TCP_RARE else "it comes too often to outlive it"
         )
-    if event.kind is ServiceType.LOAD_BALANCER:
+    if event.announced:
         if stream.protocol is Protocol.SCTP:
             return "few load balancers carry SCTP; nodePorts show what becomes of its entries"
         if (stream.protocol is UDP) is not (event.name == "vip-udp"):
@@ -228,7 +314,7 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "TCP has this nodePort before and after"
     if stream.protocol is Protocol.SCTP:
         if event.name not in OF_SCTP:
-            return "two events show what becomes of SCTP's entries of connection tracking"
+            return "other events show what becomes of SCTP's entries of connection tracking"
         if at is At.CLUSTER_IP:
             return "SCTP needs raw sockets, which pods of clients do not get"
         if at in MORE_NODES:
@@ -246,12 +332,12 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
 def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
         return "only one event has one number for TCP and UDP"
-    if event.kind is ServiceType.LOAD_BALANCER:
+    if event.announced:
         return "NodePort Services show the same at nodePorts and ClusterIPs"
     if at is At.VIP:
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
-    if event.name == "terminating-local":
+    if event.name in ("terminating-local", "proxy-sick"):
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

@@ -42,6 +42,9 @@ def may_move(event: Event, way: Way) -> bool:
 
 def about_losses(event: Event, way: Way) -> What:
     """Return which claim about losses holds."""
+    if event.forgets or (event.refuses and not way.local):
+        gap = way.by in CHECKED and not event.takes_endpoints
+        return What.GAP if gap else What.LOSSES
     if way.by == DEFAULT:
         return What.LOSSES if may_move(event, way) else What.NO_LOSS
     if way == Way(NODEPORT, LOCAL):
@@ -63,8 +66,9 @@ def claims(event: Event, way: Way) -> Iterator[What]:
 def level(event: Event, way: Way, what: What) -> Level:
     """Return the level. Checks of disruptions are extended, because core ones would make every usual run PARTIAL."""
     if what is What.LOSSES:
-        bounded = way.by == DEFAULT and event.phase is not Phase.SPEAKER
-        return Level.EXTENDED if bounded else Level.RECORD
+        return Level.EXTENDED if by_bound(event, way) else Level.RECORD
+    if what is What.LASTING and event.forgets:
+        return Level.RECORD
     if event.disruption or what in (What.NO_LOSS, What.GAP, What.LASTING, What.PROMPT):
         return Level.EXTENDED
     by_contract = what in (What.PLACE, What.TERMINATING) or (way.local and way.by not in PROXIES)
@@ -107,7 +111,7 @@ def check(event: Event, way: Way, family: Family, what: What) -> Check[Continuit
             "nodes.three", client=OUTSIDE_1, family=family, balancer=way.balancer, disruption=event.disruption
         ),
         subject=Continuity(event, way, family, what),
-        expected=EXPECTED[what],
+        expected=expected(event, what),
         fails_if=FAILS_IF[what],
         asked=ASKED,
         differences=tuple(differences(event, way, what)),

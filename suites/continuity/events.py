@@ -6,6 +6,7 @@ A new event is an entry here, its name in ``Phase``, and its steps in ``_steps``
 
 from esipp.checks.continuity import Event, Phase
 from esipp.checks.disruption import Disruption
+from esipp.checks.model import Role
 from suites.references import *
 
 SERVES_ON = "still serves for longer than (N+1) x health check period after deletion"
@@ -95,6 +96,43 @@ EVENTS = (
         last_pod_goes=True,
         by_health_checks=True,
         disturbs_balancer=True,
+    ),
+    Event(
+        phase=Phase.IDLE_KUBELET,
+        meanwhile="While the kubelet of a node without endpoints is stopped, until that node is not ready",
+        references=(NODES_PAGE, KEP_3458),
+        disruption=Disruption.KUBELET,
+        node=Role.BARE_NODE,
+        lasts=5.0,
+    ),
+    Event(
+        phase=Phase.CUT_OFF,
+        meanwhile="While the endpoint node is cut off from its network for 20 s, and when it is back",
+        references=(NODES_PAGE, DESIGN_BOUND),
+        disruption=Disruption.CUT_OFF,
+        last_pod_goes=True,
+        by_health_checks=True,
+        disturbs_balancer=True,
+        frees_vip="the endpoint node was cut off or came back",
+        lasts=20.0,
+        refuses=True,
+        cuts=True,
+    ),
+    Event(
+        phase=Phase.CONNTRACK_FULL,
+        meanwhile="While a node without endpoints takes no new flows, as with a full connection tracking table",
+        references=(CONNTRACK_SYSCTL, DESIGN_BOUND),
+        disruption=Disruption.CONNTRACK_FULL,
+        node=Role.BARE_NODE,
+        refuses=True,
+    ),
+    Event(
+        phase=Phase.CONNTRACK_DELETED,
+        meanwhile="While the connection tracking entries of the Services are deleted on the endpoint node",
+        references=(CONNTRACK_SYSCTL,),
+        disruption=Disruption.CONNTRACK_DELETED,
+        lasts=3.0,
+        forgets=True,
     ),
 )
 """In this order. Disruptions, which need ``--allow-disruptive``, are the last."""

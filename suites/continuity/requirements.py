@@ -8,9 +8,10 @@ from suites.references import *
 
 SUITE = "continuity"
 
+BY_PERIOD = "no gap longer than (N+1) x period"
 EXPECTED = {
     What.NO_LOSS: "no request is lost",
-    What.GAP: "no gap longer than (N+1) x period",
+    What.GAP: BY_PERIOD,
     What.LOSSES: "no gap longer than the load balancer's bound; recorded if there is none",
     What.SOURCE: "the correct source in every answer",
     What.PROMPT: f"the correct source in every answer from {PROMPT:.0f} s after the return to Local",
@@ -56,6 +57,11 @@ def requirement(event: Event, way: Way, what: What) -> str:
     meanwhile, through = event.meanwhile, destination(way)
     if what is What.NO_LOSS:
         return f"{meanwhile}, {through} loses no request."
+    if what is What.GAP and event.refuses:
+        return (
+            f"{meanwhile}, {through} has no gap longer than N x timeout + period of health checks, as the load "
+            "balancer reports them."
+        )
     if what is What.GAP:
         return (
             f"{meanwhile}, {through} has no gap longer than (N+1) x health check period, with N and period as the load "
@@ -72,6 +78,13 @@ def requirement(event: Event, way: Way, what: What) -> str:
         return (
             f"{meanwhile}, every answer through {through} shows {expected_source(way)} from {PROMPT:.0f} s after the "
             "API server accepted the return to Local."
+        )
+    if what is What.LASTING and event.forgets:
+        return f"{meanwhile}: records the established connections through {through} that break."
+    if what is What.LASTING and event.cuts:
+        return (
+            f"{meanwhile}, no established connection through {through} breaks, except those through the node that is "
+            "cut off, or to its pods."
         )
     if what is What.LASTING:
         return (
@@ -94,9 +107,19 @@ def requirement(event: Event, way: Way, what: What) -> str:
     return f"{meanwhile}, every answer through {through} shows that the pod saw {expected_source(way)}."
 
 
+def expected(event: Event, what: What) -> str:
+    """Return what is expected, in short."""
+    return "no gap longer than N x timeout + period" if what is What.GAP and event.refuses else EXPECTED[what]
+
+
 def by_bound(event: Event, way: Way) -> bool:
-    """Return whether the load balancer's bound limits losses; it does not for a restart of its own agent."""
-    return way.by not in (NODEPORT, *CHECKED) and event.phase is not Phase.SPEAKER
+    """Return whether the load balancer's bound limits losses.
+
+    It does not for a restart of its own agent, for a node that forgets connections, or where pods that nobody reaches
+    stay endpoints. It is that of a node that says 503: checks of one that does not answer end by their timeout.
+    """
+    unbounded = event.phase is Phase.SPEAKER or event.forgets or event.refuses
+    return way.by not in (NODEPORT, *CHECKED) and not unbounded
 
 
 def expected_source(way: Way) -> str:
@@ -186,6 +209,7 @@ def _tutorial(way: Way) -> Reference:
 
 __all__ = [
     "ASKED",
+    "CHECKED",
     "EXPECTED",
     "FAILS_IF",
     "NODEPORT",
@@ -195,6 +219,8 @@ __all__ = [
     "Phase",
     "Way",
     "What",
+    "by_bound",
+    "expected",
     "references",
     "requirement",
     "stream_expected",

@@ -1,6 +1,7 @@
-"""A run with disruptions only: ``python -m tests.broken.disrupting --context NAME --image IMAGE --seed N``.
+"""A run with disruptions only: ``python -m tests.broken.disrupting --context NAME --image IMAGE --seed N [ONLY…]``.
 
-Each disruption in turn, in an order from the seed, for some seconds, with a namespace and pods like a run's.
+Each disruption in turn in an order from the seed, or only those named in theirs, for some seconds, with a namespace and
+pods like a run's.
 """
 
 import argparse
@@ -18,6 +19,8 @@ from esipp.preflight.preflight import examine
 from esipp.testbed import manifests
 
 LABELS = {"app": "drained"}
+NEEDS_TRAFFIC = (Disruption.CONNTRACK_DELETED,)
+"""What is proven by entries of a run's Services, and leaves nothing to undo."""
 SECONDS = {Disruption.KUBELET: 5.0}
 """Duration of each disruption; 3 s by default, as leaders keep their Leases for 10 s without an API server."""
 
@@ -27,6 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("--context", "--image", "--seed"):
         parser.add_argument(name, required=True)
+    parser.add_argument("only", nargs="*", type=Disruption)
     options = parser.parse_args()
     chance = random.Random(int(options.seed))
     cluster = Cluster(options.context)
@@ -42,8 +46,9 @@ def main() -> None:
     ]
     for pod in pods:
         cluster.create(f"/api/v1/namespaces/{space}/pods", pod)
-    order = list(Disruption)
-    chance.shuffle(order)
+    order = options.only or [each for each in Disruption if each not in NEEDS_TRAFFIC]
+    if not options.only:
+        chance.shuffle(order)
     with Disruptor(cluster, findings, run, Stop(), undisturbed, say=lambda line: print(line, flush=True)) as disruptor:
         for what in order:
             node = "" if what is Disruption.API_SERVER else chance.choice(nodes)

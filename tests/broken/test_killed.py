@@ -1,9 +1,9 @@
 """Killed disruptive runs: ``esipp clean`` restores the cluster after a kill at any moment.
 
 Environment: ``ESIPP_KILLS`` (20), ``ESIPP_KILL_SEED`` (a new one, which is printed), and ``ESIPP_KILLED``: ``suite``
-for the suite's own disruptive checks (those of ``ESIPP_KILLED_ROWS``), ``driver`` for each disruption in turn and
-nothing else. ``ESIPP_KILL_SPAN`` is the seconds of disruptions within which it is killed; otherwise a whole run
-measures them. What happened at each kill is printed: ``pytest -s``.
+for the suite's own disruptive checks (those of ``ESIPP_KILLED_ROWS``), ``driver`` for each disruption in turn (of those
+names) and nothing else. ``ESIPP_KILL_SPAN`` is the seconds of disruptions within which it is killed; otherwise a whole
+run measures them. What happened at each kill is printed: ``pytest -s``.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class Running:
     def __init__(self, context: str, seed: int, folder: Path) -> None:
         image = os.environ["ESIPP_IMAGE"]
         if OF == "driver":
-            command = ["-m", "tests.broken.disrupting", "--image", image]
+            command = ["-m", "tests.broken.disrupting", "--image", image, *CHECKS]
         else:
             command = [
                 "-m",

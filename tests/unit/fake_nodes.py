@@ -38,6 +38,7 @@ class FakeNodes:
         self.pods: dict[str, Json] = {}
         self.leases: dict[str, int] = {}
         self.spaces: list[Json] = []
+        self.services: list[Json] = []
         self.of_runs: dict[str, Json] = {}
         self.requests: list[str] = []
         self.silent: Callable[[], bool] = lambda: False
@@ -104,7 +105,7 @@ class FakeNodes:
                 self.spaces = [each for each in self.spaces if each["metadata"]["name"] != space]
                 return 200, {}
             case "GET", ["api", "v1", "namespaces", _, "services"]:
-                return 200, {"items": []}
+                return 200, {"items": self.services}
         return _no(404, "NotFound", path)
 
     def _on_node(self, method: str, name: str, body: Json) -> Answer:
@@ -221,15 +222,23 @@ SCRIPTS = {
 esac""",
     "systemd-run": """[ ! -e "$STATE/no-timers" ] || { echo "no timers" >&2; exit 1; }
 while [ "$1" != sh ]; do shift; done; printf '%s' "$3" >"$STATE/switch" """,
-    "pkill": """[ -e "$STATE/api" ] || exit 1
-case $1 in -STOP) echo T >"$STATE/api" ;; -CONT) echo S >"$STATE/api" ;; esac""",
-    "pgrep": '[ -e "$STATE/api" ]',
-    "ps": 'cat "$STATE/api"',
+    "pkill": """file="$STATE/${3#kube-}"; file="${file%server}"; [ -e "$file" ] || exit 1
+case $1 in -STOP) echo T >"$file" ;; -CONT | -KILL) echo S >"$file" ;; esac""",
+    # what it says stands for a process id: the files of that container are below /proc/../…/container
+    "pgrep": """file="$STATE/${2#kube-}"; [ -e "${file%server}" ] || exit 1; echo "..$STATE/container" """,
+    "ip": 'echo "default via 192.0.2.254 dev eth0 proto static"',
+    "nft": """case "$1 $2" in
+  "list table") cat "$STATE/rules" ;;
+  "delete table") rm "$STATE/rules" ;;
+  *) printf '%s' "$1" >"$STATE/rules" ;;
+esac""",
+    "conntrack": """echo "$*" >>"$STATE/deleted"; echo "conntrack v1.4.7: 1 flow entries have been deleted." >&2""",
+    "ps": 'file="$STATE/${4#kube-}"; cat "${file%server}"',
 }
 
 
 class FakeNode:
-    """A node's own commands; ``way`` runs them. Its state is in files: kubelet, api, switch, and what goes wrong."""
+    """A node's own commands; ``way`` runs them. Its state is in files: kubelet, api, proxy, switch, and others."""
 
     def __init__(self, folder: Path, *, control_plane: bool = True) -> None:
         self.state, self.marks = folder / "state", folder / "marks"
@@ -240,6 +249,11 @@ class FakeNode:
             (programs / name).write_text(f"#!/bin/sh\n{script}\n")
             (programs / name).chmod(0o755)
         (self.state / "kubelet").write_text("active\n")
+        (self.state / "proxy").write_text("S\n")
+        self.writers = self.state / "container" / "root" / "usr" / "sbin"
+        self.writers.mkdir(parents=True)
+        for name in ("nft", "xtables-nft-multi", "tcpdump"):
+            (self.writers / name).touch(0o755)
         if control_plane:
             (self.state / "api").write_text("S\n")
         path = f"PATH={programs}:{os.environ['PATH']}"

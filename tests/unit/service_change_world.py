@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from esipp.checks.model import Family, Role
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import Asked, ServiceChangeEvidence, Stage, Stages
-from esipp.scenarios.service_change.subject import BESIDE, INSIDE, At, Event
+from esipp.scenarios.service_change.subject import BESIDE, INSIDE, At, Event, Health
 from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS
 from tests.unit.world import CLIENT_ADDRESSES, ROLES
@@ -35,6 +35,8 @@ class World:
         every: seconds from change to change.
         errors: the first requests of each stream that are errors of our own.
         most: how many pods of a Service are reached.
+        says: what health checks say, whatever they should; empty if they are right.
+        lost_at: what loses a single request at this second.
         forgetful: whether nodes ignore affinity.
         never_over: whether an affinity has no end.
         families: those of the streams.
@@ -50,6 +52,8 @@ class World:
     every: float = EVERY
     errors: int = 0
     most: int = 5
+    says: str = ""
+    lost_at: dict[str, float] = field(default_factory=dict)
     forgetful: bool = False
     never_over: bool = False
     families: tuple[Family, ...] = (Family.IPV4,)
@@ -58,7 +62,7 @@ class World:
     def stages(self, event: Event) -> list[Stage]:
         return [
             Stage(
-                change.do.value,
+                change.words,
                 self.every * at,
                 self.every * at + 0.05,
                 change.names,
@@ -66,6 +70,9 @@ class World:
                 change.closed,
                 change.sticky,
                 change.brief,
+                frozenset(each.value for each in change.stuck),
+                frozenset(each.value for each in change.sick),
+                change.within,
             )
             for at, change in enumerate(event.changes)
         ]
@@ -79,6 +86,10 @@ class World:
         lost = Sample(seq, when, when + TIMEOUT, "timeout")
         if seq < self.errors:
             return Sample(seq, when, when, "error")
+        if name in tuple(Health) and not self._is_busy(when):
+            return Sample(seq, when, when + 0.002, self.says or ("503" if name in stage.sick else "200"))
+        if 0 <= when - self.lost_at.get(name, -SPACING) < SPACING:
+            return lost
         if name in self.never_served or (name in self.silent and now) or self._is_busy(when):
             return lost
         pods = stages[0].at(asked).pods if name in self.keeps else stage.pods

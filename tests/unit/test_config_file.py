@@ -1,7 +1,8 @@
 """esipp.yaml: options of a run in a file, its JSON schema, and ``esipp init``; the current context; similar words."""
 
 import json
-from argparse import Namespace
+import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -155,6 +156,25 @@ def test_yes_does_not_help_without_a_current_context(here: Path, monkeypatch: py
     (here / "empty").write_text("apiVersion: v1\nkind: Config\n")
     with pytest.raises(PreflightError, match="No cluster is named"):
         credentials.named(None, str(here / "empty"), in_cluster=False, yes=True)
+
+
+# --------------------------------------------------------------------------------------------------------- completion
+def test_a_shell_is_offered_checks_and_load_balancers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """argcomplete itself is an extra package; it asks ``completer`` of an action."""
+    offered = {}
+
+    def autocomplete(parser: ArgumentParser) -> None:
+        for action in cli._commands(parser)["run"]._actions:
+            if hasattr(action, "completer"):
+                offered[action.dest] = action.completer(prefix="", parsed_args=None)
+        raise SystemExit(0)
+
+    monkeypatch.setenv("_ARGCOMPLETE", "1")
+    monkeypatch.setitem(sys.modules, "argcomplete", SimpleNamespace(autocomplete=autocomplete))
+    with pytest.raises(SystemExit):
+        cli.main(["run"])
+    assert CHECK in offered["checks"]
+    assert "metallb-l2" in offered["provider"]
 
 
 # ------------------------------------------------------------------------------------------------------ similar words

@@ -139,7 +139,7 @@ def made(
     testbed = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
     return Acts(
         testbed, SimpleNamespace(trouble=""), traffic or FakeStreams(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
-        Places("a", "c", "b"), list(WAYS), 0.1, frozenset({parse_address(CLIENT)}),
+        Places("a", "c", "b"), list(WAYS), 0.1, 0.3, frozenset({parse_address(CLIENT)}),
         frozenset({parse_address(PROXY)}), Stop(), disruptor, timeouts,  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -157,6 +157,29 @@ def test_a_disruption_is_the_disruptors_and_its_proof_is_told(phase: Phase) -> N
     assert disruptor.asked == [(event(phase).disruption, "" if phase is Phase.API_SERVER else "a", "", False)]
     assert (notes.happened, notes.ended, notes.words) == (2.0, 4.0, "seen with our own eyes")
     assert len(notes.causes) == 3, "its beginning, its effect, its undoing"
+
+
+@pytest.mark.parametrize(
+    ("phase", "node", "cut"),
+    [
+        (Phase.IDLE_KUBELET, "b", ""),
+        (Phase.CUT_OFF, "a", "a"),
+        (Phase.CONNTRACK_FULL, "b", ""),
+        (Phase.CONNTRACK_DELETED, "a", ""),
+    ],
+)
+def test_what_happens_to_a_node_happens_to_the_one_with_the_role(phase: Phase, node: str, cut: str) -> None:
+    disruptor, notes = FakeDisruptor(), Notes()
+    made(disruptor=disruptor).perform(event(phase), notes)
+    not_ready = phase is Phase.IDLE_KUBELET
+    assert disruptor.asked == [(event(phase).disruption, node, "", not_ready)]
+    assert notes.cut == cut
+
+
+def test_a_node_that_refuses_does_so_for_as_long_as_a_balancer_needs_to_leave_it() -> None:
+    began = time.monotonic()
+    made(disruptor=FakeDisruptor()).perform(event(Phase.CONNTRACK_FULL), Notes())
+    assert time.monotonic() - began >= 0.3 + 0.1 + 0.2
 
 
 def test_only_pods_of_the_deployment_are_evicted_and_all_of_them_must_go() -> None:

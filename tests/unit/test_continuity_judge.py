@@ -8,7 +8,7 @@ import pytest
 
 from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.continuity import Phase
-from esipp.judging.promise import Bound
+from esipp.judging.promise import Bound, Checking
 from esipp.judging.timeline.events import Steer
 from esipp.judging.timeline.losses import gaps, tally
 from esipp.judging.timeline.streams import Sample, Stream
@@ -231,6 +231,46 @@ def test_a_broken_connection_is_found(phase: Phase) -> None:
     assert differing(broken(world(), "nodeport.cluster", moment(phase, 3.0))) == red(
         phase, "nodeport.cluster", "lasting"
     )
+
+
+def cut(seen: ContinuityEvidence, node: str) -> ContinuityEvidence:
+    """The same, where a node is told to have been cut off."""
+    windows = [replace(each, cut=node) if each.phase is Phase.CUT_OFF else each for each in seen.windows]
+    return replace(seen, windows=windows)
+
+
+@pytest.mark.parametrize(
+    ("slug", "node", "status"),
+    [
+        ("nodeport.local", "a", Status.PASS),
+        ("nodeport.local", "c", Status.FAIL),
+        ("nodeport.local", "", Status.FAIL),
+        ("nodeport.cluster", "b", Status.PASS),
+        ("nodeport.cluster", "d", Status.FAIL),
+    ],
+)
+def test_only_what_led_through_the_node_that_was_cut_off_may_break(slug: str, node: str, status: Status) -> None:
+    seen = cut(broken(world(), slug, moment(Phase.CUT_OFF, 5.0)), node)
+    said = verdict(seen, check_id(Phase.CUT_OFF, slug, "lasting"))
+    assert said.status is status
+    assert ("1 ended with their pod, or the node that was cut off" in said.observed) is (status is Status.PASS)
+
+
+def test_checks_of_a_node_that_does_not_answer_end_by_their_timeout() -> None:
+    began = moment(Phase.CUT_OFF, 3.0)
+    for missed, status in ((100, Status.PASS), (125, Status.FAIL)):
+        said = verdict(changed(world(), ECMP, began, lost, missed), check_id(Phase.CUT_OFF, ECMP, "gap"))
+        assert said.status is status
+        assert "bound 11.00 s, reported: N=2, period 1.00 s, timeout 5.00 s" in said.observed
+    unknown = replace(world(), checking=Checking(1.0, 2))
+    assert verdict(unknown, check_id(Phase.CUT_OFF, ECMP, "gap")).status is Status.INCONCLUSIVE
+
+
+def test_what_becomes_of_connections_that_a_node_forgets_is_recorded() -> None:
+    seen = broken(world(), "nodeport.local", moment(Phase.CONNTRACK_DELETED, 3.0))
+    assert verdict(seen, check_id(Phase.CONNTRACK_DELETED, "nodeport.local", "lasting")).status is Status.RECORDED
+    other = broken(world(), "nodeport.local", moment(Phase.CONNTRACK_FULL, 3.0))
+    assert verdict(other, check_id(Phase.CONNTRACK_FULL, "nodeport.local", "lasting")).status is Status.FAIL
 
 
 def test_connections_whose_pod_ends_are_no_broken_ones() -> None:
@@ -607,7 +647,9 @@ def test_at_rest_a_way_that_loses_no_more_than_its_controls_says_nothing() -> No
     seen = lossy(changed(world(), ECMP, moment(QUIET, 1.0), lost))
     said = verdict(seen, check_id(QUIET, ECMP, "no-loss"))
     assert said.status is Status.INCONCLUSIVE
-    assert re.search(r"without a Service, lost \d+ of \d+ requests: .* explain the 1 of \d+ .* p = 0\.\d+", said.reason)
+    assert re.search(
+        r"without a Service, lost \d+ of \d+ requests: .* explain the 1 of \d+ .* p = (1|0\.\d+)", said.reason
+    )
 
 
 def test_at_rest_a_way_that_loses_more_than_its_controls_is_found() -> None:

@@ -64,8 +64,39 @@ def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own
         for check in ALL_CHECKS
         if check.subject.way.by == "default" and check.subject.what in (What.LOSSES, What.LASTING)
     ]
-    assert {check.subject.phase for check in own if check.level is Level.RECORD} == {Phase.SPEAKER}
-    assert {check.subject.what for check in own if check.level is Level.RECORD} == {What.LOSSES}
+    recorded = {(check.subject.phase, check.subject.what) for check in own if check.level is Level.RECORD}
+    forgotten = {(Phase.CONNTRACK_DELETED, What.LOSSES), (Phase.CONNTRACK_DELETED, What.LASTING)}
+    silent = {(phase, What.LOSSES) for phase in (Phase.CUT_OFF, Phase.CONNTRACK_FULL)}
+    assert recorded == {(Phase.SPEAKER, What.LOSSES), *silent, *forgotten}
+
+
+def losses(phase: Phase) -> dict[str, tuple[What, Level]]:
+    """Which claim about losses an event has on each way."""
+    about = (What.NO_LOSS, What.GAP, What.LOSSES)
+    found = [check for check in ALL_CHECKS if check.subject.phase is phase and check.subject.what in about]
+    return {check.subject.way.slug: (check.subject.what, check.level) for check in found}
+
+
+NO_LOSS, GAP = (What.NO_LOSS, Level.EXTENDED), (What.GAP, Level.EXTENDED)
+RECORDED = (What.LOSSES, Level.RECORD)
+
+
+def test_a_node_without_endpoints_that_fails_concerns_cluster_services_alone() -> None:
+    assert set(losses(Phase.IDLE_KUBELET).values()) == {NO_LOSS}
+    assert losses(Phase.CONNTRACK_FULL) == {
+        **dict.fromkeys(("default.local", "reference-ecmp.local", "reference-proxy.local", "nodeport.local"), NO_LOSS),
+        "default.cluster": RECORDED,
+        "reference-ecmp.cluster": GAP,
+        "nodeport.cluster": RECORDED,
+    }
+
+
+def test_a_node_that_is_cut_off_has_endpoints_that_cluster_services_go_on_to_use() -> None:
+    clusters = ("default.cluster", "reference-ecmp.cluster", "nodeport.cluster")
+    assert losses(Phase.CUT_OFF) == {
+        **dict.fromkeys(("reference-ecmp.local", "reference-proxy.local"), GAP),
+        **dict.fromkeys(("default.local", "nodeport.local", *clusters), RECORDED),
+    }
 
 
 def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:

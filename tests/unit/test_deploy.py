@@ -1,7 +1,9 @@
 """What is applied and what pipelines run: it names what there is, with the rights of docs/rbac.yaml and no others."""
 
+import json
 import re
 import shlex
+import subprocess
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from esipp.app.in_cluster.state import KEEPER, RUNNER
 from esipp.base.json import Json
 from esipp.checks.catalog import HOUSE
 from tests.incluster.test_inside import FEW, ONE
+from tests.tools import needs_tool
 
 DEPLOY, WORKFLOW = HOUSE / "deploy", HOUSE / ".github" / "workflows" / "conformance.yaml"
 IN_CLUSTER = ["--context", "c"]  # what the pod's own account stands for is not there in a test
@@ -226,10 +229,78 @@ def test_a_release_names_its_registry_once_and_gives_the_wheel_the_images_digest
     assert loaded(RELEASE)["permissions"] == {"contents": "read"}
 
 
-@pytest.mark.parametrize("workflow", [WORKFLOW, RELEASE], ids=lambda path: path.name)
+ACTION = HOUSE / "action.yml"
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> dict[str, str]:
+    """What a runner of GitHub gives an action's step, with an esipp that notes its arguments."""
+    (tmp_path / "esipp/bin").mkdir(parents=True)
+    program = tmp_path / "esipp/bin/esipp"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$RUNNER_TEMP/asked"\nexit 3\n')
+    program.chmod(0o755)
+    return {"RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(tmp_path / "output"), "PATH": "/usr/bin:/bin"}
+
+
+def test_the_action_runs_esipp_with_its_inputs_and_keeps_the_exit_code(tmp_path: Path, runner: dict[str, str]) -> None:
+    (step,) = [step for step in loaded(ACTION)["runs"]["steps"] if step.get("id") == "run"]
+    inputs = {"CONTEXT": "kind-kind; touch x", "OPTIONS": "--profile quick nodeport.local"}
+    done = subprocess.run(["bash", "-e", "-c", step["run"]], env={**runner, **inputs}, cwd=tmp_path, check=False)
+    assert done.returncode == 3
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked == [
+        *("run", "--context", "kind-kind; touch x", "--out", f"{tmp_path}/esipp-run"),
+        *("--profile", "quick", "nodeport.local"),
+    ]
+    _parser().parse_args(asked)
+    assert (tmp_path / "output").read_text().splitlines() == [f"folder={tmp_path}/esipp-run", "exit-code=3"]
+
+
+def test_the_actions_steps_put_no_input_into_a_script() -> None:
+    for step in loaded(ACTION)["runs"]["steps"]:
+        assert "${{" not in step.get("run", ""), "a script gets inputs by its environment"
+
+
+@needs_tool("kubectl")
+def test_the_kustomize_base_is_the_account_and_the_job() -> None:
+    done = subprocess.run(["kubectl", "kustomize", HOUSE], capture_output=True, text=True, check=True)
+    made = list(yaml.safe_load_all(done.stdout))
+    files = [HOUSE / "docs" / "rbac.yaml", DEPLOY / "job.yaml"]
+    expected = [each for file in files for each in yaml.safe_load_all(file.read_text()) if each]
+    whole = [sorted(json.dumps(each, sort_keys=True) for each in found) for found in (made, expected)]
+    assert whole[0] == whole[1]
+
+
+@pytest.mark.parametrize(
+    ("programs", "said", "code"),
+    [
+        (["esipp", "pipx"], "esipp run -q", 0),
+        (["pipx"], "pipx run --quiet --spec", 0),
+        ([], "neither esipp nor pipx", 4),
+    ],
+)
+def test_the_plugin_of_krew_runs_what_there_is(programs: list[str], said: str, code: int, tmp_path: Path) -> None:
+    for name in programs:
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    line = ["/bin/sh", str(DEPLOY / "krew" / "kubectl-esipp"), "run", "-q"]
+    done = subprocess.run(line, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert said in done.stdout + done.stderr
+    assert done.returncode == code
+
+
+def test_a_release_fills_in_the_manifest_of_krew() -> None:
+    text, manifest = RELEASE.read_text(), (DEPLOY / "krew" / "esipp.yaml").read_text()
+    for word in ("VERSION", "OWNER", "DIGEST"):
+        assert word in manifest
+        assert f"s/{word}/" in text
+    assert loaded(DEPLOY / "krew" / "esipp.yaml")["spec"]["platforms"][0]["bin"] == "kubectl-esipp"
+
+
+@pytest.mark.parametrize("workflow", [WORKFLOW, RELEASE, ACTION], ids=lambda path: path.name)
 def test_actions_are_pinned_by_digest_with_their_version_beside(workflow: Path) -> None:
-    used = re.findall(r"uses: (\S+)(.*)", workflow.read_text())
-    assert len(used) > 5
+    used = re.findall(r"^ *(?:- )?uses: (\S+)(.*)", workflow.read_text(), re.MULTILINE)
+    assert used
     for action, comment in used:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
         assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), f"{action} says not of which version"

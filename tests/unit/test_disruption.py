@@ -13,13 +13,14 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError, undisturbed
+from esipp.base.json import Json
 from esipp.base.waiting import Budget
 from esipp.checks.disruption import LONGEST, Disruption, Proof, feature_of
 from esipp.checks.health import Place, Situation
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
-from esipp.disruption import disruptor, restarts, services, shell
+from esipp.disruption import agents, disruptor, restarts, services, shell
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.preflight.preflight import Findings
@@ -463,6 +464,95 @@ def test_a_lease_that_is_renewed_all_the_same_is_found_out(
     with pytest.raises(HarnessError, match="was renewed meanwhile"):
         make().perform(Disruption.KUBELET, "a", nothing)
     assert control_plane.says("kubelet") == "active"
+
+
+def test_the_taint_is_the_autoscalers_and_others_stay(fake: FakeNodes, make: Make) -> None:
+    other = {"key": "other", "effect": "NoExecute"}
+    fake.nodes["b"]["spec"]["taints"] = [other]
+    before, seen = fake.plain(), []
+    make().perform(Disruption.TAINT, "b", lambda: seen.append(list(fake.nodes["b"]["spec"]["taints"])))
+    assert seen == [[other, {"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]]
+    assert fake.plain() == before
+    fake.nodes["b"]["spec"]["taints"] += seen[0][1:]
+    with pytest.raises(RefusedError, match="already tainted by someone else"):
+        make().perform(Disruption.TAINT, "b", nothing)
+
+
+@pytest.mark.parametrize("what", [Disruption.CUT_OFF, Disruption.CONNTRACK_FULL])
+def test_a_node_drops_packets_meanwhile(what: Disruption, fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    fake.leases["kube-node-lease/a"] = 1
+    seen: list[tuple[str, dict[str, str]]] = []
+    proof = make().perform(what, "a", lambda: seen.append((control_plane.says("rules"), control_plane.marked)))
+    ((rules, marked),) = seen
+    assert marked == {what.value: owner()}
+    assert rules.startswith(f"table inet esipp-{what.value}")
+    assert "iifname eth0" in rules
+    assert ("ct state new" in rules) is (what is Disruption.CONNTRACK_FULL)
+    assert (control_plane.says("rules"), control_plane.marked, control_plane.says("switch")) == ("", {}, "")
+    assert "the node was ready after" in proof.words
+    with pytest.raises(HarnessError, match="it is not so that the node"):
+        make().perform(what, "a", lambda: (control_plane.state / "rules").unlink())
+    assert control_plane.marked == {}
+
+
+def test_entries_of_the_runs_services_are_deleted(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    given = {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}, {"ip": "2001:db8::7"}]}}
+    fake.services = [{"spec": {"ports": [{"nodePort": 30080}]}, "status": given}]
+    proof = make().perform(Disruption.CONNTRACK_DELETED, "a", nothing)
+    assert proof.words == "6 connection tracking entries deleted"
+    asked = control_plane.says("deleted").splitlines()
+    assert asked[0] == "-D -f ipv4 -p tcp --orig-port-dst 30080"
+    assert asked[-2:] == ["-D -f ipv4 --orig-dst 192.0.2.7", "-D -f ipv6 --orig-dst 2001:db8::7"]
+    fake.services = []
+    with pytest.raises(HarnessError, match="had no connection tracking entry"):
+        make().perform(Disruption.CONNTRACK_DELETED, "a", nothing)
+
+
+def proxy_of(fake: FakeNodes, starts: Callable[[], int]) -> None:
+    """The pod of kube-proxy on node a, started so often again."""
+    fake.add_pod("proxy-1", "a", namespace="kube-system", daemon_set="ds", k8s_app="kube-proxy")
+    status = fake.pods["kube-system/proxy-1"]["status"]
+
+    def see(method: str, path: str, body: Json) -> None:
+        status["containerStatuses"] = [{"restartCount": starts()}]
+
+    fake.before = see
+
+
+def test_a_stopped_proxy_is_started_anew(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    seen = []
+    proxy_of(fake, lambda: int(bool(seen) and control_plane.says("proxy") == "S"))
+    what = Disruption.PROXY_STOPPED
+    proof = make().perform(what, "a", lambda: seen.append((control_plane.says("proxy"), control_plane.marked)))
+    assert seen == [("T", {"proxy-stopped": owner()})]
+    assert (control_plane.says("proxy"), control_plane.marked, control_plane.says("switch")) == ("S", {}, "")
+    assert "kube-proxy is stopped; until the end; started again" in proof.words
+
+
+def test_a_proxy_that_does_not_start_again_is_told(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "AGAIN", SHORT)
+    proxy_of(fake, lambda: 3)
+    with pytest.raises(HarnessError, match="does not start again"):
+        make().perform(Disruption.PROXY_STOPPED, "a", nothing)
+
+
+def test_a_sick_proxy_is_well_again_at_once(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    proxy_of(fake, lambda: 0)
+    proof = make().perform(Disruption.PROXY_SICK, "a", nothing)
+    assert proof.words == "kube-proxy cannot write its rules; until the end; undone"
+
+
+def test_a_proxy_that_someone_starts_meanwhile_is_found_out(
+    fake: FakeNodes, make: Make, control_plane: FakeNode
+) -> None:
+    seen: list[int] = []
+    proxy_of(fake, lambda: len(seen))
+    with pytest.raises(HarnessError, match="it is not so that kube-proxy is stopped"):
+        make().perform(
+            Disruption.PROXY_STOPPED, "a", lambda: seen.append((control_plane.state / "proxy").write_text("S"))
+        )
 
 
 @pytest.mark.parametrize("what", [Disruption.API_SERVER, Disruption.KUBELET])

@@ -11,7 +11,11 @@ from esipp.disruption import shell
 from esipp.disruption.marks import RefusedError
 from tests.unit.fake_nodes import FakeNode
 
-STOPPED = {Disruption.KUBELET: ("kubelet", "inactive", "active"), Disruption.API_SERVER: ("api", "T", "S")}
+STOPPED = {
+    Disruption.KUBELET: ("kubelet", "inactive", "active"),
+    Disruption.API_SERVER: ("api", "T", "S"),
+    Disruption.PROXY_STOPPED: ("proxy", "T", "S"),
+}
 BOTH = pytest.mark.parametrize("what", list(STOPPED))
 
 
@@ -103,3 +107,28 @@ def test_other_files_beside_the_marks_are_none(node: FakeNode) -> None:
     node.marks.mkdir()
     (node.marks / "lost+found").write_text("x")
     assert shell.marks(node.way) == {}
+
+
+def modes(node: FakeNode) -> list[str]:
+    return sorted(each.name for each in node.writers.iterdir() if each.stat().st_mode & 0o111)
+
+
+def test_a_proxy_without_its_programs_gets_them_back(node: FakeNode) -> None:
+    what = Disruption.PROXY_SICK
+    shell.stop(node.way, what, "host/1", 60)
+    assert (modes(node), shell.is_stopped(node.way, what)) == (["tcpdump"], True)
+    with pytest.raises(RefusedError):
+        shell.stop(node.way, what, "other/2", 60)
+    assert shell.go_on(node.way, what, "host/1")
+    assert (modes(node), shell.is_stopped(node.way, what)) == (["nft", "tcpdump", "xtables-nft-multi"], False)
+    shell.stop(node.way, what, "host/1", 60)
+    subprocess.run([*node.way, "sh", "-c", node.says("switch")], check=True)
+    assert (modes(node), node.marked) == (["nft", "tcpdump", "xtables-nft-multi"], {})
+
+
+def test_a_node_without_kube_proxy_is_told(node: FakeNode) -> None:
+    (node.state / "proxy").unlink()
+    for what in (Disruption.PROXY_STOPPED, Disruption.PROXY_SICK):
+        with pytest.raises(HarnessError, match="Cannot stop"):
+            shell.stop(node.way, what, "host/1", 60)
+        assert shell.go_on(node.way, what, "host/1"), "its mark is taken away"

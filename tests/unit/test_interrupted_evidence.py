@@ -35,7 +35,8 @@ def test_what_was_gathered_before_an_interrupt_is_kept_and_judges_nothing(
     run.begin([CHECK], left_out=0)
     testbed: Any = SimpleNamespace(batches=SimpleNamespace(scenarios={}))
     findings: Any = SimpleNamespace(features={}, facts={})
-    context = Context(run, findings, {"testbed": testbed}.get, gathered=lambda: "that of another scenario")
+    context = Context(run, findings, {"testbed": testbed}.get)
+    context.gathered = lambda: "that of another scenario"
     with pytest.raises(KeyboardInterrupt):
         context.observe(scenario_of(CHECK))
     run.interrupted = True

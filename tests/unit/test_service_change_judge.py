@@ -14,7 +14,7 @@ from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.checks import CHECKS as ALL
 from suites.changes.events import ENTRIES, EVENTS, FRESH, STREAMS, why_not
-from tests.unit.service_change_world import EVERY, World
+from tests.unit.service_change_world import EVERY, World, event_of
 
 CHECKS = [check for check in ALL if check.subject.family is Family.IPV4]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
@@ -42,6 +42,9 @@ def matching(*patterns: str) -> set[str]:
     return {check.id for check in CHECKS if any(fnmatchcase(check.id, pattern) for pattern in patterns)}
 
 
+SICK = matching("changes.proxy-sick.*")
+"""Checks of an event with stages that last longer than those of this world."""
+
 TRACKED = matching(*(f"changes.{name}.*" for name in ("scaled-to-zero", "replaced", "deleted", "taken-over")))
 """Checks of the events that all streams see."""
 
@@ -61,7 +64,7 @@ def test_what_follows_within_the_limit_passes_and_later_does_not() -> None:
 def test_new_flows_that_reach_pods_of_before_fail_everywhere(name: str) -> None:
     found = statuses(World(keeps=frozenset({name})), KUBE_PROXY)
     assert those(found, Status.FAIL) & TRACKED == matching(f"*.{name}.*") & TRACKED
-    several = matching("*.scaled-up-and-down.*", "*.affinity.*")
+    several = matching("*.scaled-up-and-down.*", "*.affinity.*") | SICK
     assert those(found, Status.FAIL) >= matching(f"*.{name}.*.gone") - several
     assert not those(found, Status.KNOWN)
 
@@ -71,6 +74,7 @@ def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kub
     found = statuses(world, KUBE_PROXY)
     gone = matching(*(f"changes.{name}.*.udp-socket.*.gone" for name in ("scaled-to-zero", "deleted", "retyped")))
     gone |= matching("changes.one-node-port.*.udp-socket.*.gone", "changes.vip-udp.*.udp-socket.*.gone")
+    gone |= matching("changes.proxy-stopped-deleted.*.udp-socket.*.gone")
     assert those(found, Status.KNOWN) == gone
     assert those(found, Status.FAIL) & TRACKED == matching("*.udp-socket.*") & TRACKED - gone
     assert not those(statuses(world), Status.KNOWN), "it is kube-proxy's"
@@ -96,8 +100,9 @@ def test_a_later_version_does_not_have_the_defect() -> None:
 def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
     for name in NAMES:
         found = statuses(World(silent=frozenset({name})))
-        one_stage = matching("*.one-node-port.*node.udp*")
-        assert those(found, Status.FAIL) == matching(*(f"*.{name}.*.{claim}" for claim in POSITIVE)) - one_stage
+        one_stage = matching("*.one-node-port.*node.udp*", "*.proxy-stopped-deleted.*.served") | SICK
+        wanted = matching(*(f"*.{name}.*.{claim}" for claim in (*POSITIVE, "no-loss")))
+        assert those(found, Status.FAIL) - SICK == wanted - one_stage
 
 
 def test_requests_without_an_endpoint_are_refused() -> None:
@@ -141,8 +146,43 @@ def test_an_affinity_that_is_not_over_after_its_timeout_is_seen() -> None:
 
 def test_silence_proves_nothing_where_nobody_was_ever_answered() -> None:
     found = statuses(World(never_served=NAMES))
-    assert those(found, Status.INCONCLUSIVE) == matching("*.gone", "*.another-pod")
+    assert those(found, Status.INCONCLUSIVE) == matching("*.gone", "*.no-loss", "*.another-pod")
     assert those(found, Status.FAIL) == matching(*(f"*.{claim}" for claim in POSITIVE))
+
+
+def of_event(name: str, world: World) -> dict[str, Status]:
+    """The verdicts on one event alone."""
+    event = event_of(name)
+    seen = ServiceChangeEvidence(events={name: world.event(event)}, controls=world.seen().controls)
+    found = verdicts(seen)
+    return {check.id: found[check.id].status for check in CHECKS if check.subject.event == event and check.id in found}
+
+
+def test_health_checks_of_a_proxy_that_cannot_write_its_rules_say_so() -> None:
+    long = 93.0
+    assert set(of_event("proxy-sick", World(every=long)).values()) == {Status.PASS}
+    well = of_event("proxy-sick", World(every=long, says="200"))
+    assert those(well, Status.FAIL) == matching("changes.proxy-sick.*.ipv4.status") != set()
+    always = of_event("proxy-sick", World(every=long, says="503"))
+    assert those(always, Status.INCONCLUSIVE) == those(well, Status.FAIL), "that says nothing of the change"
+    stale = of_event("proxy-sick", World(every=long, keeps=frozenset({"udp-socket"})))
+    assert those(stale, Status.FAIL) == matching("changes.proxy-sick.*.udp-socket.ipv4.*")
+
+
+def test_what_a_stopped_proxy_cannot_follow_counts_only_from_its_start_on() -> None:
+    world = World(keeps=frozenset({"udp-socket"}))
+    seen = world.seen()
+    stages = seen.events["proxy-stopped"].stages
+    found = {name: verdict for name, verdict in verdicts(seen).items() if name.startswith("changes.proxy-stopped.")}
+    bare = found["changes.proxy-stopped.bare-node.udp-socket.ipv4.gone"]
+    assert bare.status is Status.FAIL
+    assert stages[2].words in bare.reason
+    assert stages[1].words in found["changes.proxy-stopped.endpoint-node.udp-socket.ipv4.gone"].reason
+
+
+def test_a_single_lost_connection_while_a_proxy_is_stopped_is_told() -> None:
+    found = statuses(World(lost_at={"tcp-new": EVERY + 5.0}))
+    assert those(found, Status.FAIL) == matching("*.no-loss") != set()
 
 
 def test_a_busy_machine_leaves_checks_undecided() -> None:

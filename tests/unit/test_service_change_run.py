@@ -1,24 +1,28 @@
 """The run of changes to Services on a simulated clock: what it asks the API server for, and what it waits for."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
-from esipp.checks.model import Family, Protocol
+from esipp.checks.disruption import Disruption
+from esipp.checks.model import Family, Protocol, Role
 from esipp.checks.stream import StreamKind
+from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import service
 from esipp.scenarios.service_change.run import Driver
 from esipp.scenarios.service_change.subject import At, Do, Pods
-from suites.changes.events import EVENTS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
-from tests.unit.world import NODE_ADDRESSES, topology
+from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
 RUN, PODS = "0a1b2c", ("changes-1", "changes-2", "changes-killed")
 LAST = TCP_NEW.timeout
@@ -37,6 +41,9 @@ class World:
     dialled: list[tuple[str, Any]] = field(default_factory=list)
     stopped: int = 0
     asked: list[tuple[Any, str]] = field(default_factory=list)
+    disrupted: list[tuple[Disruption, str, float]] = field(default_factory=list)
+    sick_since: float = math.inf
+    sick_until: float = math.inf
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
@@ -77,6 +84,22 @@ class World:
     def prober(self) -> str:
         return "inside"
 
+    # and of a disruptor
+    def __enter__(self) -> "World":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def perform(self, what: Disruption, node: str, meanwhile: Callable[[], None]) -> None:
+        self.now += 1.0
+        meanwhile()
+        self.disrupted.append((what, node, self.now))
+        self.now += 2.0
+
+    def check_health(self, name: str, target: Any, pace: Any) -> Any:
+        self.dialled.append((name.split()[2], target))
+        return SimpleNamespace(name=name, view=lambda since, until, now: self._health(since, until))
+
     def stop(self, streams: object) -> None:
         self.stopped += len(list(streams))  # type: ignore[call-overload]
 
@@ -91,6 +114,10 @@ class World:
         times = [since + 0.1 * number for number in range(int((until - since) / 0.1))]
         return [self._sample(name, when) for when in times]
 
+    def _health(self, since: float, until: float) -> list[Sample]:
+        times = [since + 0.5 * number for number in range(int((until - since) / 0.5))]
+        return [Sample(0, when, when, "503" if self.sick_since <= when < self.sick_until else "200") for when in times]
+
     def _sample(self, name: str, when: float) -> Sample:
         pods = [pods for at, pods in self.changes if at == 0 or at + self.follows(name) <= when][-1]
         if not pods:
@@ -99,11 +126,21 @@ class World:
 
 
 def driven(
-    monkeypatch: pytest.MonkeyPatch, name: str, world: World, asked: list[tuple[At, StreamKind, Family]] = ALL
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    world: World,
+    asked: list[tuple[At, StreamKind, Family]] = ALL,
+    *,
+    disruptor: bool = True,
 ) -> Driver:
     event = event_of(name)
     created = service(event, RUN, (Protocol.TCP, Protocol.UDP))
-    created["spec"] |= {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "ipFamilies": ["IPv4"]}
+    created["spec"] |= {
+        "clusterIP": "10.96.0.7",
+        "clusterIPs": ["10.96.0.7"],
+        "ipFamilies": ["IPv4"],
+        "healthCheckNodePort": 32109,
+    }
     for number, port in enumerate(created["spec"]["ports"]):
         port["nodePort"] = 31000 + number
     world.changes.append((0.0, event.changes[0].pods.names))
@@ -123,8 +160,39 @@ def driven(
     traffic: Any = {"outside-1": world, "pod-on-bare-node": world}
     manifests = {name: {"kind": "Pod", "metadata": {"name": name, "labels": {}}} for name in event.changes[0].names}
     driver = Driver(testbed, event, asked, traffic, stop, manifests, ["203.0.113.5/32"])
+    driver.disruptor = (lambda: cast(Disruptor, world)) if disruptor else None
     driver.perform()
     return driver
+
+
+def test_a_stage_under_a_disruption_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(lambda name: 5.0 if "bare-node" in name else 0.3)
+    driver = driven(monkeypatch, "proxy-stopped", world, [*ALL, (At.ENDPOINT_NODE, TCP_NEW, Family.IPV4)])
+    first, stuck, last = driver.seen.stages
+    ((what, node, ended),) = world.disrupted
+    assert (what, node) == (Disruption.PROXY_STOPPED, ROLES[Role.BARE_NODE])
+    assert stuck.cause + 1.0 == stuck.accepted
+    assert stuck.stuck == {"bare-node", "clusterip"}
+    assert stuck.words == "selects other pods while kube-proxy of a node is stopped"
+    assert ended - stuck.accepted == pytest.approx(3.0, abs=0.3), "nobody waits for the node that cannot follow"
+    assert (last.cause, last.accepted) == (ended, ended + 2.0)
+    assert last.pods == stuck.pods == Pods.SECOND.names != first.pods
+
+
+def test_a_disruption_that_is_not_allowed_breaks_the_event_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HarnessError, match="is not allowed"):
+        driven(monkeypatch, "proxy-stopped", World(), disruptor=False)
+
+
+def test_a_sick_proxy_is_waited_for_until_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(sick_since=1062.0, sick_until=1075.0)
+    asked = [(At.ENDPOINT_NODE, kind, Family.IPV4) for kind in (TCP_NEW, *HEALTH_CHECKS)]
+    driver = driven(monkeypatch, "proxy-sick", world, asked)
+    first, sick, well = driver.seen.stages
+    assert sick.sick == {"proxy-healthz", "service-health"} != well.sick == first.sick
+    assert 1062.0 < well.cause < 1066.0
+    assert dict(world.dialled)["proxy-healthz"].port == 10256
+    assert dict(world.dialled)["service-health"].port == 32109
 
 
 @pytest.mark.parametrize("name", ["scaled-to-zero", "replaced", "deleted", "taken-over", "killed"])

@@ -23,6 +23,7 @@ from esipp.ledger.conclusion import (
 )
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.report.html.marks import Count, counts
+from esipp.report.sections import figures
 
 NAMES = {
     "kubernetes": "Kubernetes",
@@ -76,6 +77,7 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "result": last.result.upper(),
         "tone": _tone(run),
         "why": last.why,
+        "figures": _figures(run),
         "lines": last.lines,
         "power": run.power,
         "short": _short(run),
@@ -102,6 +104,14 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "digest": str(run.end.get("sha256", "")) if run.end else "",
         "check": f"head -n -1 {LEDGER} | sha256sum",
     }
+
+
+def _figures(run: RecordedRun) -> list[tuple[str, str]]:
+    """The figures that a reader wants first: those of the scenarios, and the share of the catalogue that was asked."""
+    core = run.conclusion.levels.get(Level.CORE)
+    catalogue = run.conclusion.catalogue
+    share = f"{core.judged:,} of {catalogue:,} core checks" if core and catalogue else ""
+    return [*figures(run), *([("asked of the catalogue", share)] if share else [])]
 
 
 def features_of(run: RecordedRun) -> Fold:

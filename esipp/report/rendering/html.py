@@ -5,6 +5,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
@@ -34,6 +35,9 @@ from esipp.base.document import (
 )
 
 HERE = Path(__file__).parent
+
+BESIDE = re.compile(r"([\w-]+/)*[\w-]+\.html(#[\w=.-]+)?", re.ASCII)
+"""The address of a page of the same site."""
 
 
 def as_html(document: Document) -> str:
@@ -162,14 +166,16 @@ def _cell(cell: Cell) -> Markup:
 
 
 def inline(part: Inline) -> Markup:
-    """The markup of words; only HTTPS and places on the page are linked, as a ledger can come from anywhere."""
+    """The markup of words; only HTTPS, places on the page and pages beside it are linked, as a ledger can come from
+    anywhere.
+    """
     if isinstance(part, str):
         return escape(clean(part))
     if isinstance(part, Code):
         return tag("code", part.text)
     if isinstance(part, Strong):
         return tag("strong", part.text, class_=f"v v-{part.tone}" if part.tone else "")
-    if part.url.startswith("#"):
+    if part.url.startswith("#") or BESIDE.fullmatch(part.url):
         return tag("a", part.text, href=part.url)
     return (
         tag("a", part.text, href=part.url, rel="noreferrer") if part.url.startswith("https://") else escape(part.text)

@@ -48,6 +48,8 @@ class Notes:
     ended: float | None = None
     returned: float | None = None
     words: str = ""
+    cut: str = ""
+    """The node that was cut off."""
     pods: set[str] = field(default_factory=set)
     """The pods that are to go, or to become unready."""
 
@@ -96,6 +98,7 @@ class Acts:
         places: the nodes by role.
         ways: the probed ways; ``others`` those with a Service for another protocol than TCP.
         bound: (N+1) x period of the load balancer, the longest of the probed ones.
+        silent: the same of nodes that do not answer.
         own: the client's addresses; ``of_balancer``: those of the reference load balancer.
         stop: ends all waits.
         disruptor: makes disruptions; None if they are not allowed.
@@ -108,6 +111,7 @@ class Acts:
     places: Places
     ways: list[Way]
     bound: float
+    silent: float
     own: frozenset[IPAddress]
     of_balancer: frozenset[IPAddress]
     stop: Stop
@@ -125,9 +129,10 @@ class Acts:
             StoppedError: the session ends.
         """
         notes.cause()
-        steps = self._steps.get(event.phase, Steps(prove=lambda _: self.hold(event.lasts)))
+        left = self.silent + self.bound + CALM if event.refuses else 0.0  # for longer than a load balancer may need
+        steps = self._steps.get(event.phase, Steps(prove=lambda _: self.hold(max(event.lasts, left))))
         if event.disruption is not None:
-            self._disrupt(event.disruption, event.phase, steps, notes)
+            self._disrupt(event.disruption, event, steps, notes)
             return
         for _ in range(steps.times):
             try:
@@ -253,10 +258,11 @@ class Acts:
         notes.words = f"{services} changed to Cluster and back to Local; sources stable {took} the health checks"
 
     # ----------------------------------------------------------------------------------------------------- with harm
-    def _disrupt(self, what: Disruption, phase: Phase, steps: Steps, notes: Notes) -> None:
+    def _disrupt(self, what: Disruption, event: Event, steps: Steps, notes: Notes) -> None:
+        phase = event.phase
         if self.disruptor is None:
             raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
-        node = "" if phase is Phase.API_SERVER else self.places.endpoint
+        node = "" if phase is Phase.API_SERVER else self.places.of(event.node)
         if phase is Phase.SPEAKER:
             node = self._announcing()
 
@@ -267,8 +273,10 @@ class Acts:
 
         before = self._answering()
         selector = objects.SELECTOR if phase is Phase.DRAIN else ""
-        proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=phase is Phase.KUBELET)
+        not_ready = what is Disruption.KUBELET
+        proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=not_ready)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
+        notes.cut = node if event.cuts else ""
         if phase is Phase.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
             self.stop.converge(lambda: self._back(before), self.timeouts.vips_back)
 

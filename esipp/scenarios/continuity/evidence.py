@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from esipp.checks.continuity import Phase, Way
-from esipp.checks.model import Family
+from esipp.checks.model import Family, Role
 from esipp.judging.promise import Bound, Checking
 from esipp.judging.timeline.events import Mark, Steer
 from esipp.judging.timeline.streams import Sample, Stream
@@ -60,6 +60,7 @@ class Window:
         words: the proof that the action happened.
         trouble: why the window proves nothing: the action did not happen, or was not proven.
         unsettled: the ways that did not answer again in time.
+        cut: the node that was cut off, so that what was open through it breaks.
     """
 
     phase: Phase
@@ -73,6 +74,7 @@ class Window:
     trouble: str = ""
     unsettled: str = ""
     returned: float | None = None
+    cut: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,10 @@ class Places:
     endpoint: str
     other: str
     bare: str
+
+    def of(self, role: Role) -> str:
+        """The node with a role."""
+        return {Role.ENDPOINT_NODE: self.endpoint, Role.OTHER_NODE: self.other, Role.BARE_NODE: self.bare}[role]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from esipp.judging.timeline.sources import Sourced, say_sources, sources
 from esipp.judging.timeline.streams import Sample, Stream, longest_gap
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window
-from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, why_moved
+from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, taker, why_moved
 from esipp.scenarios.continuity.stream_judge import StreamJudge
 
 LEAST = 5
@@ -111,7 +111,8 @@ class Judge:
 
     def breaks(self, phase: Phase, way: Way, family: Family) -> list[Break]:
         """The broken connections in a phase whose pod still had to serve."""
-        return [each for each in self.every_break(phase, way, family) if not self._was_ending(each)]
+        found = self.every_break(phase, way, family)
+        return [each for each in found if not self._was_ending(each) and not self._was_cut(phase, way, each)]
 
     def sourced(self, check: ContinuityCheck) -> list[Sourced]:
         """Every answer of a check, with its right sources."""
@@ -263,11 +264,14 @@ class Judge:
 
     def _gap(self, check: ContinuityCheck) -> Decision:
         checking = self.seen.checking
-        if checking.bound is None:
+        silent = check.subject.event.refuses
+        bound = checking.silent_bound if silent else checking.bound
+        if bound is None:
             numbers = tally(self.requests(check), self._window(check).causes)
             return undecided(check, "the load balancer does not report its health-check settings", numbers.words)
         whose = f"reported: N={checking.failures}, period {checking.period or 0:.2f} s"
-        return self._within(check, Bound(checking.bound, whose))
+        whose += f", timeout {checking.timeout:.2f} s" if silent else ""
+        return self._within(check, Bound(bound, whose))
 
     def _losses(self, check: ContinuityCheck) -> Decision:
         """The losses of the cluster's own load balancer: judged by its bound, or recorded without one."""
@@ -420,11 +424,19 @@ class Judge:
         mine = (mark for mark in self.seen.marks if mark.pod == broken.pod and mark.what in after)
         return any(mark.at + after[mark.what] <= broken.at for mark in mine)
 
+    def _was_cut(self, phase: Phase, way: Way, broken: Break) -> bool:
+        """Whether it led to a pod of the node that was cut off, or through that node."""
+        window, home = self.seen.window(phase), self.seen.nodes.get(broken.pod, "")
+        cut = window.cut if window else ""
+        return bool(cut) and cut in (home, taker(self.seen, home, broken.source, way.local))
+
     def _lasting(self, check: ContinuityCheck) -> Decision:
         broken = self.breaks(check.subject.phase, check.subject.way, check.subject.family)
         ended = len(self.every_break(check.subject.phase, check.subject.way, check.subject.family)) - len(broken)
         made = len(self.exchanges(check.subject.way, check.subject.family).get(check.subject.phase, ()))
-        said = f"{len(broken)} connections broke, {ended} ended with their pod ({made} exchanges)"
+        window = self.seen.window(check.subject.phase)
+        whose = "pod, or the node that was cut off" if window and window.cut else "pod"
+        said = f"{len(broken)} connections broke, {ended} ended with their {whose} ({made} exchanges)"
         if not made + len(broken):
             return undecided(check, "no connection was established", said)
         if not broken:

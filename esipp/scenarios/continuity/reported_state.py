@@ -30,7 +30,8 @@ class ReportedState:
         if self.reference is None:
             return Checking()
         settings = self.reference.view()["settings"]
-        return Checking(float(settings["period"]), int(settings["unhealthy"]))
+        timeout = float(settings["timeout"]) if "timeout" in settings else None
+        return Checking(float(settings["period"]), int(settings["unhealthy"]), timeout)
 
     def addresses(self) -> list[str]:
         """Its own addresses, which backends of its proxy see."""

@@ -120,6 +120,7 @@ class Gathering:
             gates.start()
             acts = Acts(
                 testbed, gates, streams, watching, places, list(self.ways), self._longest(checking.bound),
+                checking.silent_bound or self._longest(checking.bound),
                 self._own(), self._of_balancer(), self.stop, timeouts=self.timeouts, others=self._others,
             )  # fmt: skip
             trouble, addresses = "", self._addresses()
@@ -204,7 +205,7 @@ class Gathering:
         acts.streams.renew()
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
-            notes.words, trouble, ", ".join(left), notes.returned,
+            notes.words, trouble, ", ".join(left), notes.returned, notes.cut,
         )  # fmt: skip
         self._windows.append(window)
         return held.held
@@ -347,7 +348,7 @@ def observe(context: Context) -> ContinuityEvidence:
     planned, events = planned_events("continuity"), events_of(checks)
     order = [each.name for step in steps(planned[event.phase.value] for event in events) for each in step]
     events.sort(key=lambda event: order.index(event.phase.value))
-    stop = Stop()
+    stop = context.stop()
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         ReportedState(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,

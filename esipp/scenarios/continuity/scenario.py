@@ -1,7 +1,6 @@
 """Registration of the continuity scenario."""
 
 from esipp.checks.continuity import Continuity, ContinuityCheck, Phase
-from esipp.checks.disruption import Disruption
 from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
@@ -19,6 +18,9 @@ def _decide(check: ContinuityCheck, judge: Judge) -> Decision:
 
 def _lacks(check: ContinuityCheck, seen: ContinuityEvidence, then: RunThen) -> str:
     subject = check.subject
+    is_younger = check.id not in then.checks and subject.phase is not Phase.QUIET
+    if is_younger and seen.windows and seen.window(subject.phase) is None:
+        return f"the event {subject.phase.value} did not take place"
     asked = (subject.way, subject.family)
     sent = (*asked, subject.stream.name) in seen.sent if subject.stream else asked in seen.streams
     if then.asked(check) or sent or asked in seen.obstacles or seen.trouble:
@@ -29,12 +31,16 @@ def _lacks(check: ContinuityCheck, seen: ContinuityEvidence, then: RunThen) -> s
 SECONDS = {
     Phase.QUIET: 5, Phase.ROLLING_UPDATE: 31, Phase.DELETED: 18, Phase.FLAPS: 24, Phase.FLIPS: 18, Phase.CORDON: 7,
     Phase.DRAIN: 23, Phase.EXCLUDE: 9, Phase.KUBE_PROXY: 10, Phase.SPEAKER: 6, Phase.API_SERVER: 54, Phase.KUBELET: 75,
+    Phase.IDLE_KUBELET: 70, Phase.CUT_OFF: 35, Phase.CONNTRACK_FULL: 15, Phase.CONNTRACK_DELETED: 10,
 }  # fmt: skip
 """How long each phase usually takes."""
 
 
+UNDISTURBED = (Phase.QUIET, Phase.ROLLING_UPDATE, Phase.DELETED, Phase.FLAPS, Phase.FLIPS)
+
+
 def _touches(phase: Phase) -> Touches:
-    if phase.value not in {each.value for each in Disruption}:
+    if phase in UNDISTURBED:
         return Touches.OWN_SERVICES
     return Touches.CLUSTER if phase is Phase.API_SERVER else Touches.NODE
 
@@ -63,5 +69,6 @@ SCENARIO = Scenario(
             ),
         ),
     ),
+    beside=True,
     rights=(*GATES, *SLICES, *rights("patch", "services"), *rights("create patch", "deployments", "apps")),
 )

@@ -25,7 +25,7 @@ from esipp.testbed import manifests
 
 LOOKS = 0.05
 
-MOST_LATE, MOST_VERY_LATE = 3, 2
+MOST_LATE, MOST_VERY_LATE = 5, 2
 """The number of changes that were not followed after which the scenario stops, as more would only take time. The second
 applies with ``patience``."""
 

@@ -58,5 +58,6 @@ SCENARIO = Scenario(
         ),
         Typical("cordon", (HealthScenario,), events=(PlannedEvent("cordoned", 3, Touches.NODE),)),
     ),
+    beside=True,
     rights=(*GATES, *rights("get patch update", "services")),
 )

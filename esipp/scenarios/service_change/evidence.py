@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from esipp.checks.model import Family
+from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.controls import Vantage
 from esipp.judging.interruptions import Interruptions
 from esipp.judging.timeline.streams import Sample, Stream
@@ -17,7 +18,7 @@ Asked = tuple[At, str, Family]
 class Stage:
     """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
 
-    ``closed``, ``sticky`` and ``brief`` are as in ``Change``.
+    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``.
     """
 
     words: str
@@ -28,6 +29,9 @@ class Stage:
     closed: frozenset[str] = frozenset()
     sticky: bool = False
     brief: bool = False
+    stuck: frozenset[str] = frozenset()
+    sick: frozenset[str] = frozenset()
+    within: float = FIELD_LIMIT
 
     def at(self, asked: Asked) -> "Stage":
         """The stage as a stream must see it: nobody serves where it is closed."""

@@ -13,7 +13,7 @@ from esipp.judging.timeline.steady_runs import Fits
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.paths.judge import say_observed
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages, refused
-from esipp.scenarios.service_change.stages import gone, reached, rejects, served, steady, stuck, wanted
+from esipp.scenarios.service_change.stages import gone, reached, rejects, says, served, steady, stuck, wanted
 from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, STALE, Claim, ServiceChange, ServiceChangeCheck
 
 
@@ -35,6 +35,11 @@ class _Case:
     def stages(self) -> list[InStage]:
         """The stream, stage by stage."""
         return self.event.of_stages((self.subject.at, self.subject.stream.name, self.subject.family))
+
+    @property
+    def required(self) -> list[InStage]:
+        """Those in which the entry can follow."""
+        return [each for each in self.stages if self.subject.at.value not in each.stage.stuck]
 
 
 ENOUGH = 12
@@ -71,13 +76,13 @@ def decide(check: ServiceChangeCheck, seen: ServiceChangeEvidence) -> Decision:
 
 def _served(case: _Case) -> Decision:
     """In each stage with pods, these answer within the limit, and go on to the end of the stage."""
-    made = [each for each in case.stages if each.stage.pods]
+    made = [each for each in case.required if each.stage.pods]
     return _followed(case, made, served, "answered by a pod of the Service")
 
 
 def _gone(case: _Case) -> Decision:
     """In each stage, no other pod answers after the limit. Something must have answered before it was gone."""
-    first, *made = case.stages
+    first, *made = case.required
     if steady(first, served(first.stage)) is None:
         return undecided(case.check, "it was not answered before the change, so silence proves nothing", _words(made))
     for each in made:
@@ -94,12 +99,12 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
         run = steady(each, fits_of(each.stage))
         since = each.stage.accepted
         lag = max(0.0, run.since - since) if run else each.until - since
-        if run is not None and lag <= FIELD_LIMIT:
+        if run is not None and lag <= each.stage.within:
             lags.append(lag)
             continue
         if ours := case.vantage.ours(each.until - 2.0, each.until) or trouble.paused(each.samples, case.stream.name):
             return undecided(check, ours, _words(made))
-        if run is None and lag < FIELD_LIMIT:
+        if run is None and lag < each.stage.within:
             why = f"the Service {each.stage.words} for only {lag:.1f} s, as this stream had not shown an earlier stage"
             return undecided(check, why, _words(made))
         late = f"only {lag:.1f} s later" if run else f"never in {lag:.1f} s"
@@ -124,7 +129,7 @@ def _stale(case: _Case, each: InStage) -> str:
     fresh = case.event.of_stages(asked)[at]
     before = {name for one in own[:at] for name in one.stage.pods}
     answered = {sample.pod for sample in each.samples[-LAST:] if sample.answered}
-    right = steady(fresh, wanted(each.stage))
+    right = steady(fresh, wanted(each.stage, subject.fresh.name))
     return STALE if right is not None and answered and answered <= before - {*each.stage.pods} else ""
 
 
@@ -197,6 +202,43 @@ def _outlived(case: _Case) -> Decision:
     return Decision(Status.PASS, case.check.expected, observed, sees=sees)
 
 
+def _no_loss(case: _Case) -> Decision:
+    """From the first answers on every request is answered, as long as the Service has pods."""
+    check, first = case.check, case.stages[0]
+    begun = steady(first, served(first.stage))
+    if begun is None:
+        return undecided(check, "it was not answered before the change", _words(case.stages))
+    made = [each for each in case.stages if each.stage.pods]
+    lost = [
+        (each, sample)
+        for each in made
+        for sample in each.samples
+        if sample.started >= begun.since and not sample.answered and sample.outcome != trouble.OURS
+    ]
+    if not lost:
+        sees = f"{sum(len(each.samples) for each in made)} requests of one client: a shorter outage is missed"
+        return Decision(Status.PASS, check.expected, _words(made), sees=sees)
+    told = [case.vantage.ours(sample.started, sample.started) for _, sample in lost]
+    if all(told):
+        return undecided(check, told[0], _words(made))
+    each, sample = lost[0]
+    when = f"{sample.started - each.stage.accepted:+.1f} s after the Service {each.stage.words}"
+    reason = f"{len(lost)} requests were lost, the first ({sample.outcome}) {when}"
+    if cut := case.vantage.cut(sample.started, sample.started):
+        reason += f"; {cut}"
+    return Decision(Status.FAIL, check.expected, _words(made), reason)
+
+
+def _status(case: _Case) -> Decision:
+    """In each stage, the health check says what it must, within the limit."""
+    if steady(case.stages[0], says(case.stages[0].stage, case.subject.stream.name)) is None:
+        why = "the health check did not say 200 before the change: other checks ask for that"
+        return undecided(case.check, why, _words(case.stages))
+    return _followed(
+        case, case.stages, lambda stage: says(stage, case.subject.stream.name), "its health check said what it must"
+    )
+
+
 def _answers(samples: Iterable[Sample]) -> Mapping[str, int]:
     return Counter(sample.pod if sample.answered else sample.outcome for sample in samples)
 
@@ -212,4 +254,6 @@ _CLAIMS: Mapping[Claim, Callable[[_Case], Decision]] = {
     Claim.SPREAD: _spread,
     Claim.STICKY: _sticky,
     Claim.OUTLIVED: _outlived,
+    Claim.NO_LOSS: _no_loss,
+    Claim.STATUS: _status,
 }

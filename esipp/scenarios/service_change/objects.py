@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable
 
 from esipp.base.json import Json
-from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.check import Check, checks_about, is_about
-from esipp.checks.model import OUTSIDE, Protocol, Role, ServiceType
+from esipp.checks.model import OUTSIDE, Protocol, Role
 from esipp.scenarios.changing_pods import MORE_GRACE
 from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange
 from esipp.testbed import manifests
@@ -43,6 +43,8 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
     }
     policies = {"externalTrafficPolicy": event.external, "internalTrafficPolicy": event.internal}
     spec |= {key: policy.value for key, policy in policies.items() if policy}
+    if event.unserved:
+        spec["loadBalancerClass"] = UNSERVED_CLASS
     metadata = {"name": event.service, "labels": labels_of(run)}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
@@ -62,7 +64,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     wanted = {name for event in events for change in event.changes for name in change.pods.names}
     pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
     services = [service(event, ground.run, protocols[event]) for event in events]
-    announced = frozenset(event.service for event in events if event.kind is ServiceType.LOAD_BALANCER)
+    announced = frozenset(event.service for event in events if event.announced)
     clients = {each.subject.at.client for each in checks_about(ServiceChange, checks)}
     return Objects(
         tuple(pods),

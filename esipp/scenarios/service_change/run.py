@@ -11,10 +11,12 @@ from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.waiting import Reading
+from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import PROMPT
 from esipp.cluster.pods import is_ready, say_pod
+from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
 from esipp.probing.traffic import Pace, Target, Traffic
@@ -22,7 +24,17 @@ from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
 from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
 from esipp.scenarios.service_change.stages import STAYS, shows, steady, wanted
-from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, INSIDE, At, Change, Do, Event, ServiceChange, again
+from esipp.scenarios.service_change.subject import (
+    AFFINITY_SECONDS,
+    INSIDE,
+    At,
+    Change,
+    Do,
+    Event,
+    Health,
+    ServiceChange,
+    again,
+)
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
@@ -31,6 +43,10 @@ from esipp.testbed.source_ranges import SourceRanges
 from esipp.testbed.testbed import Testbed
 
 CONTROL_PACE = Pace(0.5, 2.5)
+HEALTH_PACE = Pace(0.5, 1.0)
+
+PROXY_PORT = 10256
+"""Where kube-proxy serves its own health check."""
 
 KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
 """What a Service has in common with the one whose addresses and ports it gets."""
@@ -61,6 +77,7 @@ class Driver:
         stop: ends all waits.
         pods: the manifests of the pods, by name.
         admitted: the CIDRs of the client outside.
+        disruptor: performs disruptions; None if the event has none.
         timeouts: how long each wait may take.
         seen: the evidence.
     """
@@ -73,6 +90,7 @@ class Driver:
     pods: Mapping[str, Json] = field(default_factory=dict)
     admitted: Sequence[str] = ()
     timeouts: Timeouts = TIMEOUTS
+    disruptor: Callable[[], Disruptor] | None = None
     seen: Stages = field(default_factory=Stages)
     _name: str = ""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
@@ -96,11 +114,13 @@ class Driver:
         try:
             self._start()
             self._wait(first)
+            cause = time.monotonic()
             for change in others:
-                cause = time.monotonic()
-                self._does[change.do](change)
-                self.seen.stages.append(_stage(change, cause, time.monotonic()))
-                self._wait(change)
+                if change.disruption is None:
+                    self._stage(change, cause)
+                    cause = time.monotonic()
+                else:
+                    cause = self._disrupted(change, change.disruption)
             self.seen.end = end = time.monotonic()
             last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
             self.stop.converge(
@@ -114,10 +134,36 @@ class Driver:
         self._end_pods()
 
     # --------------------------------------------------------------------------------------------------- the changes
+    def _stage(self, change: Change, cause: float) -> None:
+        self._does[change.do](change)
+        self.seen.stages.append(_stage(change, cause, time.monotonic()))
+        self._wait(change)
+
+    def _disrupted(self, change: Change, what: Disruption) -> float:
+        """A stage during which something is disrupted; when that began to be undone, which the next stage begins with.
+
+        Raises:
+            HarnessError: it could not be done, proven or undone.
+        """
+        if self.disruptor is None:
+            raise HarnessError(f"The disruption {what} is not allowed.", "--allow-disruptive allows it.")
+        ended = cause = time.monotonic()
+
+        def meanwhile() -> None:
+            nonlocal ended
+            self._stage(change, cause)
+            ended = time.monotonic()
+
+        with self.disruptor() as disruptor:
+            disruptor.perform(what, self.testbed.roles[change.node], meanwhile)
+        return ended
+
     @property
     def _does(self) -> Mapping[Do, Callable[[Change], object]]:
         return {
             Do.SELECT: self._update,
+            Do.STAY: _nothing,
+            Do.STAY_GONE: _nothing,
             Do.KILL: self._kill,
             Do.START: self._start_again,
             Do.TERMINATE: self._terminate,
@@ -221,7 +267,11 @@ class Driver:
             if isinstance(where, str):
                 self.seen.obstacles[at, family] = where
                 continue
-            stream = self.traffic[at.client.name].send(kind, f"{self.event.service} {at} {kind.name} {family}", where)
+            traffic, name = self.traffic[at.client.name], f"{self.event.service} {at} {kind.name} {family}"
+            if kind.name in tuple(Health):
+                stream = traffic.check_health(name, self._health(Health(kind.name), where), HEALTH_PACE)
+            else:
+                stream = traffic.send(kind, name, where)
             self.seen.streams[at, kind.name, family] = stream
             if kind.reuse is not Reuse.ONE_WAY:
                 self._shown[at, kind.name, family] = kind
@@ -242,6 +292,10 @@ class Driver:
         number = _node_ports(self._spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
         return Target(node.internal[family], number)
 
+    def _health(self, health: Health, node: Target) -> Target:
+        port = PROXY_PORT if health is Health.PROXY else int(self._spec["healthCheckNodePort"])
+        return node._replace(port=port)
+
     def _wait(self, change: Change) -> None:
         """Wait until every stream shows the stage, and has done so for long enough; or until it is late."""
         stage, late = self.seen.stages[-1], set[Asked]()
@@ -249,27 +303,36 @@ class Driver:
         def look() -> Reading:
             now = time.monotonic()
             late.clear()
-            late.update(asked for asked in self._shown if not self._shows(asked, stage.at(asked), now))
+            asked_now = [asked for asked in self._shown if asked[0] not in stage.stuck or asked[1] in tuple(Health)]
+            late.update(asked for asked in asked_now if not self._shows(asked, stage.at(asked), now))
             waiting = late if now - stage.accepted <= AGAIN else late - self._late[bool(stage.pods)]
             if waiting:
                 return Reading(False, f"waiting for {', '.join(sorted(' '.join(asked) for asked in waiting))}")
             return Reading(now - stage.accepted >= change.lasts, "followed")
 
-        self.stop.converge(look, self.timeouts.change_shown)
+        self.stop.converge(look, self.timeouts.shown_within(change.within))
         self._late[bool(stage.pods)] |= late
 
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
         seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))
-        found = steady(seen, wanted(stage))
+        found = steady(seen, wanted(stage, asked[1]))
         is_new = self._shown[asked].reuse is Reuse.NEW
         holds = HOLDS if stage.pods else SILENT
+        if asked[1] in tuple(Health):
+            return found is not None
         return found is not None and now - found.since >= holds and shows(seen, is_new=is_new)
 
 
 def _stage(change: Change, cause: float, accepted: float) -> Stage:
+    stuck, sick = (frozenset(each.value for each in those) for those in (change.stuck, change.sick))
     return Stage(
-        change.do.value, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief
-    )
+        change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
+        stuck, sick, change.within,
+    )  # fmt: skip
+
+
+def _nothing(_: Change) -> None:
+    """The Service stays as it is."""
 
 
 def _node_ports(spec: Json) -> dict[str, int]:
@@ -309,7 +372,9 @@ def observe(context: Context) -> ServiceChangeEvidence:
     def go_through(event: Event) -> None:
         own = (check.subject for check in checks if check.subject.event == event)
         asked = dict.fromkeys((each.at, kind, each.family) for each in own for kind in each.streams)
-        driver = Driver(testbed, event, list(asked), traffic, stop, pods, admitted)
+        driver = Driver(
+            testbed, event, list(asked), traffic, stop, pods, admitted, disruptor=lambda: context.disruptor(stop),
+        )  # fmt: skip
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):
             driver.perform()

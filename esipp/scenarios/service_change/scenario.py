@@ -2,7 +2,7 @@
 
 from esipp.checks.rights import rights
 from esipp.judging.scenario import Scenario, Typical
-from esipp.judging.schedule import PlannedEvent
+from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.judge import decide
 from esipp.scenarios.service_change.sections import section, summary
@@ -11,9 +11,18 @@ from esipp.scenarios.service_change.subject import ServiceChange
 SECONDS = {
     "scaled-to-zero": 43, "replaced": 43, "deleted": 43, "taken-over": 38, "killed": 15, "terminating": 13,
     "terminating-local": 13, "scaled-up-and-down": 15, "affinity": 20, "affinity-outlived": 36, "retyped": 45,
-    "one-node-port": 38, "vip": 15, "vip-udp": 45, "source-ranges": 15,
+    "one-node-port": 38, "vip": 15, "vip-udp": 45, "source-ranges": 15, "proxy-stopped": 75,
+    "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
+
+DISRUPTIVE = ("proxy-stopped", "proxy-stopped-deleted", "proxy-sick", "unwanted-node")
+"""Events that touch a node, and run alone."""
+
+
+def _planned(name: str) -> PlannedEvent:
+    return PlannedEvent(name, SECONDS[name], Touches.NODE if name in DISRUPTIVE else Touches.OWN_SERVICES)
+
 
 SCENARIO = Scenario(
     name="service_change",
@@ -24,6 +33,6 @@ SCENARIO = Scenario(
     decide=decide,
     section=section,
     summary=summary,
-    phases=(Typical("changes", base=2, events=tuple(PlannedEvent(name, of) for name, of in SECONDS.items())),),
+    phases=(Typical("changes", base=2, events=tuple(map(_planned, SECONDS))),),
     rights=(*rights("create delete get patch", "services"), *rights("create delete get", "pods")),
 )

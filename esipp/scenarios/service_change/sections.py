@@ -33,7 +33,11 @@ def _rows(event: Stages) -> Iterator[tuple[Cell, ...]]:
         if not event.streams:
             continue
         seen = [event.of_stages(asked)[number] for asked in event.streams]
-        runs = [steady(each, wanted(each.stage)) for each in seen]
+        runs = [
+            steady(each, wanted(each.stage, kind))
+            for (at, kind, _), each in zip(event.streams, seen, strict=True)
+            if at not in each.stage.stuck
+        ]
         lags = [max(0.0, run.since - stage.accepted) for run in runs if run]
         never = sum(run is None for run in runs)
-        yield stage.words, len(seen), max(lags, default=None), never or None
+        yield stage.words, len(runs), max(lags, default=None), never or None

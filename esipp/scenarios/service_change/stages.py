@@ -4,9 +4,12 @@ from esipp.judging.timeline.steady_runs import Fits, SteadyRun, last_run
 from esipp.judging.timeline.streams import ANSWERED, Sample
 from esipp.judging.timeline.trouble import OURS
 from esipp.scenarios.service_change.evidence import InStage, Stage, refused
+from esipp.scenarios.service_change.subject import Health
 
 STAYS, LEAST = 1.0, 3
 """Seconds, and probes, for which right answers or silence must last, up to the next stage, to count."""
+
+WELL, SICK = "200", "503"
 
 
 def served(stage: Stage) -> Fits:
@@ -62,8 +65,16 @@ def shows(seen: InStage, *, is_new: bool) -> bool:
     return not is_new or reached(seen) == {*seen.stage.pods}
 
 
-def wanted(stage: Stage) -> Fits:
-    """What every stream waits for in a stage."""
+def says(stage: Stage, health: str) -> Fits:
+    """A test whether a health check said what it must; it returns None for a request without an answer."""
+    right = SICK if health in stage.sick else WELL
+    return lambda sample: sample.outcome == right if sample.outcome in (SICK, WELL) else None
+
+
+def wanted(stage: Stage, stream: str) -> Fits:
+    """What a stream of this kind waits for in a stage."""
+    if stream in tuple(Health):
+        return says(stage, stream)
     return served(stage) if stage.pods else gone(stage)
 
 

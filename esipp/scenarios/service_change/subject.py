@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from esipp.checks.check import Check, Profile, Subject
+from esipp.checks.disruption import Disruption
 from esipp.checks.model import (
     ANYTHING,
     OUTSIDE,
@@ -17,6 +18,7 @@ from esipp.checks.model import (
     Vantage,
 )
 from esipp.checks.stream import StreamKind
+from esipp.checks.timing import FIELD_LIMIT
 
 INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
 """The client that dials ClusterIPs."""
@@ -84,7 +86,9 @@ class Do(StrEnum):
     KILL = "loses its pod, which is killed without grace"
     START = "gets a pod in place of the killed one"
     TERMINATE = "has only a pod that terminates and serves on"
+    STAY = "stays as it is"
     DELETE = "is deleted"
+    STAY_GONE = "stays deleted"
     CREATE_AGAIN = "is created again, with its nodePorts and ClusterIPs"
     TAKE_OVER = "is deleted, and another Service gets its nodePorts and ClusterIPs"
     TO_CLUSTER_IP = "becomes a ClusterIP Service"
@@ -98,6 +102,21 @@ class Do(StrEnum):
     ADMIT_ALL = "has the source ranges of the beginning again, usually none"
 
 
+class Health(StrEnum):
+    """The health checks of a node that a stream may ask; the values are names of streams."""
+
+    PROXY = "proxy-healthz"
+    SERVICE = "service-health"
+
+
+DURING = {
+    Disruption.CORDON: "its node is cordoned",
+    Disruption.TAINT: "its node has the taint of the cluster autoscaler",
+    Disruption.PROXY_STOPPED: "kube-proxy of a node is stopped",
+    Disruption.PROXY_SICK: "kube-proxy of a node cannot write its rules",
+}
+
+
 @dataclass(frozen=True)
 class Change:
     """How a stage begins, and which pods serve in it: nobody else may answer.
@@ -109,6 +128,11 @@ class Change:
         sticky: whether each client keeps its pod.
         brief: whether it does so for ``AFFINITY_SECONDS`` only.
         lasts: seconds for which the stage lasts at least.
+        disruption: what is in effect until the stage ends; the change itself comes after it.
+        node: the role of the node that it is about.
+        stuck: entries that cannot follow, so that nothing is required of them.
+        sick: the health checks that say 503 in this stage; all others say 200.
+        within: seconds in which every stream must follow.
     """
 
     do: Do
@@ -117,11 +141,21 @@ class Change:
     sticky: bool = False
     brief: bool = False
     lasts: float = 0.0
+    disruption: Disruption | None = None
+    node: Role = Role.ENDPOINT_NODE
+    stuck: frozenset[At] = frozenset()
+    sick: frozenset[Health] = frozenset()
+    within: float = FIELD_LIMIT
+
+    @property
+    def words(self) -> str:
+        """Return how it begins, as text."""
+        return f"{self.do.value} while {DURING[self.disruption]}" if self.disruption else self.do.value
 
     @property
     def is_there(self) -> bool:
         """Return whether a Service has the addresses."""
-        return self.do is not Do.DELETE
+        return self.do not in (Do.DELETE, Do.STAY_GONE)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,6 +191,8 @@ class Claim(StrEnum):
     SPREAD = "every-pod"
     STICKY = "same-pod"
     OUTLIVED = "another-pod"
+    NO_LOSS = "no-loss"
+    STATUS = "status"
 
 
 @dataclass(frozen=True)
@@ -171,6 +207,7 @@ class Event:
         external, internal: its traffic policies; None if unset.
         apart: whether each protocol has a port number of its own. Otherwise the API server gives all of them one
             nodePort.
+        unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
     """
 
     name: str
@@ -180,11 +217,22 @@ class Event:
     external: TrafficPolicy | None = None
     internal: TrafficPolicy | None = None
     apart: bool = False
+    unserved: bool = False
 
     @property
     def service(self) -> str:
         """Return the name of the Service."""
         return f"changes-{self.name}"
+
+    @property
+    def announced(self) -> bool:
+        """Return whether a load balancer serves it."""
+        return self.kind is ServiceType.LOAD_BALANCER and not self.unserved
+
+    @property
+    def disruptions(self) -> tuple[Disruption, ...]:
+        """Return what it disrupts."""
+        return tuple(dict.fromkeys(change.disruption for change in self.changes if change.disruption))
 
 
 @dataclass(frozen=True)

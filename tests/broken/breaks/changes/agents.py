@@ -1,0 +1,129 @@
+"""kube-proxy that starts badly after it was stopped, or hides that it cannot write its rules."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from esipp.checks.check import Check, is_about
+from esipp.checks.disruption import Disruption
+from esipp.checks.model import Role
+from esipp.checks.stream import Reuse
+from esipp.disruption.restarts import daemon_pods
+from esipp.judging.topology import family_of
+from esipp.scenarios.service_change.run import PROXY_PORT
+from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
+from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.breaks.changes.freed import SEEN_BEFORE
+from tests.broken.forwarding import handed_on, internal_addresses
+from tests.broken.health_proxies import lying
+from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, to_port
+from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
+from tests.broken.policy_changes import for_a_moment, in_background, set_up_run
+
+STOPPED, SICK = "proxy-stopped", "proxy-sick"
+RUN = RunOptions(("changes",), (f"changes.{STOPPED}.",), disruptive=True)
+EMPTY = 5.0
+"""Seconds without rules: a connection is lost if its first SYN and two more are."""
+
+
+def stale(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Datagrams from sockets in use go on to the pod of before, at the node whose kube-proxy was stopped."""
+
+    def made(live: Live) -> Iterator[Rule]:
+        for port, address, _, target in live.targets(live.service(f"changes-{STOPPED}")):
+            if port["protocol"] == "UDP":
+                first, *others = handed_on(port, address, target, True, (nodes.bare,))
+                words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *SEEN_BEFORE, *hands_to(address, target))
+                yield Rule(family_of(address), first.chain, words, first.nodes)
+                yield from others
+
+    return nodes.live(lambda live: list(made(live)))
+
+
+@contextmanager
+def empty_at_first(nodes: Nodes) -> Iterator[Placed]:
+    """No rules for some seconds from the start of kube-proxy on."""
+    placed, stack, mark = Placed(), ExitStack(), new_mark()
+
+    def starts() -> int:
+        pods = daemon_pods(nodes.cluster, Disruption.KUBE_PROXY)
+        states = [state for pod in pods for state in pod["status"].get("containerStatuses") or []]
+        return sum(int(state["restartCount"]) for state in states)
+
+    def work(ended: threading.Event) -> None:
+        live, before = set_up_run(nodes, {f"changes-{STOPPED}"}, ended), starts()
+        while live is not None and not ended.wait(0.2):
+            if starts() > before:
+                service = live.service(f"changes-{STOPPED}")
+                ports = [port for port in service["spec"]["ports"] if port["protocol"] == "TCP"]
+                rules = [
+                    Rule(family, "PREROUTING", (*to_port(port, port["nodePort"]), *DROP), (nodes.bare,), "mangle")
+                    for port in ports
+                    for family in nodes.pod_cidrs
+                ]
+                placed.at = time.time()
+                for_a_moment(rules, EMPTY, mark)
+                return
+
+    try:
+        with stack, in_background(work):
+            yield placed
+    finally:
+        nodes.take_away(mark)
+
+
+@contextmanager
+def says_well(nodes: Nodes) -> Iterator[Placed]:
+    """Health checks of Services say 200 everywhere; the endpoint node answers as another node's kube-proxy does."""
+    endpoint = nodes.roles[Role.ENDPOINT_NODE]
+    rules = []
+    for family, address in internal_addresses(nodes, nodes.bare).items():
+        to = ("--protocol", "tcp", "--dport", str(PROXY_PORT))
+        rules.append(Rule(family, "PREROUTING", (*to, *AT_THE_NODE, *hands_to(address, PROXY_PORT)), (endpoint,)))
+        rules.append(Rule(family, "POSTROUTING", (*to, "--destination", address, *MASQUERADE), (endpoint,)))
+    with nodes.rules(*rules), lying("200")(nodes) as placed:
+        yield placed
+
+
+def at_bare_node(check: Check, *claims: Claim, reuse: Reuse, protocol: str) -> bool:
+    if not is_about(check, ServiceChange):
+        return False
+    subject = check.subject
+    there = subject.event.name == STOPPED and subject.at is At.BARE_NODE and subject.claim in claims
+    return there and (subject.stream.reuse, subject.stream.protocol.value) == (reuse, protocol)
+
+
+BREAKS = (
+    Break(
+        "stale-entries-after-the-start-of-a-proxy",
+        Group.CHANGES,
+        "kube-proxy of a node that starts after an endpoint was replaced leaves the connection tracking entries of the "
+        "endpoint of before",
+        RUN,
+        stale,
+        lambda check: at_bare_node(check, Claim.SERVED, Claim.GONE, reuse=Reuse.ONE_SOCKET, protocol="UDP"),
+        names="connection tracking goes on",
+        at_once=False,
+    ),
+    Break(
+        "no-rules-at-the-start-of-a-proxy",
+        Group.CHANGES,
+        "a node has no rules for five seconds from the start of its kube-proxy on",
+        RUN,
+        empty_at_first,
+        lambda check: at_bare_node(check, Claim.NO_LOSS, reuse=Reuse.NEW, protocol="TCP"),
+        names="rules are removed before others are written",
+        at_once=False,
+    ),
+    Break(
+        "sick-proxy-says-that-it-is-well",
+        Group.CHANGES,
+        "health checks of nodes, and of Services at nodes, say 200 while kube-proxy cannot write its rules",
+        RunOptions(("changes",), (f"changes.{SICK}.",), disruptive=True),
+        says_well,
+        lambda check: is_about(check, ServiceChange) and check.subject.claim is Claim.STATUS,
+        names="goes on to say that it is healthy",
+        at_once=False,
+    ),
+)

@@ -1,0 +1,170 @@
+"""Nodes that are cordoned, tainted, cut off or full, and what breaks although it need not."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
+from esipp.checks.disruption import Disruption
+from esipp.checks.model import Family, Role, TrafficPolicy
+from esipp.disruption import marks, shell
+from esipp.disruption.marks import Mark
+from esipp.judging.topology import family_of
+from esipp.scenarios.continuity.objects import service_name
+from esipp.scenarios.service_change.run import PROXY_PORT
+from esipp.scenarios.service_change.subject import At, Claim, Health, ServiceChange
+from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.forwarding import internal_addresses
+from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, vips
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.policy_changes import in_background, set_up_run
+
+UNWANTED = "unwanted-node"
+RUN = RunOptions(("changes",), (f"changes.{UNWANTED}.",), disruptive=True)
+LOOKS = 0.2
+
+
+def run_of(phase: Phase) -> RunOptions:
+    """A phase on all ways; quiet must not notice."""
+    return RunOptions(
+        ("continuity",), (f"continuity.{phase.value}.", f"continuity.{Phase.QUIET.value}."), disruptive=True
+    )
+
+
+def while_so(
+    nodes: Nodes, service: str, is_so: Callable[[], bool], rules: Callable[[Live], list[Rule]]
+) -> Iterator[Placed]:
+    """Rules on the nodes for as long as something is so."""
+    placed, stack = Placed(), ExitStack()
+
+    def work(ended: threading.Event) -> None:
+        live = set_up_run(nodes, {service}, ended)
+        while live is not None and not ended.wait(LOOKS):
+            if is_so():
+                with nodes.rules(*rules(live)):
+                    placed.at = placed.at or time.time()
+                    while is_so() and not ended.wait(LOOKS):
+                        pass
+
+    with stack, in_background(work):
+        yield placed
+
+
+def marked(nodes: Nodes, mark: Mark) -> bool:
+    return any(marks.is_so(item, mark) for item in nodes.cluster.list("/api/v1/nodes"))
+
+
+def in_effect(node: str, what: Disruption) -> bool:
+    """By the mark on the node: whatever the disruption does, its mark comes first."""
+    return what in shell.marks(("docker", "exec", node))
+
+
+@contextmanager
+def withdrawn_while_cordoned(nodes: Nodes) -> Iterator[Placed]:
+    """No node takes the VIP while one is cordoned, as if it was withdrawn."""
+
+    def rules(live: Live) -> list[Rule]:
+        addresses = vips(live.service(f"changes-{UNWANTED}"))
+        return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in addresses]
+
+    yield from while_so(nodes, f"changes-{UNWANTED}", lambda: marked(nodes, Mark.CORDONED), rules)
+
+
+@contextmanager
+def says_that_it_stays(nodes: Nodes) -> Iterator[Placed]:
+    """The endpoint node's port 10256 answers as that of another node."""
+    endpoint = nodes.roles[Role.ENDPOINT_NODE]
+    to = ("--protocol", "tcp", "--dport", str(PROXY_PORT))
+    rules = []
+    for family, address in internal_addresses(nodes, nodes.bare).items():
+        rules.append(Rule(family, "PREROUTING", (*to, *AT_THE_NODE, *hands_to(address, PROXY_PORT)), (endpoint,)))
+        rules.append(Rule(family, "POSTROUTING", (*to, "--destination", address, *MASQUERADE), (endpoint,)))
+    with nodes.live(lambda _: rules) as placed:
+        yield placed
+
+
+@contextmanager
+def lost_elsewhere(nodes: Nodes) -> Iterator[Placed]:
+    """The endpoint node takes nothing at a nodePort while the kubelet of another node is stopped."""
+    way = Way(NODEPORT, TrafficPolicy.LOCAL)
+
+    def rules(live: Live) -> list[Rule]:
+        port = live.service(service_name(way))["spec"]["ports"][0]["nodePort"]
+        words = ("--protocol", "tcp", "--dport", str(port), *AT_THE_NODE, *DROP)
+        return [Rule(family, "PREROUTING", words, (nodes.roles[Role.ENDPOINT_NODE],), "mangle") for family in Family]
+
+    yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, Disruption.KUBELET), rules)
+
+
+@contextmanager
+def known_flows_reset(nodes: Nodes) -> Iterator[Placed]:
+    """The node without endpoints resets what it knows while it takes no new flows."""
+    way = Way(NODEPORT, TrafficPolicy.CLUSTER)
+
+    def rules(live: Live) -> list[Rule]:
+        port = live.service(service_name(way))["spec"]["ports"][0]["nodePort"]
+        old = ("--protocol", "tcp", "--dport", str(port), "--match", "conntrack", "--ctstate", "ESTABLISHED")
+        return [Rule(family, "PREROUTING", (*old, *DROP), (nodes.bare,), "mangle") for family in Family]
+
+    yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, Disruption.CONNTRACK_FULL), rules)
+
+
+def of_event(check: Check, at: At, *claims: Claim) -> bool:
+    if not is_about(check, ServiceChange):
+        return False
+    subject = check.subject
+    return (subject.event.name, subject.at) == (UNWANTED, at) and subject.claim in claims
+
+
+def of_phase(check: Check, phase: Phase, way: Way, *what: What) -> bool:
+    if not is_about(check, Continuity):
+        return False
+    return (check.subject.phase, check.subject.way) == (phase, way) and check.subject.what in what
+
+
+BREAKS = (
+    Break(
+        "vip-withdrawn-while-its-node-is-cordoned",
+        Group.NODES,
+        "no node takes a Service's VIP while the node of its only pod is cordoned",
+        RUN,
+        withdrawn_while_cordoned,
+        lambda check: of_event(check, At.VIP, Claim.SERVED, Claim.NO_LOSS),
+        names="takes a node out that still serves",
+        at_once=False,
+    ),
+    Break(
+        "tainted-node-says-that-it-stays",
+        Group.NODES,
+        "kube-proxy of a node that an autoscaler will delete goes on to say 200 at port 10256",
+        RUN,
+        says_that_it_stays,
+        lambda check: of_event(check, At.ENDPOINT_NODE, Claim.STATUS) and Health.PROXY in check.id,
+        names="that is to be deleted, goes on to say that it is healthy",
+        at_once=False,
+    ),
+    Break(
+        "idle-node-not-ready-disturbs-another",
+        Group.NODES,
+        "the endpoint node drops new connections to a Local Service while the kubelet of another node is stopped",
+        run_of(Phase.IDLE_KUBELET),
+        lost_elsewhere,
+        lambda check: of_phase(
+            check, Phase.IDLE_KUBELET, Way(NODEPORT, TrafficPolicy.LOCAL), What.NO_LOSS, What.LASTING
+        ),
+        names="a node drops a connection",
+        at_once=False,
+    ),
+    Break(
+        "full-node-forgets-open-connections",
+        Group.NODES,
+        "a node that takes no new flows drops what is open through it, too",
+        run_of(Phase.CONNTRACK_FULL),
+        known_flows_reset,
+        lambda check: of_phase(check, Phase.CONNTRACK_FULL, Way(NODEPORT, TrafficPolicy.CLUSTER), What.LASTING),
+        names="flushes connection tracking",
+        at_once=False,
+    ),
+)
