@@ -82,14 +82,9 @@ def main() -> int:
         return main(arguments)
     import pytest
 
-<<<<<<< HEAD
-    # Unlike a real process, this one has imported esipp before pytest finds its entry point, of which pytest warns.
-    return int(pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *arguments]))
-=======
     # Where esipp is installed, its plugin's assertions would be rewritten; here esipp is imported already, to pretend.
     quiet = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
     return int(pytest.main([*quiet, *arguments]))
->>>>>>> main
 
 
 if __name__ == "__main__":
