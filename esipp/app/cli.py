@@ -307,7 +307,9 @@ def _qualify(options: argparse.Namespace) -> int:
     check_without_cluster(settings)
     checks = chosen(options)
     if not checks:
-        print("esipp: no check is left: the options exclude each other, or nothing failed", file=sys.stderr)
+        nothing = f", or nothing failed in {options.rerun_failed}" if options.rerun_failed else ""
+        given = " ".join(words(options))
+        print(f"esipp: '{given}' leaves no check: these exclude each other{nothing}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
     cluster = Cluster(settings.context, settings.kubeconfig, settings.customisation)
     began = time.monotonic()

@@ -375,7 +375,7 @@ def test_a_brief_job_of_refusals(prober: Prober) -> None:
 
 
 def test_it_keeps_the_pace(prober: Prober, kube_proxy: int) -> None:
-    results = prober.take(prober.give("get", "127.0.0.1", kube_proxy, count=100, spacing=0.02, timeout=1))
+    results = prober.take(prober.give("get", "127.0.0.1", kube_proxy, count=100, spacing=0.02, timeout=10))
     assert {result["response"]["status"] for result in results} == {503}
     assert len({result["source_port"] for result in results}) == 100
     starts = sorted(result["started"] for result in results)

@@ -20,9 +20,10 @@ def run_of(event: str) -> RunOptions:
 
 SEEN_BEFORE = (
     *("--match", "hashlimit", "--hashlimit-above", "1/minute", "--hashlimit-burst", "1"),
-    *("--hashlimit-mode", "srcip,srcport", "--hashlimit-name", "esipp-broken"),
+    *("--hashlimit-mode", "srcip,srcport", "--hashlimit-htable-expire", "60000", "--hashlimit-name", "esipp-broken"),
 )
-"""Flows from an address and port that had another one within a minute: connection tracking has forgotten it since."""
+"""Flows from an address and port that had another one within a minute: connection tracking has forgotten it since.
+Without the time to expire, which is 10 s by default, the node forgets such a port while a Service has no endpoints."""
 
 
 def at_ports_of(
