@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Family, Role, TrafficPolicy
+from esipp.checks.model import Balancer, Family, Role, TrafficPolicy
 from esipp.disruption import marks, shell
 from esipp.disruption.marks import Mark
 from esipp.judging.topology import family_of
@@ -165,6 +165,9 @@ BREAKS = (
         known_flows_reset,
         lambda check: of_phase(check, Phase.CONNTRACK_FULL, Way(NODEPORT, TrafficPolicy.CLUSTER), What.LASTING),
         names="flushes connection tracking",
+        may=lambda check: of_phase(  # a forwarder's routes change, and break what is open, by chance
+            check, Phase.CONNTRACK_FULL, Way(Balancer.ECMP.value, TrafficPolicy.CLUSTER), What.LASTING
+        ),
         at_once=False,
     ),
 )
