@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from esipp.base.interrupt import Stop
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check
 from esipp.ledger.run import Run, Settings
@@ -36,7 +37,7 @@ def context(*parts: str) -> Any:
     made = {"features": {"vantage.outside": SimpleNamespace(present=True)}, "ground": None, "testbed": None}
     return SimpleNamespace(
         run=Recording(Settings("kind-test"), say=lambda _: None), asked=asked, topology=SimpleNamespace(nodes={}),
-        clients=None, disruptor=None, **made,
+        clients=None, disruptor=None, stop=Stop, **made,
     )  # fmt: skip
 
 
