@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from esipp.checks.check import Check, Level, Profile
 from esipp.checks.connections import Aspect, ConnectionsCheck, OnConnections
-from esipp.checks.model import AddressClass, Balancer, Family, Protocol, Vantage
+from esipp.checks.model import AddressClass, Balancer, EntryKind, Family, Protocol, Vantage
 from esipp.checks.path import OnPath, PathCheck
 from suites.needs import needs
 from suites.references import *
@@ -52,8 +52,8 @@ REQUIREMENTS = {
 """What a check of each aspect requires; ``{way}`` stands for protocol and type of Service."""
 
 ASKED = {
-    Aspect.FIRST: "every answer counts that a path gave while the run waited for the data plane; of VIPs only those to "
-    "clients outside: until a node has a VIP's rules, its own packets go through the load balancer",
+    Aspect.FIRST: "every answer counts that a path gave while the run waited for the data plane; of VIPs and external "
+    "IPs only those to clients outside: until a node has their rules, its own packets to them go through another node",
     Aspect.LATE: "the connections of the judged window; the kernel's count of SYNs, and the time to each answer",
     Aspect.COPIES: "the datagrams of the judged window; each socket listens on for 0.1 s after its answer",
     Aspect.PORTS: "the connections of the judged window; source ports are of the whole range from 1,024 up",
@@ -77,9 +77,10 @@ def _is_member(aspect: Aspect, check: PathCheck) -> bool:
     if subject.is_negative:
         return False
     if aspect is Aspect.FIRST:
-        # Until a node has the rules of a VIP, its own packets leave it and come back through the load balancer.
-        goes_round = subject.profile is Profile.LOAD_BALANCER and subject.path.client.vantage is not Vantage.OUTSIDE
-        return required and not goes_round
+        # Until a node has their rules, its own packets to a VIP or an external IP leave it: to the node that announces
+        # the VIP, or has the external IP.
+        leaves = subject.path.entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP)
+        return required and (not leaves or subject.path.client.vantage is Vantage.OUTSIDE)
     if aspect is Aspect.PORTS:
         return (
             subject.accept == CLIENT_IP and subject.path.client.vantage is not Vantage.NODE
