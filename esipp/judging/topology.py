@@ -43,9 +43,11 @@ def by_family(addresses: Iterable[str]) -> dict[Family, str]:
     return found
 
 
+EXCLUDED = "excluded-node"
+"""The mark of a node that load balancers must not use."""
 MARKS = {
     "control-plane": "node-role.kubernetes.io/control-plane",
-    "excluded-node": "node.kubernetes.io/exclude-from-external-load-balancers",
+    EXCLUDED: "node.kubernetes.io/exclude-from-external-load-balancers",
 }
 """Labels that say what a node is to load balancers."""
 
@@ -277,14 +279,19 @@ def cast_roles(nodes: Iterable[Node], seed: int = 0) -> dict[Role, str]:
     """Give the chosen schedulable nodes their roles: by name with seed 0, and with other seeds in turn.
 
     Seeds that follow each other give the first role to one node after the other, and with enough of them each node has
-    each role beside each other node. Nodes with addresses of more families come first, so that a node without IPv6
-    does not hide what the others do with it. With two nodes the in-cluster clients run on the node without local
-    endpoints; checks that need a third node are unsupported.
+    each role beside each other node. Nodes that load balancers must not use come last: no VIP leads to an endpoint
+    there. Among the others, nodes with addresses of more families come first, so that a node without IPv6 does not hide
+    what the others do with it. With two nodes the in-cluster clients run on the node without local endpoints; checks
+    that need a third node are unsupported.
 
     Raises:
         ValueError: fewer than two schedulable nodes.
     """
-    fit = {node.name: len(node.internal) for node in nodes if node.schedulable and node.chosen}
+    fit = {
+        node.name: (EXCLUDED not in node.marks, len(node.internal))
+        for node in nodes
+        if node.schedulable and node.chosen
+    }
     if len(fit) < 2:
         raise ValueError("fewer than two schedulable nodes")
     names: list[str] = []

@@ -7,7 +7,7 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import BACKENDS, AddressClass, Backends, Family, Role, backends_of
-from esipp.judging.topology import Node, cast_roles, family_of, parse_address, read_node, without_shared
+from esipp.judging.topology import EXCLUDED, Node, cast_roles, family_of, parse_address, read_node, without_shared
 from esipp.testbed.clients import second_addresses, tell_apart
 from tests.unit.world import BACKEND_ADDRESSES, CHECKS, NODES, by_id, topology
 
@@ -157,6 +157,13 @@ def test_a_node_without_a_family_takes_a_role_only_if_others_are_too_few() -> No
     nodes[1:] = [replace(each, internal=each.internal | {Family.IPV6: "2001:db8::1"}) for each in nodes[1:]]
     assert {name for seed in range(24) for name in cast_roles(nodes, seed).values()} == set(NODES[1:4])
     assert {cast_roles(nodes[:3], seed)[Role.OTHER_NODE] for seed in range(24)} == {NODES[0]}
+
+
+def test_a_node_excluded_from_load_balancers_has_no_endpoint_role_while_another_can() -> None:
+    nodes = [read_node(node(name)) for name in NODES[:3]]
+    nodes[0] = replace(nodes[0], marks=frozenset({EXCLUDED}))
+    assert {cast_roles(nodes, seed)[Role.OTHER_NODE] for seed in range(24)} == {NODES[0]}
+    assert {cast_roles(nodes[:2], seed)[Role.ENDPOINT_NODE] for seed in range(24)} == {NODES[1]}
 
 
 def test_two_nodes_are_enough_and_one_is_not() -> None:

@@ -22,7 +22,7 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.judging.health_view import Asked, HealthView, Places, Share, State, Unavailable, View, Why
 from esipp.judging.promise import Checking
 from esipp.judging.timeline.events import Decision
-from esipp.judging.topology import Node
+from esipp.judging.topology import EXCLUDED, Node
 from esipp.loadbalancers.reference import DEFAULT, Reference, Stream
 from esipp.loadbalancers.views import view_for
 from esipp.loadbalancers.views.reference import ReferenceView
@@ -31,9 +31,6 @@ from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.evidence import Health, Poll, Result
 from esipp.scenarios.endpoint_change.timeline import Change
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
-
-EXCLUDED = "excluded-node"
-"""The mark of a node that load balancers must leave out."""
 
 MOST_SLOWER = 8.0
 """The most by which polls slow down if the provider throttles them."""
