@@ -13,13 +13,13 @@ from esipp.checks.endpoint_change import Kind, What
 from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.health_view import Asked, Member, State, Unavailable, View, Why
+from esipp.judging.topology import EXCLUDED
 from esipp.ledger.codec import decode, encode
 from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.loadbalancers.views.gcloud import TOOL, GoogleView
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.evidence import Moved, Poll, Result
 from esipp.scenarios.endpoint_change.reported_state import (
-    EXCLUDED,
     MOST_SLOWER,
     NOTHING,
     PolledState,
