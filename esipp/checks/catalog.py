@@ -107,7 +107,7 @@ def _suite(name: str, module: str) -> ModuleType:
 def _judged_paths() -> frozenset[DialledPath]:
     """Return the paths with losses that some check judges."""
     checks = (check for name in suite_names() for check in _declared(name))
-    return frozenset(check.subject.path for check in checks_about(OnPath, checks) if check.level is not Level.RECORD)
+    return frozenset(path for check in checks if check.level is not Level.RECORD for path in check.subject.judged)
 
 
 def _with_unjudged(path_check: PathCheck) -> PathCheck:
