@@ -79,9 +79,8 @@ def designs() -> dict[str, Design]:
 
 
 def versions_of(suite: str) -> Rules:
-    """Return the Kubernetes versions that checks of a suite need, by their traits (its module ``versions``)."""
-    known = (SUITES / suite / "versions.py").exists()
-    rules: Rules = _suite(suite, ".versions").VERSIONS if known else ()
+    """Return the Kubernetes versions that checks of a suite need, by their traits (``VERSIONS`` of its package)."""
+    rules: Rules = getattr(_suite(suite, ""), "VERSIONS", ())
     return rules
 
 

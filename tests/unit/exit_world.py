@@ -19,7 +19,7 @@ from esipp.base.errors import HarnessError, PreflightError
 from esipp.checks.check import Check, Status, is_about
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import OnPath
-from esipp.cluster.calls import ApiCalls
+from esipp.cluster.client import ApiCalls
 from esipp.judging.scenario import Scenario
 from esipp.ledger.codec import record_of
 from esipp.preflight.preflight import Findings

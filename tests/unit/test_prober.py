@@ -22,7 +22,7 @@ from esipp.checks.model import Claim, Client, Family, Port, Protocol, Role, Vant
 from esipp.checks.observation import Observation, Outcome
 from esipp.ledger.codec import read_record, record_of
 from esipp.probing import prober as module
-from esipp.probing import transports
+from esipp.probing import vantages
 from esipp.probing.jobs import CLAIMED, Job, job_on, read_result
 from esipp.probing.prober import Prober
 from tests.unit.world import by_id
@@ -255,7 +255,7 @@ def test_a_forged_proxy_protocol_header_is_well_formed(family: Family) -> None:
 # ------------------------------------------------------------------------------------------------------- the real one
 @contextmanager
 def real() -> Iterator[Prober]:
-    made = Prober("local", transports.local(HOUSE / "images" / "echoserver" / "prober.py"))
+    made = Prober("local", vantages.local(HOUSE / "images" / "echoserver" / "prober.py"))
     try:
         made.hello()
         yield made

@@ -30,7 +30,7 @@ from esipp.scenarios.paths.probes import (
     sampled_of,
     wait_longer,
 )
-from esipp.testbed import network_policies, sidecars
+from esipp.testbed import integrity, network_policies
 from esipp.testbed.clients import Clients, vip_owners
 from esipp.testbed.integrity import Harm
 from esipp.testbed.testbed import Testbed
@@ -151,7 +151,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         for key, why in obstacles.items():
             run.record("obstacle", path=key, why=why)
         taken.obstacles |= obstacles
-        taken.doubts |= sidecars.doubts(todo.targets, testbed.injected, testbed.cast)
+        taken.doubts |= integrity.doubts(todo.targets, testbed.injected, testbed.cast)
         for observations in added.values():
             for each in observations:
                 run.record("observation", **record_of(each))
