@@ -1,7 +1,7 @@
 """References of checks and known differences, each defined once."""
 
+from esipp.checks.reference import *
 from esipp.checks.reference import GITHUB, KUBERNETES_DOCS, Reference, docs, issue, kep
-from esipp.checks.version_references import *
 
 _KUBERNETES, _CILIUM = "kubernetes/kubernetes", "cilium/cilium"
 _KUBERNETES_SOURCE = f"{GITHUB}/{_KUBERNETES}/blob/v1.36.3"

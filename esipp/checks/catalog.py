@@ -79,9 +79,8 @@ def designs() -> dict[str, Design]:
 
 
 def versions_of(suite: str) -> Rules:
-    """Return the Kubernetes versions that checks of a suite need, by their traits (its module ``versions``)."""
-    known = (SUITES / suite / "versions.py").exists()
-    rules: Rules = _suite(suite, ".versions").VERSIONS if known else ()
+    """Return the Kubernetes versions that checks of a suite need, by their traits (``VERSIONS`` of its package)."""
+    rules: Rules = getattr(_suite(suite, ""), "VERSIONS", ())
     return rules
 
 
@@ -107,7 +106,7 @@ def _suite(name: str, module: str) -> ModuleType:
 def _judged_paths() -> frozenset[DialledPath]:
     """Return the paths with losses that some check judges."""
     checks = (check for name in suite_names() for check in _declared(name))
-    return frozenset(check.subject.path for check in checks_about(OnPath, checks) if check.level is not Level.RECORD)
+    return frozenset(path for check in checks if check.level is not Level.RECORD for path in check.subject.judged)
 
 
 def _with_unjudged(path_check: PathCheck) -> PathCheck:

@@ -187,6 +187,10 @@ class Scenario:
     beside: bool = False
     rights: tuple[Right, ...] = ()
 
+    def own(self, checks: Iterable[Check]) -> list[Check]:
+        """Those of the checks that it decides."""
+        return [check for check in checks if isinstance(check.subject, self.subjects)]
+
     def judge(self, check: Check, analysed: Any, known: Known) -> Verdict:
         """The verdict on a check, from what ``analyse`` made of the evidence, and what is known of the cluster."""
         return give_verdict(check, known, lambda: self.decide(check, self.with_known(analysed, known)))

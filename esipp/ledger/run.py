@@ -24,6 +24,7 @@ from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refus
 from esipp.checks.waivers import NONE, Waiver, Waivers
 from esipp.judging.scenario import where_to_look
 from esipp.judging.schedule import PlannedEvent
+from esipp.ledger.codec import record_of
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import SCHEMA_VERSION, Ledger
 from esipp.ledger.progress import Progress
@@ -286,7 +287,7 @@ class Run:
         verdict = replace(verdict, observed=redact(verdict.observed), reason=redact(verdict.reason))
         self.verdicts[verdict.check_id] = verdict
         self.progress.judged(verdict.check_id, verdict.status)
-        self.record("verdict", **verdict.as_json())
+        self.record("verdict", **record_of(verdict))
 
     def conclude(self) -> Conclusion:
         """The conclusion of all verdicts and of the harness itself: a result and an exit code."""

@@ -33,7 +33,6 @@ from esipp.judging.topology import MARKS, Node, marked, with_control_plane
 from esipp.ledger.run import Settings
 from esipp.loadbalancers import capabilities as carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
-from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.provider_annotations import header_features, headers_asked, speaker
 from esipp.loadbalancers.reference import DEFAULT, Reference
@@ -43,12 +42,21 @@ from esipp.loadbalancers.timeouts import steering_of
 from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
 from esipp.preflight import outside_clients
 from esipp.preflight.cilium import sctp_feature
-from esipp.preflight.cluster_dns import dns_feature
 from esipp.preflight.components import BALANCER, Component, find_components, node_facts, reference_component
-from esipp.preflight.disruptions import disruption_features
 from esipp.preflight.facts import VERSION, proxy_facts
 from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
-from esipp.preflight.steps import Outside, answered, check_nodes, check_outside, check_rights, check_server, list_nodes
+from esipp.preflight.steps import (
+    Outside,
+    answered,
+    check_nodes,
+    check_outside,
+    check_rights,
+    check_server,
+    disruption_features,
+    dns_feature,
+    list_nodes,
+    objects_of,
+)
 from esipp.probing.hosts import HostDescription
 from esipp.probing.node_containers import proven
 from esipp.testbed import network_policies

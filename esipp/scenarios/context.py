@@ -160,7 +160,7 @@ class Context:
         """Whether a scenario that has not run yet may run beside others, by what its checks have it do."""
         if not scenario.beside or scenario.name in self.evidence or self.testbed.batches.limited:
             return False
-        own = [check for check in self.runnable() if isinstance(check.subject, scenario.subjects)]
+        own = scenario.own(self.runnable())
         events = (event for _, planned in schedule(own) for step in planned for event in step)
         return bool(own) and may_run_aside(events)
 
@@ -170,7 +170,7 @@ class Context:
         If it breaks off, as the run is interrupted, the evidence so far is recorded for reports. Nothing is judged by
         it.
         """
-        if not any(isinstance(check.subject, scenario.subjects) for check in self.runnable()):
+        if not scenario.own(self.runnable()):
             return scenario.read(None, RunThen(self.run.settings.samples))
         if names := self.testbed.batches.scenarios.get(scenario.name):
             self.testbed.balance(names)

@@ -10,7 +10,7 @@ from esipp.checks.model import BACKENDS, Client, Family, Vantage
 from esipp.cluster.client import kubeconfig_arguments
 from esipp.judging.client_addresses import Owners, behind_nat
 from esipp.judging.topology import IPAddress, Node, Stand, Topology, family_of, parse_address, without_shared
-from esipp.probing import transports
+from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.vantages import Outside
 from esipp.testbed.testbed import Testbed
@@ -85,10 +85,10 @@ class Clients:
         return self._keep(self.outside.prober(client.name))
 
     def _in_pod(self, pod: str) -> Prober:
-        return self._keep(Prober(pod, self.exec_command(pod, transports.IN_IMAGE)))
+        return self._keep(Prober(pod, self.exec_command(pod, vantages.IN_IMAGE)))
 
     def _agent(self, node: str) -> Prober:
-        return self._keep(Prober(f"the agent on {node}", self.on_agent(node, transports.IN_IMAGE)))
+        return self._keep(Prober(f"the agent on {node}", self.on_agent(node, vantages.IN_IMAGE)))
 
     def _keep(self, prober: Prober) -> Prober:
         """Register a prober for ``close``."""

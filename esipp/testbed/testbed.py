@@ -28,13 +28,12 @@ from esipp.testbed import agents, manifests, network_policies, pull_secret
 from esipp.testbed.agents import key_of, node_of, waited_for
 from esipp.testbed.announced import announced, carried, families_of, in_order, ingress_of, is_announced, protocols_of
 from esipp.testbed.batches import ALL_AT_ONCE, Batches, is_balanced, quota_of
-from esipp.testbed.integrity import Cast, Harm, NodeState, compare, node_states
+from esipp.testbed.integrity import Cast, Harm, NodeState, compare, injected, node_states
 from esipp.testbed.manifests import Numbers
 from esipp.testbed.objects import Objects
 from esipp.testbed.pods import pinned_pods
 from esipp.testbed.refusals import concerns_one_object, hint_for, hint_of_one
 from esipp.testbed.sampling import sample
-from esipp.testbed.sidecars import injected
 from esipp.testbed.source_ranges import SourceRanges, is_open, limit
 
 PODS_READY = Budget("the run's pods to be ready", 120.0)

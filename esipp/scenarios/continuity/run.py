@@ -21,7 +21,7 @@ from esipp.judging.promise import Bound
 from esipp.judging.schedule import steps
 from esipp.judging.topology import IPAddress, Topology, parse_address
 from esipp.loadbalancers.bound import bound_of
-from esipp.probing import transports
+from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
 from esipp.scenarios.changing_pods import LEAST_BOUND, Watching, serves_on
@@ -327,7 +327,7 @@ class Gathering:
         """All addresses of each node as they are now: a first pod brings a bridge with an address."""
 
         def ask(node: str) -> list[str]:
-            agent = Prober(f"the agent on {node}", self.clients.on_agent(node, transports.IN_IMAGE))
+            agent = Prober(f"the agent on {node}", self.clients.on_agent(node, vantages.IN_IMAGE))
             try:
                 return list(agent.hello()["addresses"])
             finally:

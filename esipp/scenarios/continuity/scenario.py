@@ -6,10 +6,9 @@ from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
-from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.numbers import DURATIONS, NUMBERS
-from esipp.scenarios.continuity.sections import key_figures, summary
+from esipp.scenarios.continuity.sections import key_figures, section, summary
 
 
 def _decide(check: ContinuityCheck, judge: Judge) -> Decision:

@@ -1,4 +1,4 @@
-"""The judge of health checks: from the evidence to a verdict. Pure."""
+"""The judge of health checks: from the evidence to a verdict, and where to look after a failure. Pure."""
 
 import json
 from collections import Counter
@@ -20,7 +20,7 @@ from esipp.checks.health import (
     Place,
 )
 from esipp.checks.model import Family
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.timing import FIELD_LIMIT, PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
@@ -410,3 +410,32 @@ def _leaving(check: HealthScenarioCheck, window: Leaving | None, family: Family)
         return undecided(check, window.disbelieved, say_observed(dialled))
     sources = Counter({"the client's own address": served - window.foreign, "another address": window.foreign})
     return all_of(check, "the client's own address", +sources)
+
+
+# -------------------------------------------------------------------------------------------------- where to look first
+NO_STATUS = {
+    Outcome.REFUSED.value: "nothing listens at the node's health-check node port in this IP family: is its service "
+    "proxy alive, and does it listen on all addresses of both families?",
+    "timed out": "the health check does not answer in time: a packet filter drops packets to its port, or its "
+    "listener hangs (is the node overloaded?)",
+}
+"""Where to look if a health check gives no HTTP status, by the way in which it fails."""
+
+STATUSES = ("200", "503")
+SOMETHING_ELSE = "another process answers at the health-check node port: which one listens there?"
+
+
+def diagnose(check: HealthAnswerCheck | HealthScenarioCheck, verdict: Verdict) -> str:
+    """Where to look first after a failure: by the status, else by what makes the check fail."""
+    of_status = is_about(check, HealthAnswer) and check.subject.about is About.STATUS
+    return (_of_a_status(verdict) if of_status else "") or check.fails_if
+
+
+def _of_a_status(verdict: Verdict) -> str:
+    """Where to look if a health check gives neither 200 nor 503."""
+    for words in verdict.tally:
+        if words in NO_STATUS:
+            return NO_STATUS[words]
+        if words.isdigit() and words not in STATUSES:
+            return SOMETHING_ELSE
+    return ""

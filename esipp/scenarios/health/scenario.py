@@ -7,9 +7,8 @@ from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthSc
 from esipp.checks.rights import GATES, rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent, Touches
-from esipp.scenarios.health.diagnosis import diagnose
 from esipp.scenarios.health.evidence import HealthEvidence
-from esipp.scenarios.health.judge import decide
+from esipp.scenarios.health.judge import decide, diagnose
 from esipp.scenarios.health.numbers import DURATIONS, NUMBERS
 from esipp.scenarios.health.sections import section, summary
 
