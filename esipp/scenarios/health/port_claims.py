@@ -6,8 +6,8 @@ Rules: API text of ``spec.healthCheckNodePort``; pkg/apis/core/validation; upstr
 from collections import Counter
 from collections.abc import Callable
 
+from esipp.judging.answers import say_observed
 from esipp.scenarios.health.evidence import Fact
-from esipp.scenarios.paths.judge import say_observed
 
 Claim = Callable[[Fact], tuple[bool, str]]
 
