@@ -191,7 +191,8 @@ class Acts:
     def _local(self) -> list[str]:
         """The Services whose policy is Local."""
         others = [objects.service_name(way, protocol) for way, protocol in self.others if way.local]
-        return [*(objects.service_name(way) for way in self.ways if way.local), *others]
+        own = [objects.service_name(way) for way in self.ways if way.local]
+        return [*own, *others, *({objects.HEALTH} & set(self.testbed.services))]
 
     def _change_policy(self, notes: Notes) -> None:
         notes.either.append((notes.cause(), math.inf))

@@ -111,6 +111,7 @@ class Gathering:
             names = [objects.service_name(way) for way, _ in keys] + [
                 objects.service_name(*each) for each in self._others
             ]
+            names += [objects.HEALTH] if objects.HEALTH in testbed.services else []
             beside = {name: service for name in names if name != service}
             watching = Watching(
                 testbed.cluster, testbed.namespace, {objects.DEPLOYMENT: service}, patient=True, beside=beside
@@ -286,10 +287,13 @@ class Gathering:
                 node = places.endpoint if way.local else places.bare
                 ways[way, family] = Target(nodes[node].internal[family], self._port(way, Protocol.TCP))
         # those of one Local service; when a pod has left another one's endpoints our watch knows
-        local = sorted((way for way, _ in keys if way.local and way.balancer), key=lambda way: way.by not in CHECKED)
+        local = [way for way in self.ways if way.local and way.balancer]
+        probed = {way for way, _ in keys}
+        local.sort(key=lambda way: (way not in probed, way.by not in CHECKED))
+        checked = objects.service_name(local[0]) if local else objects.HEALTH
         health: dict[Family, dict[str, Target]] = {}
-        if local:
-            port = services[objects.service_name(local[0])]["spec"]["healthCheckNodePort"]
+        if checked in services:
+            port = services[checked]["spec"]["healthCheckNodePort"]
             for family in self.families:
                 health[family] = {
                     node: Target(nodes[node].internal[family], port) for node in (places.endpoint, places.other)
