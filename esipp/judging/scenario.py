@@ -193,7 +193,7 @@ class Scenario:
 
     def judge(self, check: Check, analysed: Any, known: Known) -> Verdict:
         """The verdict on a check, from what ``analyse`` made of the evidence, and what is known of the cluster."""
-        return give_verdict(check, known, lambda: self.decide(check, self.with_known(analysed, known)))
+        return give_verdict(check, known, lambda: self.decide(check, self.with_known(analysed, known)), self.name)
 
     def read(self, packed: Any, then: RunThen) -> Any:
         """The evidence of a recorded run; ``packed`` is None if it has none."""

@@ -611,7 +611,7 @@ def _prompt(what: What, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
             f"{len(compared.over)} of {len(found)} changes took longer than {PROMPT:.0f} s, the longest "
             f"{worst.seconds:.2f} s: {_name_of(line.change)}"
         )
-        return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees)
+        return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees, late=True)
     if vague := compared.vague(PROMPT, LEAST_CLEAR):
         return Decision(Status.INCONCLUSIVE, expected, said, vague.too_coarse(PROMPT), tally=compared.kept, sees=sees)
     return Decision(Status.PASS, expected, said, tally=compared.kept, sees=sees)

@@ -271,7 +271,8 @@ def _soon(check: HealthScenarioCheck, lags: Sequence[Lag], vantages: Sequence[Va
         worst = max(worst, blur, key=lambda each: each.seconds)
         held = hold(seconds, PROMPT, blur)
         if held is Held.OVER:
-            return Decision(Status.FAIL, check.expected, observed, f"{words}: {seconds:.2f} s; {blur.words}", "late")
+            reason = f"{words}: {seconds:.2f} s; {blur.words}"
+            return Decision(Status.FAIL, check.expected, observed, reason, "late", late=True)
         unknown += [(words, blur)] if held is Held.UNKNOWN else []
     if unknown:
         words, blur = max(unknown, key=lambda each: each[1].seconds)

@@ -181,7 +181,7 @@ def _soon(case: _Case, made: Sequence[tuple[PolicyAction, SteadyRun | None, Stre
         if held is Held.OVER:
             when = f"right only {lag:.2f} s after it was accepted" if lasting else f"never right in {lag:.1f} s"
             reason = f"policy change {flip.number} to {flip.to}, {stream.name}: {when}; {blur.words}"
-            return Decision(Status.FAIL, check.expected, observed, reason)
+            return Decision(Status.FAIL, check.expected, observed, reason, late=True)
         unknown += [blur] if held is Held.UNKNOWN else []
     if unknown:
         return undecided(check, say_unknown(PROMPT, max(unknown, key=lambda blur: blur.seconds)), observed)
