@@ -19,10 +19,12 @@ from esipp.checks.disruption import ALL_NODES, LONGEST, Disruption, Proof
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Cordon, Drain, Exclude, Taint
+from esipp.disruption.agents import ProxyDisturbed
 from esipp.disruption.marks import RefusedError
+from esipp.disruption.network import EntriesDeleted, NetworkDisturbed
 from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, Undo, undo_all
-from esipp.disruption.services import ApiServerAway, EntriesDeleted, KubeletStopped, NetworkDisturbed, ProxyDisturbed
+from esipp.disruption.services import ApiServerAway, KubeletStopped
 from esipp.disruption.watchdog_client import WatchdogClient
 
 Guard = Callable[[], AbstractContextManager[None]]

@@ -1,20 +1,16 @@
-"""Disruptions on the nodes themselves: the API server away, a kubelet stopped, kube-proxy or the network disturbed."""
+"""Disruptions on the nodes themselves: the API server away, a kubelet stopped."""
 
-import re
 import threading
 from collections.abc import Mapping
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
-from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
-from esipp.disruption.restarts import AGAIN, daemon_pods
 from esipp.disruption.rollback import Undo
-from esipp.probing.node_containers import run as run_on
 
 Way = tuple[str, ...]
 
@@ -243,150 +239,3 @@ def wait_for_node(cluster: Cluster, name: str) -> float:
     if not waited.held:
         raise HarnessError(f"Node {name} does not recover: {waited}", f"see 'kubectl describe node {name}'.")
     return waited.seconds
-
-
-SHOWN = {
-    Disruption.PROXY_STOPPED: "kube-proxy is stopped",
-    Disruption.PROXY_SICK: "kube-proxy cannot write its rules",
-    Disruption.CUT_OFF: "the node's network carries nothing",
-    Disruption.CONNTRACK_FULL: "the node takes no new flows",
-}
-
-
-class _Disturbed:
-    """Something of one node that esipp disturbs there, until the node itself undoes it at the latest."""
-
-    def __init__(self, cluster: Cluster, what: Disruption, owner: str, node: str, way: Way, longest: float) -> None:
-        self._cluster, self._what, self._owner = cluster, what, owner
-        self._node, self._way, self._longest = node, way, longest
-
-    @property
-    def undos(self) -> tuple[Undo, ...]:
-        """The rollback on the node."""
-        return (Undo(self._what.value, self._node, self._owner, self._way),)
-
-    def do(self) -> None:
-        """Disturb it."""
-        shell.stop(self._way, self._what, self._owner, self._longest)
-
-    def prove(self, stop: Stop) -> str:
-        """Check on the node that it is disturbed."""
-        stop.check()
-        return self._shown()
-
-    def lasts(self) -> str:
-        """Check that it still is."""
-        self._shown()
-        return "until the end"
-
-    def _shown(self) -> str:
-        if not shell.is_stopped(self._way, self._what):
-            raise HarnessError(
-                f"On node {self._node}, it is not so that {SHOWN[self._what]}.",
-                "check whether its kubelet or the node's own timer has undone it.",
-            )
-        return SHOWN[self._what]
-
-
-class NetworkDisturbed(_Disturbed):
-    """A node that drops what its network brings and takes away: all, or new flows alone."""
-
-    def back(self) -> str:
-        """Wait until the node's kubelet reaches the API server, and the node is ready."""
-        return f"undone, and the node was ready after {wait_for_node(self._cluster, self._node):.1f} s"
-
-
-class ProxyDisturbed(_Disturbed):
-    """kube-proxy of one node, stopped or without the programs that write its rules.
-
-    One that was stopped is killed in the end. So it learns what has changed as any kube-proxy does that starts, and
-    not from a watch that goes on.
-    """
-
-    _starts = 0
-
-    def do(self) -> None:
-        """Disturb it."""
-        self._starts = self._started()[0]
-        super().do()
-
-    def back(self) -> str:
-        """Wait until its kubelet has started it again; one that writes its rules again is back at once."""
-        if shell.is_stopped(self._way, self._what):
-            raise HarnessError(f"On node {self._node}, {SHOWN[self._what]}.", f"see 'ps' on node {self._node}.")
-        if self._what is not Disruption.PROXY_STOPPED:
-            return "undone"
-
-        def look() -> Reading:
-            try:
-                starts, ready = self._started()
-            except UnreachableError as silent:
-                return Reading(False, str(silent))
-            return Reading(ready and starts > self._starts, "ready" if ready else "not ready")
-
-        waited = converge(look, AGAIN)
-        if not waited.held:
-            raise HarnessError(
-                f"kube-proxy on node {self._node} does not start again: {waited}", "see 'kubectl get pods -A'."
-            )
-        return f"started again after {waited.seconds:.1f} s"
-
-    def _started(self) -> tuple[int, bool]:
-        """How often the pod's container was started again, and whether the pod is ready."""
-        pods = daemon_pods(self._cluster, Disruption.KUBE_PROXY)
-        there = [pod for pod in pods if pod["spec"].get("nodeName") == self._node]
-        states = [state for pod in there for state in pod.get("status", {}).get("containerStatuses") or []]
-        return sum(int(state.get("restartCount", 0)) for state in states), bool(there) and all(map(is_ready, there))
-
-
-DELETED = re.compile(r"(\d+) flow entries have been deleted")
-
-
-class EntriesDeleted:
-    """Connection tracking entries of this run's Services, deleted on a node: nothing is left to undo."""
-
-    undos: tuple[Undo, ...] = ()
-
-    def __init__(self, cluster: Cluster, run: str, node: str, way: Way) -> None:
-        self._cluster, self._run, self._node, self._way = cluster, run, node, way
-        self._number = 0
-
-    def do(self) -> None:
-        """Delete them: by the nodePorts of the run's Services, and by their VIPs."""
-        services = self._cluster.list(f"/api/v1/namespaces/esipp-{self._run}/services")
-        ports = sorted(
-            {port["nodePort"] for each in services for port in each["spec"]["ports"] if port.get("nodePort")}
-        )
-        given = [each.get("status", {}).get("loadBalancer", {}).get("ingress") or [] for each in services]
-        vips = sorted({each["ip"] for those in given for each in those if each.get("ip")})
-        filters = [
-            f"-f {family} -p {protocol} --orig-port-dst {port}"
-            for port in ports
-            for family in ("ipv4", "ipv6")
-            for protocol in ("tcp", "udp")
-        ]
-        filters += [f"-f {'ipv6' if ':' in vip else 'ipv4'} --orig-dst {vip}" for vip in vips]
-        # conntrack says of each filter how many it deleted, and fails if there was none
-        lines = [f"conntrack -D {each} 2>&1 >/dev/null || true" for each in filters]
-        done = run_on(self._way, "\n".join(["command -v conntrack >/dev/null || exit 1", *lines]))
-        if done.returncode != 0:
-            raise HarnessError(f"There is no conntrack on node {self._node}.", "check that this is a node of kind.")
-        self._number = sum(int(number) for number in DELETED.findall(done.stdout))
-
-    def prove(self, stop: Stop) -> str:
-        """Check that there were any."""
-        stop.check()
-        if not self._number:
-            raise HarnessError(
-                f"Node {self._node} had no connection tracking entry of this run's Services.",
-                "check whether the service proxy uses the kernel's connection tracking.",
-            )
-        return f"{counted(self._number, 'connection tracking entry', 'connection tracking entries')} deleted"
-
-    def lasts(self) -> str:
-        """Check nothing: new packets make new entries."""
-        return ""
-
-    def back(self) -> str:
-        """Wait for nothing."""
-        return ""

@@ -20,7 +20,7 @@ from esipp.checks.health import Place, Situation
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
-from esipp.disruption import disruptor, restarts, services, shell
+from esipp.disruption import agents, disruptor, restarts, services, shell
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.preflight.preflight import Findings
@@ -532,7 +532,7 @@ def test_a_stopped_proxy_is_started_anew(fake: FakeNodes, make: Make, control_pl
 def test_a_proxy_that_does_not_start_again_is_told(
     fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services, "AGAIN", SHORT)
+    monkeypatch.setattr(agents, "AGAIN", SHORT)
     proxy_of(fake, lambda: 3)
     with pytest.raises(HarnessError, match="does not start again"):
         make().perform(Disruption.PROXY_STOPPED, "a", nothing)
