@@ -18,7 +18,7 @@ from esipp.base.waiting import Budget, Reading, converge, waiting
 from esipp.checks.model import Backends, Claim, EntryKind, Family, Path, Protocol, Role, ServiceType, backends_of
 from esipp.cluster.client import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.cluster.leases import Heartbeat
-from esipp.cluster.namespaces import GONE, owner, remove_namespace, wait_for_account
+from esipp.cluster.namespaces import GONE, of_runs, owner, remove_namespace, wait_for_account
 from esipp.cluster.pods import identity, is_ready, say_pod
 from esipp.judging.topology import Node, Pod, by_family
 from esipp.loadbalancers.capabilities import guess
@@ -29,6 +29,7 @@ from esipp.testbed.agents import key_of, node_of, waited_for
 from esipp.testbed.announced import announced, carried, families_of, in_order, ingress_of, is_announced, protocols_of
 from esipp.testbed.batches import ALL_AT_ONCE, Batches, is_balanced, quota_of
 from esipp.testbed.integrity import Cast, Harm, NodeState, compare, injected, node_states
+from esipp.testbed.leftovers import FORBIDDEN
 from esipp.testbed.manifests import Numbers
 from esipp.testbed.objects import Objects
 from esipp.testbed.pods import pinned_pods
@@ -185,6 +186,7 @@ class Testbed:
             self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
             self._heartbeat = Heartbeat(self.cluster, self.namespace, self.run, owner(), self.note)
             self._heartbeat.begin()
+            self._own_ports()
             if self.pull_secret:
                 self.cluster.create(self._in("secrets"), pull_secret.manifest(self.run, self.pull_secret))
             wait_for_account(self.cluster, self.namespace)
@@ -226,6 +228,26 @@ class Testbed:
                 f"The API server stopped answering during set-up: {silent}.",
                 "run again when it is back; esipp removes its objects as soon as it answers.",
             ) from None
+
+    def _own_ports(self) -> None:
+        """Make sure that no other run has this run's ports on nodes and at externalIPs, which derive from its id.
+
+        Raises:
+            HarnessError: one has them, so each would answer the other's probes.
+        """
+        try:
+            found = [(item["metadata"].get("labels") or {}).get(RUN_LABEL) for item in of_runs(self.cluster)]
+        except ApiError as refused:
+            if refused.status == FORBIDDEN:
+                return  # this account cannot know
+            raise
+        runs = {str(run) for run in found if run} - {self.run}
+        same = sorted(run for run in runs if Numbers.of(run) == Numbers.of(self.run))
+        if same:
+            raise HarnessError(
+                f"The run {same[0]} uses the same ports on nodes as this one.",
+                "start again, as each run draws its ports; 'esipp clean' removes what a killed run left.",
+            )
 
     def leave(self) -> None:
         """Leave everything as it is; from now on nobody uses it."""

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 from esipp.checks.continuity import Phase, Way
@@ -75,6 +76,15 @@ class Window:
     unsettled: str = ""
     returned: float | None = None
     cut: str = ""
+
+    def is_either(self, sample: Sample, lag: float = 0.0) -> bool:
+        """Whether the source of either policy is right in an answer.
+
+        Args:
+            lag: seconds for which it is right at least, once the policy has returned.
+        """
+        least = -inf if self.returned is None else self.returned + lag
+        return any(since <= sample.ended and sample.started <= max(until, least) for since, until in self.either)
 
 
 @dataclass(frozen=True)

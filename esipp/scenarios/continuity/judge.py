@@ -389,14 +389,18 @@ class Judge:
             return decided
         return replace(decided, evidence=PROXIED if found.proxied and not mixed else decided.evidence, foreign=True)
 
-    def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
-        """The source addresses that a pod may see through this way at that time."""
+    def allowed(self, way: Way, sample: Sample, lag: float = 0.0) -> frozenset[IPAddress]:
+        """The source addresses that a pod may see through this way at that time.
+
+        Args:
+            lag: seconds that a Service has to follow the return of its policy. Without them, it has followed when new
+                TCP connections show the sources of that policy.
+        """
         seen = self.seen
         if not way.local:
             return seen.of_nodes
         own = seen.of_balancer if way.by in PROXIES else seen.own
-        flips = (each for window in seen.windows for each in window.either)
-        either = any(since <= sample.ended and sample.started <= until for since, until in flips)
+        either = any(window.is_either(sample, lag) for window in seen.windows)
         return own | seen.of_nodes if either else own
 
     def _place(self, check: ContinuityCheck) -> Decision:
@@ -412,8 +416,7 @@ class Judge:
 
     def wrong_place(self, way: Way, sample: Sample) -> str:
         """Why an answer comes from a wrong backend; empty if the backend is an expected one."""
-        flips = (each for window in self.seen.windows for each in window.either)
-        local = way.local and not any(since <= sample.ended and sample.started <= until for since, until in flips)
+        local = way.local and not any(window.is_either(sample) for window in self.seen.windows)
         node = self.seen.places.endpoint if local and way.by == NODEPORT else ""
         return misplaced(sample, self.spans, local=local, node=node)
 

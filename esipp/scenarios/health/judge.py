@@ -22,10 +22,10 @@ from esipp.checks.health import (
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.timing import FIELD_LIMIT, PROMPT, Blur, Held, hold, say_unknown
-from esipp.judging.controls import Counts, Vantage, excused
+from esipp.judging.answers import Unchanged, all_are, beyond_the_network, say_bound, say_observed
+from esipp.judging.controls import Vantage
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, HealthEvidence, Leaving, Node, Round
-from esipp.scenarios.paths.judge import say_bound, say_observed
 
 Claim = Callable[[Fact], tuple[bool, str]]
 
@@ -152,20 +152,7 @@ def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[st
     return found
 
 
-def all_of(check: Check, wanted: str, found: Counter[str], proof: str = "") -> Decision:
-    """Pass if every answer is as wanted, flaky if some are, fail if none is."""
-    total, good = found.total(), found[wanted]
-    if not total:
-        return undecided(check, "there was no readable answer; see the status check")
-    observed = say_observed(found)
-    worst = next((words for words, _ in found.most_common() if words != wanted), "")
-    if good == total:
-        return Decision(Status.PASS, check.expected, observed, proof, wanted, found, sees=say_bound(total))
-    if good:
-        reason = f"{total - good} of {total} answers differ"
-        return Decision(Status.FLAKY, check.expected, observed, reason, worst, found)
-    alone = worst if len(found) == 1 else ""  # a known difference does not explain additional ones
-    return Decision(Status.FAIL, check.expected, observed, "", alone, found)
+UNREADABLE = "there was no readable answer; see the status check"
 
 
 def doubled(decided: Decision, wanted: str, seen: str = TWICE) -> Decision:
@@ -200,23 +187,15 @@ def decide_question(check: HealthAnswerCheck, seen: HealthEvidence) -> Decision:
         silent = all(answer.outcome in SILENT for answer in answers)
         if silent and seen.unreached(question.client.name, question.place, question.family):
             return undecided(check, REACHES_NOTHING.format(question.client.name), say_observed(at_all))
-        decided = all_of(check, check.expected, at_all)
-        return _beyond_the_way(check, decided, seen.way(question.client.name, question.family))
+        decided = all_are(check, check.expected, at_all, empty=UNREADABLE)
+        missing = sum(at_all[words] for words in SILENT_WORDS)
+        lost = seen.way(question.client.name, question.family)
+        return beyond_the_network(check, decided, at_all[check.expected], missing, lost)
     if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
         return undecided(check, "there was no readable HTTP answer; see the status check", say_observed(at_all))
     if check.subject.about is About.TRUTH:
         return _truth(check, seen, at_all)
     return _contract(check, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
-
-
-def _beyond_the_way(check: Check, decided: Decision, control: Counts) -> Decision:
-    """The same decision; undecided if answers are only missing, and the network itself loses as many."""
-    missing = Counter({words: count for words, count in decided.tally.items() if words in SILENT_WORDS})
-    others = set(decided.tally) - SILENT_WORDS
-    if decided.status is not Status.FLAKY or len(others) != 1 or not missing:
-        return decided
-    why = excused(Counts(missing.total(), sum(decided.tally.values())), control)
-    return undecided(check, why, decided.observed) if why else decided
 
 
 def _words(answer: Answer) -> str:
@@ -270,7 +249,7 @@ def _contract(check: HealthAnswerCheck, seen: HealthEvidence, answers: list[Answ
         About.PROXY: (healthy, "serviceProxyHealthy true"),
         About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[check.subject.question.situation])),
     }[check.subject.about]
-    decided = all_of(check, wanted, tally(answers, say))
+    decided = all_are(check, wanted, tally(answers, say), empty=UNREADABLE)
     backends = 2 * pods * check.subject.question.targets
     counted = {About.COUNT: f"localEndpoints {backends}", About.WEIGHT: f"weight {backends}"}.get(check.subject.about)
     seen_as = TWICE if check.subject.question.targets == 1 else EACH_TARGET
@@ -361,26 +340,25 @@ def decide_trial(check: HealthScenarioCheck, seen: HealthEvidence) -> Decision:
         wanted = "200" if check.subject.place is Place.ENDPOINT_NODE else "503"
         if not answers:
             return undecided(check, "no node could be cordoned")
-        return our_own(check, answers) or all_of(check, wanted, tally(answers, _words))
+        return our_own(check, answers) or all_are(check, wanted, tally(answers, _words), empty=UNREADABLE)
     return _leaving(check, seen.leaving.get(check.subject.family), check.subject.family)
 
 
 def _stable(check: HealthScenarioCheck, seen: HealthEvidence, node: Node) -> Decision:
     answers = seen.stable.get(node, ())
-    found = tally(answers, _words)
-    if not found:
+    if not answers:
         return ours_failed(check, "nothing", "the health check was never probed")
-    ours = our_own(check, answers)
-    if ours is not None:
-        return ours
-    if not seen.changes:
-        return undecided(check, "no pod of another Service was added or removed meanwhile", say_observed(found))
-    if set(found) <= SILENT_WORDS and seen.unreached(WATCHER, *node):
-        return undecided(check, REACHES_NOTHING.format(WATCHER), say_observed(found))
-    wanted = "200" if check.subject.place is Place.ENDPOINT_NODE else "503"
-    proof = f"{found.total()} answers in a row during {seen.changes} changes of another Service's pods"
-    decided = all_of(check, wanted, found, proof)
-    return _beyond_the_way(check, decided, seen.vantage(node[1]).counts([(-inf, inf)]))
+    found = tally(answers, _words)
+    unchanged = Unchanged(
+        found,
+        wanted="200" if check.subject.place is Place.ENDPOINT_NODE else "503",
+        doubt="" if seen.changes else "no pod of another Service was added or removed meanwhile",
+        silence=REACHES_NOTHING.format(WATCHER) if seen.unreached(WATCHER, *node) else "",
+        silent=SILENT_WORDS,
+        control=seen.vantage(node[1]).counts([(-inf, inf)]),
+        proof=f"{found.total()} answers in a row during {seen.changes} changes of another Service's pods",
+    )
+    return our_own(check, answers) or unchanged.decide(check)
 
 
 Lag = tuple[str, float, float, float]
@@ -500,22 +478,22 @@ def _leaving(check: HealthScenarioCheck, window: Leaving | None, family: Family)
         return undecided(check, window.trouble)
     ours = our_own(check, window.answers)
     if check.subject.claim == "status":
-        return ours or all_of(check, "503", tally(window.answers, _words))
+        return ours or all_are(check, "503", tally(window.answers, _words), empty=UNREADABLE)
     if check.subject.claim == "count":
         answered = [answer for answer in window.answers if answer.outcome is Outcome.ANSWERED]
-        return ours or all_of(check, "localEndpoints 0", tally(answered, say_count))
+        return ours or all_are(check, "localEndpoints 0", tally(answered, say_count), empty=UNREADABLE)
     dialled = Counter(dict(window.dialled))
     if dialled[Outcome.ERROR.value]:
         return ours_failed(check, say_observed(dialled), "the prober failed")
     if check.subject.claim == "serves":
-        return all_of(check, "served by the leaving pod", dialled)
+        return all_are(check, "served by the leaving pod", dialled, empty=UNREADABLE)
     served = dialled["served by the leaving pod"]
     if not served:
         return undecided(check, "no request was served; see the check for that", say_observed(dialled))
     if window.disbelieved:
         return undecided(check, window.disbelieved, say_observed(dialled))
     sources = Counter({"the client's own address": served - window.foreign, "another address": window.foreign})
-    return all_of(check, "the client's own address", +sources)
+    return all_are(check, "the client's own address", +sources, empty=UNREADABLE)
 
 
 # -------------------------------------------------------------------------------------------------- where to look first

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from esipp.checks.check import Level, Status, unproven_at_vips
@@ -17,7 +17,7 @@ from esipp.checks.known_differences import Connections, Proof
 from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, Vantage
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.path import Control, OnPath, PathCheck, Spread
-from esipp.checks.power import missed, most_unseen, say_share
+from esipp.judging.answers import say_bound, say_observed
 from esipp.judging.frame import Decision
 from esipp.judging.ingress import held, in_doubt, is_told, why_not_its_own
 from esipp.judging.reading import Reading, told_address
@@ -442,24 +442,6 @@ def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:
     if wanted is AddressClass.HAIRPIN:
         return "an address of the backend's own node"
     return wanted.value.replace("_", " ")
-
-
-def say_observed(tally: Mapping[str, int]) -> str:
-    """The counted observations as text, most frequent first."""
-    ordered = sorted(tally.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{words} x{count}" for words, count in ordered) or "nothing"
-
-
-def say_bound(count: int) -> str:
-    """What ``count`` equal answers can and cannot say about others of the same client, entry, payload and time.
-
-    The bound is the exact form of the rule of three, at 95 % confidence. The power is the chance of meeting a defect
-    that affects one connection in a hundred, each with equal probability.
-    """
-    return (
-        f"0 of {count} differ: with 95 % confidence, at most {say_share(most_unseen(count))} of such connections do; "
-        f"a defect of 1 % of them goes unnoticed with a probability of {say_share(missed(count))}"
-    )
 
 
 def say_ports(observations: Sequence[Observation]) -> str:
