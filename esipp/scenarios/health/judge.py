@@ -7,14 +7,13 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from esipp.checks.check import Check, Status, is_about
+from esipp.checks.check import Check, Status
 from esipp.checks.health import (
     EACH_TARGET,
     NOT_TOLD,
     TWICE,
     About,
     Answer,
-    HealthAnswer,
     HealthAnswerCheck,
     HealthScenarioCheck,
     Place,
@@ -137,11 +136,6 @@ CLAIMS: dict[str, Claim] = {
 SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
 SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
 REACHES_NOTHING = "{} does not reach that node at all: its control listener is silent as well"
-
-
-def decide(check: HealthAnswerCheck | HealthScenarioCheck, seen: HealthEvidence) -> Decision:
-    """The decision on a check of this suite."""
-    return decide_question(check, seen) if is_about(check, HealthAnswer) else decide_trial(check, seen)
 
 
 def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:
@@ -509,9 +503,9 @@ STATUSES = ("200", "503")
 SOMETHING_ELSE = "another process answers at the health-check node port: which one listens there?"
 
 
-def diagnose(check: HealthAnswerCheck | HealthScenarioCheck, verdict: Verdict) -> str:
+def diagnose_answer(check: HealthAnswerCheck, verdict: Verdict) -> str:
     """Where to look first after a failure: by the status, else by what makes the check fail."""
-    of_status = is_about(check, HealthAnswer) and check.subject.about is About.STATUS
+    of_status = check.subject.about is About.STATUS
     return (_of_a_status(verdict) if of_status else "") or check.fails_if
 
 
