@@ -350,7 +350,7 @@ def observe(context: Context) -> ContinuityEvidence:
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         ReportedState(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
-        timeouts=TIMEOUTS.answering(testbed.patience.answering),
+        timeouts=context.timeouts.answering(testbed.patience.answering),
         bound=bound_of(run.settings.bound, findings.balancer),
         timed=lambda event: run.event("continuity", planned[event.phase.value]), sent=asked_streams(checks),
     )  # fmt: skip
