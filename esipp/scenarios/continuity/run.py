@@ -353,7 +353,7 @@ def observe(context: Context) -> ContinuityEvidence:
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         ReportedState(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
-        timeouts=TIMEOUTS.answering(testbed.patience.answering),
+        timeouts=context.timeouts.answering(testbed.patience.answering),
         bound=promise_of(
             findings.balancer.profiles, sure=findings.balancer.named, bound=run.settings.bound
         ).bound,
