@@ -29,6 +29,9 @@ KUBECONFIG_HELP = "kubeconfig file (default: $KUBECONFIG, ~/.kube/config)"
 MOST_BOUND = 3600.0
 """The largest ``--bound``, in seconds: with 30 endpoint changes of that length a run would take days."""
 
+MOST_FACTOR = 20.0
+"""The largest ``--timeout-factor``: pods that need 40 minutes to be ready."""
+
 
 def add_run_options(group: Any) -> None:
     """Add the options of a run to an argparse parser or a pytest option group."""
@@ -69,6 +72,14 @@ def add_run_options(group: Any) -> None:
         "sets timeouts and expectations (default: detected)",
     )
     add_bound(add)
+    add(
+        "--timeout-factor",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="on a slow cluster, wait N times as long for esipp's own pods and for its changes to show; limits of "
+        "checks stay as they are (default: 1)",
+    )
     add(
         "--without",
         action="append",
@@ -237,6 +248,10 @@ def settings_of(options: Any) -> Settings:
         options.context, options.kubeconfig, options.in_cluster, yes=getattr(options, "yes", False)
     )
     check_numbers(options)
+    if not 1.0 <= options.timeout_factor <= MOST_FACTOR:
+        raise PreflightError(
+            f"--timeout-factor {options.timeout_factor:g} is out of range.", f"use 1 to {MOST_FACTOR:.0f}."
+        )
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(
             f"--lane '{options.lane}' cannot be part of a folder name.", "use letters, digits, '-' and '.'."
@@ -273,6 +288,7 @@ def settings_of(options: Any) -> Settings:
         parallel_load_balancers=options.parallel_load_balancers,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
         bound=options.bound,
+        timeout_factor=options.timeout_factor,
         waivers_file=options.waivers,
         waivers=read_waivers(options.waivers, {check.id for check in all_checks()}) if options.waivers else (),
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Check, Level, checks_about, is_about
@@ -88,6 +89,11 @@ def crossings() -> list[Crossing]:
     """Return the tables of events and streams of those suites that have one (their module ``crossing``)."""
     known = (name for name in suite_names() if (SUITES / name / "crossing.py").exists())
     return [_suite(name, ".crossing").CROSSING for name in known]
+
+
+def events_of(suite: str) -> dict[str, Any]:
+    """Return the events of a suite, by their names (its module ``events``)."""
+    return {event.name: event for event in _suite(suite, ".events").EVENTS}
 
 
 def make_importable() -> None:

@@ -55,6 +55,9 @@ FEATURES = {
     Disruption.PROXY_SICK: "nodes.shell",
 }
 
+CLUSTER_WIDE = frozenset({Disruption.API_SERVER})
+"""Disruptions of the whole cluster; all others are of a node."""
+
 
 def feature_of(what: Disruption) -> str:
     """Return the feature that its checks need in addition to ``disruptive``, or ``disruptive`` if there is none."""

@@ -54,7 +54,7 @@ class Settings:
     ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
     None for all that are needed. ``time_budget`` is how many seconds the run may take, ``keep`` leaves its namespace,
     ``pause_on_failure`` waits for somebody to look. ``waivers`` are the failures that somebody answers for, from
-    ``waivers_file``.
+    ``waivers_file``. ``timeout_factor`` is how many times as long esipp waits for what is its own.
     """
 
     context: str
@@ -86,6 +86,7 @@ class Settings:
     time_budget: float | None = None
     keep: bool = False
     pause_on_failure: bool = False
+    timeout_factor: float = 1.0
 
     @property
     def repeat(self) -> str:
@@ -112,6 +113,7 @@ class Settings:
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
         words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
         words += [f"--bound {self.bound:g}"] if self.bound is not None else []
+        words += [f"--timeout-factor {self.timeout_factor:g}"] if self.timeout_factor != 1.0 else []
         words += [f"--without {name}" for name in self.without]
         words += [f"--require {name}" for name in self.require]
         words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]

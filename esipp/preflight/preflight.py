@@ -35,9 +35,8 @@ from esipp.loadbalancers import capabilities as carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.provider_annotations import header_features, headers_asked, speaker
-from esipp.loadbalancers.reference import DEFAULT, Reference
+from esipp.loadbalancers.reference import DEFAULT, Reference, as_it_runs
 from esipp.loadbalancers.reference import find as find_reference
-from esipp.loadbalancers.settings import as_it_runs
 from esipp.loadbalancers.timeouts import steering_of
 from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
 from esipp.preflight import outside_clients

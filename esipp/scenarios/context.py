@@ -25,6 +25,7 @@ from esipp.ledger.codec import judged
 from esipp.ledger.run import Run
 from esipp.preflight.preflight import Findings
 from esipp.scenarios.packet_watch import Watch
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.objects import Ground
 from esipp.testbed.testbed import Testbed
@@ -118,6 +119,11 @@ class Context:
         run, found = self.run, self.findings
         sampled = found.sample.nodes
         return Ground(run.id, run.settings.image, found.nodes, found.roles, found.features, found.steering, sampled)
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long scenarios may wait on this cluster, at most."""
+        return TIMEOUTS.slower(self.run.settings.timeout_factor)
 
     def runnable(self) -> list[Check]:
         """The selected checks that can run on this cluster."""

@@ -30,7 +30,7 @@ from esipp.loadbalancers.profile_findings import (
     of_words,
 )
 from esipp.loadbalancers.profiles.loading import all_profiles, named
-from esipp.loadbalancers.settings import as_it_runs
+from esipp.loadbalancers.reference import as_it_runs
 from esipp.loadbalancers.timeouts import USUAL, steering_of, timeouts_of
 from esipp.preflight.steps import objects_of
 from esipp.report.markdown import render as markdown

@@ -17,10 +17,9 @@ from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging.durations import planned_events
-from esipp.judging.promise import Bound
+from esipp.judging.promise import Bound, promise_of
 from esipp.judging.schedule import steps
 from esipp.judging.topology import IPAddress, Topology, parse_address
-from esipp.loadbalancers.bound import bound_of
 from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
@@ -354,8 +353,10 @@ def observe(context: Context) -> ContinuityEvidence:
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         ReportedState(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
-        timeouts=TIMEOUTS.answering(testbed.patience.answering),
-        bound=bound_of(run.settings.bound, findings.balancer),
+        timeouts=context.timeouts.answering(testbed.patience.answering),
+        bound=promise_of(
+            findings.balancer.profiles, sure=findings.balancer.named, bound=run.settings.bound
+        ).bound,
         timed=lambda event: run.event("continuity", planned[event.phase.value]), sent=asked_streams(checks),
     )  # fmt: skip
     context.gathered = lambda: gathering.so_far()

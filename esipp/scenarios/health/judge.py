@@ -7,14 +7,13 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from esipp.checks.check import Check, Status, is_about
+from esipp.checks.check import Check, Status
 from esipp.checks.health import (
     EACH_TARGET,
     NOT_TOLD,
     TWICE,
     About,
     Answer,
-    HealthAnswer,
     HealthAnswerCheck,
     HealthScenarioCheck,
     Place,
@@ -25,17 +24,118 @@ from esipp.checks.timing import FIELD_LIMIT, PROMPT, Blur, Held, hold, say_unkno
 from esipp.judging.answers import Unchanged, all_are, beyond_the_network, say_bound, say_observed
 from esipp.judging.controls import Vantage
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.scenarios.health.evidence import WATCHER, Followed, HealthEvidence, Leaving, Node, Round
-from esipp.scenarios.health.port_claims import CLAIMS
+from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, HealthEvidence, Leaving, Node, Round
+
+Claim = Callable[[Fact], tuple[bool, str]]
+
+
+def _the_port(fact: Fact) -> int | None:
+    return next(iter(fact.ports.values()), None)
+
+
+def _allocated(fact: Fact) -> tuple[bool, str]:
+    port = _the_port(fact)
+    if port is None or fact.bounds is None:
+        return False, f"port {port}"
+    low, high = fact.bounds
+    return low <= port <= high, f"port {port}, the range is {low}-{high}"
+
+
+def _unique(fact: Fact) -> tuple[bool, str]:
+    ports = [port for port in fact.ports.values() if port is not None]
+    twice = sorted(port for port, count in Counter(ports).items() if count > 1)
+    taken = sorted(set(ports) & fact.others)
+    observed = f"{len(ports)} Services, {len(set(ports))} ports"
+    observed += f"; {twice[0]} twice" if twice else ""
+    observed += f"; {taken[0]} is also a nodePort" if taken else ""
+    return len(ports) == len(fact.ports) >= 2 and not twice and not taken, observed
+
+
+def _none(fact: Fact) -> tuple[bool, str]:
+    port = _the_port(fact)
+    return port is None, "none" if port is None else f"port {port}"
+
+
+def _refused_as_invalid(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is None:
+        return False, f"accepted, port {_the_port(fact)}"
+    status, reason, message = fact.refused
+    named = "healthchecknodeport" in message.lower()
+    observed = f"refused as {reason} ({status})"
+    return (status, reason) == (422, "Invalid") and named, observed if named else f"{observed}: {message}"
+
+
+def _refused(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is None:
+        return False, f"two Services have port {_the_port(fact)}"
+    status, reason, message = fact.refused
+    of_the_port = status in (409, 422, 500) and reason != "AlreadyExists"  # not about rights, nor the Service's name
+    return of_the_port, f"refused as {reason} ({status}): {message}"
+
+
+def _says_so(fact: Fact) -> tuple[bool, str]:
+    message = fact.refused[2] if fact.refused else "not refused"
+    return "allocat" in message.lower() or "healthchecknodeport" in message.lower(), message
+
+
+def _as_wanted(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is not None:
+        return False, f"refused as {fact.refused[1]} ({fact.refused[0]}): {fact.refused[2]}"
+    port = _the_port(fact)
+    return port is not None and port == fact.wanted, f"port {port}, expected {fact.wanted}"
+
+
+def _listened(fact: Fact, wanted: str) -> tuple[bool, str]:
+    """Whether every node gave only the expected answer at the port."""
+    wrong = {node: said for node, said in fact.listeners.items() if set(said) != {wanted}}
+    if not fact.listeners:
+        return False, "no node was probed"
+    if not wrong:
+        return True, f"{wanted} on {len(fact.listeners)} node addresses"
+    node, said = next(iter(wrong.items()))
+    return False, f"{node}: {say_observed(said)}"
+
+
+def _chosen(fact: Fact) -> tuple[bool, str]:
+    held, observed = _as_wanted(fact)
+    if not held:
+        return False, observed
+    return _listened(fact, "this service")
+
+
+def _freed(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is not None:
+        return False, f"refused as {fact.refused[1]} ({fact.refused[0]}): {fact.refused[2]}"
+    if _the_port(fact) is not None:
+        return False, f"still has port {_the_port(fact)}"
+    return _listened(fact, "refused")
+
+
+CLAIMS: dict[str, Claim] = {
+    "allocated": _allocated,
+    "unique": _unique,
+    "not-with-cluster": _none,
+    "not-for-nodeport": _none,
+    "refused-with-cluster": _refused_as_invalid,
+    "refused-for-nodeport": _refused_as_invalid,
+    "chosen": _chosen,
+    "immutable": _refused_as_invalid,
+    "kept-on-update": _as_wanted,
+    "kept-on-patch": _as_wanted,
+    "kept-on-apply": _as_wanted,
+    "kept": _chosen,
+    "collision": _refused,
+    "collision-words": _says_so,
+    "freed-by-policy": _freed,
+    "claimable": _chosen,
+    "freed-by-type": _freed,
+    "freed-by-deletion": _freed,
+}
+
 
 SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
 SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
 REACHES_NOTHING = "{} does not reach that node at all: its control listener is silent as well"
-
-
-def decide(check: HealthAnswerCheck | HealthScenarioCheck, seen: HealthEvidence) -> Decision:
-    """The decision on a check of this suite."""
-    return decide_question(check, seen) if is_about(check, HealthAnswer) else decide_trial(check, seen)
 
 
 def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:
@@ -404,9 +504,9 @@ STATUSES = ("200", "503")
 SOMETHING_ELSE = "another process answers at the health-check node port: which one listens there?"
 
 
-def diagnose(check: HealthAnswerCheck | HealthScenarioCheck, verdict: Verdict) -> str:
+def diagnose_answer(check: HealthAnswerCheck, verdict: Verdict) -> str:
     """Where to look first after a failure: by the status, else by what makes the check fail."""
-    of_status = is_about(check, HealthAnswer) and check.subject.about is About.STATUS
+    of_status = check.subject.about is About.STATUS
     return (_of_a_status(verdict) if of_status else "") or check.fails_if
 
 

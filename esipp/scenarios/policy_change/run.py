@@ -22,8 +22,6 @@ from esipp.checks.policy_change import (
 )
 from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.judging.topology import Topology
-from esipp.ledger.run import Run
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.control_listeners import control_targets
@@ -291,27 +289,21 @@ def observe(context: Context) -> PolicyChangeEvidence:
     if services:
         with run.phase("flips", f"Local, Cluster, Local: {', '.join(services)}"):
             keeps = any(is_about(check, PolicyChange) and check.subject.claim is PolicyClaim.KEPT for check in checks)
-            _flip(run, testbed, clients, topology, services, stop, seen, keeps)
+            _flip(context, services, stop, seen, keeps)
     return seen
 
 
 def _flip(
-    run: Run,
-    testbed: Testbed,
-    clients: Clients,
-    topology: Topology,
-    services: list[ChangingService],
-    stop: Stop,
-    seen: PolicyChangeEvidence,
-    keeps: bool,
+    context: Context, services: list[ChangingService], stop: Stop, seen: PolicyChangeEvidence, keeps: bool
 ) -> None:
     """Change the policies of Services in parallel, probed by one client with one clock."""
-    seen.ground = ground = Ground(topology, OUTSIDE.name, POD_BACKEND)
+    run, testbed, clients = context.run, context.testbed, context.clients
+    seen.ground = ground = Ground(context.topology, OUTSIDE.name, POD_BACKEND)
     traffic = traffic_of(clients)
     seen.controls = controls(traffic, clients)
 
     def change(service: ChangingService) -> None:
-        driver = Driver(testbed, ground, service, traffic, stop, keeps)
+        driver = Driver(testbed, ground, service, traffic, stop, keeps, context.timeouts)
         seen.courses[service] = driver.course
         with kept(service.value, run, seen):
             driver.perform()

@@ -364,7 +364,8 @@ def observe(context: Context) -> ServiceChangeEvidence:
         own = (check.subject for check in checks if check.subject.event == event)
         asked = dict.fromkeys((each.at, kind, each.family) for each in own for kind in each.streams)
         driver = Driver(
-            testbed, event, list(asked), traffic, stop, pods, admitted, disruptor=lambda: context.disruptor(stop),
+            testbed, event, list(asked), traffic, stop, pods, admitted, context.timeouts,
+            disruptor=lambda: context.disruptor(stop),
         )  # fmt: skip
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):

@@ -1,8 +1,9 @@
 """Registration of this scenario."""
 
+from esipp.checks.catalog import events_of
 from esipp.checks.rights import rights
 from esipp.judging.scenario import Scenario, Typical
-from esipp.judging.schedule import PlannedEvent, Touches
+from esipp.judging.schedule import PlannedEvent, touched_by
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.judge import decide
 from esipp.scenarios.service_change.sections import section, summary
@@ -16,12 +17,9 @@ SECONDS = {
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
 
-DISRUPTIVE = ("proxy-stopped", "proxy-stopped-deleted", "proxy-sick", "unwanted-node")
-"""Events that touch a node, and run alone."""
-
 
 def _planned(name: str) -> PlannedEvent:
-    return PlannedEvent(name, SECONDS[name], Touches.NODE if name in DISRUPTIVE else Touches.OWN_SERVICES)
+    return PlannedEvent(name, SECONDS[name], touched_by(events_of("changes")[name].disruptions))
 
 
 SCENARIO = Scenario(
