@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 
+from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Phase, Way, What
 from esipp.checks.disruption import Disruption
@@ -16,13 +17,16 @@ from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
 from suites.streams import UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.delivery.streams import by_chance, nft, stream_of
-from tests.broken.during import in_effect, of_phase, once_so, over, restarted, run_of, while_so
+from tests.broken.during import LOOKS, in_effect, of_phase, once_so, over, restarted, run_of, while_so
 from tests.broken.forwarding import handed_on
 from tests.broken.matching import DROP, MASQUERADE, came_by, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
-from tests.broken.policy_changes import in_background, set_up_run
+from tests.broken.policy_changes import for_a_moment, in_background, set_up_run
 
 AT_NODE, AT_OWN_VIP = Way(NODEPORT, TrafficPolicy.LOCAL), Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
+THROUGH_NODE = Way(NODEPORT, TrafficPolicy.CLUSTER)
+EMPTY = 5.0
+"""Seconds without Services: a connection is lost if its first SYN and two more are."""
 DELETED, DELETED_VIP, SLOW, CONTROLLER = "node-deleted", "node-deleted-vip", "api-slow", "controller-stopped"
 Apply = Callable[[Nodes], AbstractContextManager[Placed]]
 
@@ -61,6 +65,36 @@ def rewritten_once_restarted(what: Disruption, way: Way) -> Apply:
         yield from once_so(nodes, service_name(way), restarted(nodes, what), lambda live: rewriting(nodes, live, way))
 
     return apply
+
+
+@contextmanager
+def gone_once_restarted(nodes: Nodes) -> Iterator[Placed]:
+    """A node without endpoints has no Services for some seconds from the restart of the network add-on's agents on."""
+    placed, mark, is_so = Placed(), new_mark(), restarted(nodes, Disruption.NETWORK_AGENT)
+
+    def work(ended: Event) -> None:
+        live = set_up_run(nodes, {service_name(THROUGH_NODE)}, ended)
+        while live is not None and not ended.wait(LOOKS):
+            if is_so():
+                (port,) = live.service(service_name(THROUGH_NODE))["spec"]["ports"]
+                placed.at = time.time()
+                for_a_moment([*_without(port, nodes.bare)], EMPTY, mark)
+                return
+
+    try:
+        with in_background(work):
+            yield placed
+    finally:
+        nodes.take_away(mark)
+
+
+def _without(port: Json, node: str) -> Iterator[Rule]:
+    """A node drops new connections to a nodePort, and resets those that are open."""
+    words = {"NEW": DROP, "ESTABLISHED": ("--jump", "REJECT", "--reject-with", "tcp-reset")}
+    for family in Family:
+        for state, end in words.items():
+            own = (*came_by(port, port["nodePort"]), "--ctdir", "ORIGINAL", "--ctstate", state)
+            yield Rule(family, "FORWARD", (*own, *end), (node,), "filter")
 
 
 @contextmanager
@@ -215,6 +249,18 @@ BREAKS = (
         given_up_by_its_controller,
         lambda check: of_change(check, CONTROLLER, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names=GIVES_UP,
+        at_once=False,
+    ),
+    Break(
+        "services-gone-while-the-network-add-on-starts",
+        Group.NODES,
+        "a node drops new connections to a nodePort, and resets open ones, for five seconds from the restart of the "
+        "network add-on's agent on another node on",
+        run_of(Phase.NETWORK_AGENT),
+        gone_once_restarted,
+        lambda check: of_phase(check, Phase.NETWORK_AGENT, THROUGH_NODE, What.NO_LOSS, What.LASTING),
+        names="flushes connection tracking|a node drops a connection",
+        may=by_chance,
         at_once=False,
     ),
     *(
