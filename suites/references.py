@@ -48,6 +48,11 @@ TUTORIAL_PROXY = docs(
 CONNTRACK_SYSCTL = Reference(
     "Linux kernel, Netfilter Conntrack Sysfs variables", "https://docs.kernel.org/networking/nf_conntrack-sysctl.html"
 )
+CLOUD_CONTROLLERS = docs("concepts/architecture/cloud-controller/#service-controller", "Cloud Controller Manager")
+PROGRAMMING_LATENCY = Reference(
+    "Kubernetes scalability SLIs: network programming latency",
+    f"{GITHUB}/kubernetes/community/blob/main/sig-scalability/slos/network_programming_latency.md",
+)
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
 SYNC_PERIOD = docs(
@@ -206,6 +211,7 @@ IPVS_SHORT_CIRCUIT = issue(_KUBERNETES, 93456, "IPVS mode, in-cluster traffic to
 NFTABLES_SHORT_CIRCUIT = issue(_KUBERNETES, 131765, "nftables mode blackholes pods' traffic to VIPs under Local")
 NFTABLES_FIX = issue(_KUBERNETES, 132456, "nftables short-circuit local traffic to external addresses")
 NFTABLES_FIX_1_33 = issue(_KUBERNETES, 133969, "Automated cherry pick of #132456, for 1.33")
+LEFT_AFTER_RETYPING = issue(_KUBERNETES, 78954, "Service Load balancer may not be cleaned up on type change")
 SHARED_HEALTH_PORT = issue(_KUBERNETES, 114702, "dual-stack local traffic policy service health checks")
 SHARED_HEALTH_PORT_FIX = issue(_KUBERNETES, 137370, "fix health check binding failure in case of dual-stack")
 PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no defined semantics")

@@ -22,7 +22,7 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import NEWEST
 from esipp.cluster.rights import PAGE, lacking, needed
 from esipp.disruption.marks import CORDONED_BY
-from esipp.disruption.restarts import pods_feature
+from esipp.disruption.restarts import agent_pods, pods_feature
 from esipp.judging.topology import Node, cast_roles, read_node
 from esipp.ledger.run import Settings
 from esipp.loadbalancers.detection import workloads_by
@@ -269,6 +269,8 @@ def disruption_features(cluster: Cluster, nodes: Collection[str], reached: Colle
     found = {
         "kube-proxy.pods": pods_feature(cluster, Disruption.KUBE_PROXY),
         "load-balancer.speaker": pods_feature(cluster, Disruption.SPEAKER),
+        "network-add-on.agents": pods_feature(cluster, Disruption.NETWORK_AGENT),
+        "load-balancer.controller": _controller(cluster, reached),
         "nodes.shell": Feature(
             not lost,
             f"node {lost[0]} is not a container on this machine" if lost else "docker exec reaches every node",
@@ -278,18 +280,31 @@ def disruption_features(cluster: Cluster, nodes: Collection[str], reached: Colle
     return found
 
 
+def _controller(cluster: Cluster, reached: Collection[str]) -> Feature:
+    """Whether the controller of the cluster's own load balancer runs on nodes that can be reached."""
+    found = pods_feature(cluster, Disruption.CONTROLLER_STOPPED)
+    if not found.present:
+        return found
+    nodes = {pod["spec"].get("nodeName", "") for pod in agent_pods(cluster, Disruption.CONTROLLER_STOPPED)}
+    return _reached(sorted(nodes), reached)
+
+
 def _control_plane(cluster: Cluster, reached: Collection[str]) -> Feature:
     try:
         pods = cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="component=kube-apiserver")
     except (ApiError, UnreachableError) as broken:
         return Feature(False, f"cannot list the pods of kube-system: {broken}")
     on = sorted({pod["spec"].get("nodeName", "") for pod in pods})
-    lost = [node for node in on if node not in reached]
     if not on:
         return Feature(False, "no pod has the label component=kube-apiserver")
+    return _reached(on, reached)
+
+
+def _reached(nodes: Collection[str], reached: Collection[str]) -> Feature:
+    lost = [node for node in nodes if node not in reached]
     if lost:
         return Feature(False, f"node {lost[0]} is not a container on this machine")
-    return Feature(True, f"docker exec reaches {', '.join(on)}")
+    return Feature(True, f"docker exec reaches {', '.join(nodes)}")
 
 
 NOT_FOUND = 404

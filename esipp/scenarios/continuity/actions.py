@@ -106,6 +106,7 @@ class Acts:
         notes.cause()
         left = self.silent + self.bound + CALM if event.refuses else 0.0  # for longer than a load balancer may need
         steps = self._steps.get(event.phase, Steps(prove=lambda _: self.hold(max(event.lasts, left))))
+        steps = Steps(self._delete, self._see_deleted) if event.moves else steps
         if event.disruption is not None:
             self._disrupt(event.disruption, event, steps, notes)
             return
@@ -233,11 +234,12 @@ class Acts:
         if self.disruptor is None:
             raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
         node = "" if phase is Phase.API_SERVER else self.places.of(event.node)
-        if phase is Phase.SPEAKER:
+        if what is Disruption.SPEAKER:
             node = self._announcing()
 
         def meanwhile() -> None:
             notes.happened = notes.cause()
+            steps.do(notes)
             steps.prove(notes)
             notes.cause()
 
@@ -247,7 +249,7 @@ class Acts:
         proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=not_ready)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
         notes.cut = node if event.cuts else ""
-        if phase is Phase.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
+        if what is Disruption.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
             self.stop.converge(lambda: self._back(before), self.timeouts.vips_back)
 
     def _see_drained(self, _: Notes) -> None:

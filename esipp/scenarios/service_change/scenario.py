@@ -13,7 +13,8 @@ SECONDS = {
     "scaled-to-zero": 43, "replaced": 43, "deleted": 43, "taken-over": 38, "killed": 15, "terminating": 13,
     "terminating-local": 13, "scaled-up-and-down": 15, "affinity": 20, "affinity-outlived": 36, "retyped": 45,
     "one-node-port": 38, "vip": 15, "vip-udp": 45, "source-ranges": 15, "proxy-stopped": 75,
-    "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22,
+    "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22, "controller-stopped": 40, "node-deleted": 25,
+    "node-deleted-vip": 20, "api-slow": 30,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
 
