@@ -49,6 +49,7 @@ CONNTRACK_SYSCTL = Reference(
     "Linux kernel, Netfilter Conntrack Sysfs variables", "https://docs.kernel.org/networking/nf_conntrack-sysctl.html"
 )
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
+NODE_ADDRESSES = docs("reference/node/node-status/#addresses", "Node Status: addresses")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
 SYNC_PERIOD = docs(
     "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",

@@ -381,7 +381,7 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
     features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp disables it")
     features["packets"] = Feature(True, "tcpdump in the agents; --without packets disables it")
     for family in Family:
-        for name in ("nodes.second-address", "nodes.other-addresses"):
+        for name in ("nodes.second-address", "nodes.other-addresses", "nodes.external-ips"):
             features[f"{name}.{family.value.lower()}"] = Feature(True, "the agents report it once they run")
         several = f"load-balancer.several-addresses.{family.value.lower()}"
         features[several] = Feature(True, "the Services show it once they have VIPs")

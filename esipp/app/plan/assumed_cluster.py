@@ -146,7 +146,7 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found["nodes.control-plane"] = Feature(shows, ASSUMED if shows else "managed control planes are not nodes")
     found["nodes.excluded"] = Feature(own_kind, "usually no node is excluded from load balancers")
     for family in Family:
-        for name in ("nodes.second-address", "nodes.other-addresses"):
+        for name in ("nodes.second-address", "nodes.other-addresses", "nodes.external-ips"):
             found[f"{name}.{family.value.lower()}"] = Feature(False, "nodes usually have one address per family")
         several = f"load-balancer.several-addresses.{family.value.lower()}"
         found[several] = Feature(False, "load balancers usually announce one address per family")

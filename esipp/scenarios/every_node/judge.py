@@ -29,7 +29,7 @@ from esipp.scenarios.every_node.evidence import (
     by_pod,
     vip_service,
 )
-from esipp.scenarios.every_node.subject import FELL_BACK, Entrance, EveryNodeCheck, Requires
+from esipp.scenarios.every_node.subject import FELL_BACK, FURTHER, Entrance, EveryNodeCheck, Requires
 
 QUIET = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE)
 MOST_TOLD = 5
@@ -105,10 +105,10 @@ def _obstacle(check: EveryNodeCheck, seen: EveryNodeEvidence) -> str:
 
 def _doubt(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str], requires: Requires) -> str:
     """Why a target cannot be judged; empty if it can."""
-    control = seen.listener(row) if row.node and row.client == "outside-1" else None
+    control = seen.listener(row) if row.node and row.from_outside else None
     if requires is Requires.SILENT:
         return _unproven(seen, row)
-    if not amiss or row.client != "outside-1" or not row.node:
+    if not amiss or not row.from_outside or not row.node:
         return ""
     if control is None:
         return "it has no reference listener"
@@ -134,7 +134,10 @@ def _rows(check: EveryNodeCheck, seen: EveryNodeEvidence, *services: str) -> lis
     subject = check.subject
     assert subject.protocol is not None
     return [
-        row for service in services for row in seen.rows(service, subject.entrance, subject.protocol, subject.family)
+        row
+        for service in services
+        for row in seen.rows(service, subject.entrance, subject.protocol, subject.family)
+        if not row.from_outside or row.client == subject.client.name
     ]
 
 
@@ -171,7 +174,7 @@ def _source(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 
 def _reached(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled]) -> list[Dialled]:
     """The targets; of further addresses, those at which the client reaches the node without a Service."""
-    if check.subject.entrance is not Entrance.OTHER_ADDRESS:
+    if check.subject.entrance not in FURTHER:
         return list(rows)
     return [row for row in rows if (control := seen.listener(row)) is not None and control.answered]
 

@@ -49,6 +49,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     subjects = [check.subject for check in checks_about(EveryNode, checks)]
     protocols = sorted({each.protocol for each in subjects if each.protocol})
     outside = frozenset({OUTSIDE}) if ground.features["vantage.outside"].present else frozenset()
+    outside |= {each.client for each in subjects if each.entrance is Entrance.EXTERNAL_IP}
     if not protocols and not any(each.entrance is Entrance.HEALTH for each in subjects):
         return Objects(clients=outside)
     some = some_of(homes(ground))
