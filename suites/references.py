@@ -48,6 +48,7 @@ TUTORIAL_PROXY = docs(
 CONNTRACK_SYSCTL = Reference(
     "Linux kernel, Netfilter Conntrack Sysfs variables", "https://docs.kernel.org/networking/nf_conntrack-sysctl.html"
 )
+API_FINALIZERS = docs("concepts/overview/working-with-objects/finalizers/", "Finalizers")
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
 NODE_ADDRESSES = docs("reference/node/node-status/#addresses", "Node Status: addresses")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
@@ -108,6 +109,7 @@ def _api(field: str, shown: str, part: str = "ServiceSpec") -> Reference:
 API_ETP = _api("spec.externalTrafficPolicy", "externalTrafficPolicy (string)")
 API_ITP = _api("spec.internalTrafficPolicy", "internalTrafficPolicy (string)")
 API_HEALTH_PORT = _api("spec.healthCheckNodePort", "healthCheckNodePort (int32)")
+API_TYPE = _api("spec.type", "type (string)")
 API_NODE_PORT = _api("spec.ports.nodePort", "ports.nodePort (int32)")
 API_TARGET_PORT = _api("spec.ports.targetPort", "ports.targetPort (IntOrString)")
 API_HEADLESS = _api("spec.clusterIP: None", "clusterIP (string)")
@@ -215,6 +217,7 @@ STALE_WITHOUT_ENDPOINTS = issue(
 )
 STALE_AFTER_RESTART = issue(_KUBERNETES, 125467, "Conntrack tables having stale entries for UDP connection")
 STALE_AFTER_FAILURE = issue(_KUBERNETES, 112604, "kube-proxy loses track of some changes if iptables-restore fails")
+PORT_NOT_RELEASED = issue(_KUBERNETES, 120536, "service nodeport cannot be released promptly.")
 STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
 """The changes that replaced and removed the annotations."""

@@ -36,6 +36,10 @@ SCTP_PORT = StreamKind(
     name="sctp-port", sent="an INIT every 500 ms, all from one source port", protocol=Protocol.SCTP,
     reuse=Reuse.ONE_SOCKET, every=0.5, timeout=UNANSWERED,
 )  # fmt: skip
+TCP_PORT = StreamKind(
+    name="tcp-port", sent="a new TCP connection every 100 ms, all from one source port", protocol=Protocol.TCP,
+    reuse=Reuse.NEW, every=0.1, ports=1,
+)  # fmt: skip
 BULK = tuple(
     StreamKind(
         name=f"bulk-{size}mb", sent=f"{size} MB there and back on one TCP connection, with checksums",

@@ -104,7 +104,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.SERVED
     if any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes)):
         yield Claim.GONE
-    if at in MORE_NODES or stream.reuse is not Reuse.NEW:
+    if at in MORE_NODES or not stream.is_fresh:
         return
     if stream is TCP_NEW and event.name == "scaled-to-zero":
         yield Claim.REFUSED
@@ -118,7 +118,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.STICKY
 
 
-DOCUMENTED = ("source-ranges", "affinity-outlived")
+DOCUMENTED = ("source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped")
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
 
@@ -129,7 +129,7 @@ def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
     every usual run PARTIAL.
     """
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
-    core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP and not event.disruptions
+    core = by_contract and stream.is_fresh and stream.protocol is not Protocol.SCTP and not event.disruptions
     return Level.CORE if core else Level.EXTENDED
 
 
@@ -138,6 +138,9 @@ ABOUT = {
     "terminating-local": (KEP_1669,),
     "affinity": (API_AFFINITY,),
     "affinity-outlived": (API_AFFINITY_TIMEOUT,),
+    "affinity-held": (API_AFFINITY_TIMEOUT,),
+    "finalizer": (API_FINALIZERS, PORT_NOT_RELEASED),
+    "vip-retyped": (API_TYPE,),
     "retyped": (API_NODE_PORT,),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
@@ -153,7 +156,7 @@ def references(event: Event, stream: StreamKind, claim: Claim) -> tuple[Referenc
     """Return the references of a check."""
     if claim is Claim.REFUSED:
         return (E2E_REJECTED,)
-    general = (VIRTUAL_IPS, API_SELECTOR) if stream.reuse is Reuse.NEW else (VIRTUAL_IPS, E2E_CONNTRACK)
+    general = (VIRTUAL_IPS, API_SELECTOR) if stream.is_fresh else (VIRTUAL_IPS, E2E_CONNTRACK)
     return (*ABOUT.get(event.name, ()), *general)
 
 

@@ -10,7 +10,17 @@ from esipp.checks.disruption import Disruption
 from esipp.checks.model import Protocol, Role, ServiceType, TrafficPolicy
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
-from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, At, Change, Do, Event, Health, Pods, closing
+from esipp.scenarios.service_change.subject import (
+    AFFINITY_SECONDS,
+    MINUTE,
+    At,
+    Change,
+    Do,
+    Event,
+    Health,
+    Pods,
+    closing,
+)
 from suites import streams
 
 NODE_PORTS = (At.ENDPOINT_NODE, At.BARE_NODE, At.OTHER_NODE, At.CONTROL_PLANE)
@@ -46,11 +56,32 @@ EVENTS = (
         ),
     ),
     Event(
+        "replaced-local",
+        "While the only endpoint of a Service with Local policies is replaced by another one on its node",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND),
+        ),
+        external=TrafficPolicy.LOCAL,
+        internal=TrafficPolicy.LOCAL,
+    ),
+    Event(
         "deleted",
         "While a Service is deleted, and created again with its nodePorts and ClusterIPs over another pod",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.DELETE),
+            Change(Do.CREATE_AGAIN, Pods.SECOND),
+        ),
+    ),
+    Event(
+        "finalizer",
+        "While a Service is deleted but kept by a finalizer, loses it, and is created again with its nodePorts and "
+        "ClusterIPs over another pod",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.HOLD, Pods.FIRST),
+            Change(Do.RELEASE),
             Change(Do.CREATE_AGAIN, Pods.SECOND),
         ),
     ),
@@ -119,6 +150,14 @@ EVENTS = (
         ),
     ),
     Event(
+        "affinity-held",
+        f"While a Service gets five endpoints, and the affinity ClientIP with a timeout of {MINUTE} s",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.AFFINITY_MINUTE, Pods.ALL, sticky=True, lasts=36.0),
+        ),
+    ),
+    Event(
         "retyped",
         "While a NodePort Service becomes a ClusterIP Service, a LoadBalancer with the same nodePorts, and a ClusterIP "
         "Service again",
@@ -161,11 +200,24 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
     ),
     Event(
-        "source-ranges",
-        "While a LoadBalancer's source ranges admit only others, the client among a hundred, and everybody",
+        "vip-retyped",
+        "While a LoadBalancer becomes a ClusterIP Service",
         (
             Change(Do.CREATE, Pods.FIRST),
-            Change(Do.ADMIT_OTHERS, Pods.FIRST, closed=closing((At.VIP,), TCP)),
+            Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=closing((At.VIP,), TCP)),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
+    Event(
+        "source-ranges",
+        "While a LoadBalancer's source ranges admit only others, the client and the nodes among a hundred, and "
+        "everybody",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.ADMIT_OTHERS, Pods.FIRST, closed=closing((At.VIP,), TCP),
+                stuck=frozenset({At.VIP_FROM_NODE}),  # whether nodes filter their own traffic is left to them
+            ),
             Change(Do.ADMIT_CLIENT, Pods.FIRST),
             Change(Do.ADMIT_ALL, Pods.FIRST),
         ),
@@ -228,6 +280,7 @@ EVENTS = (
 )  # fmt: skip
 
 TCP_NEW = replace(streams.TCP_NEW, sent="a new TCP connection every 400 ms", every=0.4)
+TCP_PORT = replace(streams.TCP_PORT, sent="a new TCP connection every 400 ms, all from one source port", every=0.4)
 UDP_NEW = replace(streams.UDP_NEW, sent="a datagram every 400 ms, each from a new socket", every=0.4, timeout=1.0)
 UDP_SOCKET = replace(streams.UDP_SOCKET, sent="a datagram every 400 ms, all from one socket", every=0.4, timeout=1.0)
 UDP_ONE_WAY = replace(
@@ -248,10 +301,10 @@ HEALTH_CHECKS = tuple(
     )
 )  # fmt: skip
 
-STREAMS = (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *HEALTH_CHECKS)
+STREAMS = (TCP_NEW, TCP_PORT, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *HEALTH_CHECKS)
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
-FRESH = {UDP_SOCKET: UDP_NEW, UDP_ONE_WAY: UDP_NEW, SCTP_PORT: SCTP_NEW}
+FRESH = {TCP_PORT: TCP_NEW, UDP_SOCKET: UDP_NEW, UDP_ONE_WAY: UDP_NEW, SCTP_PORT: SCTP_NEW}
 """Streams whose flows have a past, and the same without."""
 
 ENTRIES = {
@@ -263,6 +316,7 @@ ENTRIES = {
     At.CLUSTER_IP: "the ClusterIP",
     At.OWN_CLUSTER_IP: "the ClusterIP from the endpoint's node",
     At.VIP: "the VIP",
+    At.VIP_FROM_NODE: "the VIP from a node",
 }
 """What is dialled."""
 
@@ -273,19 +327,25 @@ USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
 DIALLED = {
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
-    "terminating-local": (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP),
+    **dict.fromkeys(("terminating-local", "replaced-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)),
     "retyped": (*USUAL, *MORE_NODES),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
     "proxy-stopped": (*USUAL, *MORE_NODES),
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
     "unwanted-node": (At.ENDPOINT_NODE, At.VIP),
-    **dict.fromkeys(("vip", "vip-udp", "source-ranges"), (At.VIP,)),
+    "source-ranges": (At.VIP, At.VIP_FROM_NODE),
+    **dict.fromkeys(("vip", "vip-udp", "vip-retyped"), (At.VIP,)),
 }
 """What is dialled in an event, if not the usual entries."""
 
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events that a socket which nobody answers sees."""
+
+OF_ONE_PORT = ("replaced", "taken-over")
+"""The events that connections from one port see."""
+
+OF_RARE = ("affinity-outlived", "affinity-held")
 
 OF_SCTP = ("replaced", "taken-over", "proxy-stopped")
 
@@ -300,10 +360,14 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         if event.name not in OF_HEALTH:
             return "kube-proxy stays well, so that its health is what other suites ask"
         return "a node's health is asked at the node" if at is At.VIP else ""
-    if (stream is TCP_RARE) is not (event.name == "affinity-outlived"):
+    if (stream is TCP_RARE) is not (event.name in OF_RARE):
         return (
             "only what comes rarely outlives an affinity" if stream is TCP_RARE else "it comes too often to outlive it"
         )
+    if event.name == "finalizer" and stream is not TCP_NEW:
+        return "a Service that is deleted without a finalizer shows it"
+    if stream is TCP_PORT and (event.name not in OF_ONE_PORT or at in MORE_NODES):
+        return "other events show what a used port meets"
     if event.announced:
         if stream.protocol is Protocol.SCTP:
             return "few load balancers carry SCTP; nodePorts show what becomes of its entries"
@@ -332,12 +396,14 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
 def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
         return "only one event has one number for TCP and UDP"
+    if at is At.VIP_FROM_NODE:
+        return "only source ranges tell nodes from others"
     if event.announced:
         return "NodePort Services show the same at nodePorts and ClusterIPs"
     if at is At.VIP:
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
-    if event.name in ("terminating-local", "proxy-sick"):
+    if event.name in ("terminating-local", "replaced-local", "proxy-sick"):
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

@@ -18,7 +18,8 @@ Asked = tuple[At, str, Family]
 class Stage:
     """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
 
-    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``.
+    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``. ``refused`` is what the
+    API server said if it did not create the Service although its ports were free.
     """
 
     words: str
@@ -32,6 +33,7 @@ class Stage:
     stuck: frozenset[str] = frozenset()
     sick: frozenset[str] = frozenset()
     within: float = FIELD_LIMIT
+    refused: str = ""
 
     def at(self, asked: Asked) -> "Stage":
         """The stage as a stream must see it: nobody serves where it is closed."""

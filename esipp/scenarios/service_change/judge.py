@@ -96,6 +96,9 @@ def _gone(case: _Case) -> Decision:
 def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], Fits], words: str) -> Decision:
     check, lags = case.check, list[float]()
     for each in made:
+        if each.stage.refused and fits_of is served:
+            reason = f"the API server did not create the Service again, whose ports were free: {each.stage.refused}"
+            return Decision(Status.FAIL, check.expected, _words(made), reason)
         run = steady(each, fits_of(each.stage))
         since = each.stage.accepted
         lag = max(0.0, run.since - since) if run else each.until - since

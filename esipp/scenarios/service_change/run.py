@@ -15,11 +15,12 @@ from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import PROMPT
+from esipp.cluster.client import ApiError
 from esipp.cluster.pods import is_ready, say_pod
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
-from esipp.probing.traffic import Pace, Target, Traffic
+from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
 from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
@@ -27,6 +28,7 @@ from esipp.scenarios.service_change.stages import STAYS, shows, steady, wanted
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     INSIDE,
+    MINUTE,
     At,
     Change,
     Do,
@@ -47,6 +49,12 @@ HEALTH_PACE = Pace(0.5, 1.0)
 
 PROXY_PORT = 10256
 """Where kube-proxy serves its own health check."""
+
+FINALIZER = "esipp.dev/kept"
+"""What keeps a Service that is deleted, until it is removed."""
+
+ALLOCATED = "already allocated"
+"""What an API server says of a port that is taken."""
 
 KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
 """What a Service has in common with the one whose addresses and ports it gets."""
@@ -76,7 +84,7 @@ class Driver:
         traffic: the streams of each client.
         stop: ends all waits.
         pods: the manifests of the pods, by name.
-        admitted: the CIDRs of the client outside.
+        admitted: the CIDRs of the nodes and of the client outside.
         disruptor: performs disruptions; None if the event has none.
         timeouts: how long each wait may take.
         seen: the evidence.
@@ -93,6 +101,7 @@ class Driver:
     disruptor: Callable[[], Disruptor] | None = None
     seen: Stages = field(default_factory=Stages)
     _name: str = ""
+    _held: str = ""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
     """The streams whose answers are known while they are sent."""
     _late: dict[bool, set[Asked]] = field(default_factory=lambda: {True: set(), False: set()})
@@ -131,13 +140,27 @@ class Driver:
             self.seen.end = self.seen.end or time.monotonic()
             for traffic in self.traffic.values():
                 traffic.stop(self.seen.streams.values())
+            self._release()
         self._end_pods()
 
     # --------------------------------------------------------------------------------------------------- the changes
     def _stage(self, change: Change, cause: float) -> None:
-        self._does[change.do](change)
-        self.seen.stages.append(_stage(change, cause, time.monotonic()))
-        self._wait(change)
+        refused = ""
+        try:
+            self._does[change.do](change)
+        except ApiError as broken:
+            if change.do is not Do.CREATE_AGAIN or ALLOCATED not in str(broken) or self._somebody_has_its_ports():
+                raise
+            refused = str(broken)
+        self.seen.stages.append(_stage(change, cause, time.monotonic(), refused))
+        if not refused:
+            self._wait(change)
+
+    def _somebody_has_its_ports(self) -> bool:
+        """Whether another Service of the run has got a nodePort of the deleted one."""
+        own = set(_node_ports(self._spec).values())
+        services = self.testbed.cluster.list(self._path())
+        return any(port.get("nodePort") in own for each in services for port in each["spec"].get("ports") or ())
 
     def _disrupted(self, change: Change, what: Disruption) -> float:
         """A stage during which something is disrupted; when that began to be undone, which the next stage begins with.
@@ -168,6 +191,8 @@ class Driver:
             Do.START: self._start_again,
             Do.TERMINATE: self._terminate,
             Do.DELETE: self._delete,
+            Do.HOLD: self._hold,
+            Do.RELEASE: lambda _: self._release(),
             Do.CREATE_AGAIN: lambda change: self._create(self._name, change),
             Do.TAKE_OVER: self._take_over,
             Do.TO_CLUSTER_IP: partial(self._update, type="ClusterIP", loadBalancerClass=None),
@@ -180,6 +205,11 @@ class Driver:
                 self._update,
                 sessionAffinity="ClientIP",
                 sessionAffinityConfig={"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}},
+            ),
+            Do.AFFINITY_MINUTE: partial(
+                self._update,
+                sessionAffinity="ClientIP",
+                sessionAffinityConfig={"clientIP": {"timeoutSeconds": MINUTE}},
             ),
             Do.AFFINITY_OFF: partial(self._update, sessionAffinity="None", sessionAffinityConfig=None),
             Do.ADMIT_OTHERS: partial(self._update, loadBalancerSourceRanges=list(OF_OTHERS)),
@@ -230,6 +260,17 @@ class Driver:
     def _delete(self, _: Change) -> None:
         self.testbed.cluster.delete(self._path(self._name))
 
+    def _hold(self, change: Change) -> None:
+        self._held = self._path(self._name)
+        self.testbed.cluster.patch(self._held, {"metadata": {"finalizers": [FINALIZER]}}, "merge-patch")
+        self._delete(change)
+
+    def _release(self) -> None:
+        """Remove the finalizer as cloud controllers do: with the status."""
+        held, self._held = self._held, ""
+        if held:
+            self.testbed.cluster.patch(f"{held}/status", {"metadata": {"finalizers": None}}, "merge-patch")
+
     def _create(self, name: str, change: Change) -> None:
         """Create a Service with the addresses and ports of the first one."""
         first, pods = self.testbed.services[self.event.service], selector(self.testbed.run, change.pods)
@@ -262,7 +303,7 @@ class Driver:
         return spec
 
     def _start(self) -> None:
-        for at, kind, family in self.asked:
+        for number, (at, kind, family) in enumerate(self.asked):
             where = self._target(at, kind.protocol, family)
             if isinstance(where, str):
                 self.seen.obstacles[at, family] = where
@@ -271,7 +312,7 @@ class Driver:
             if kind.name in tuple(Health):
                 stream = traffic.check_health(name, self._health(Health(kind.name), where), HEALTH_PACE)
             else:
-                stream = traffic.send(kind, name, where)
+                stream = traffic.send(kind, name, where, FIRST_PORT + number)
             self.seen.streams[at, kind.name, family] = stream
             if kind.reuse is not Reuse.ONE_WAY:
                 self._shown[at, kind.name, family] = kind
@@ -279,7 +320,7 @@ class Driver:
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
         name = self.event.service
-        if at is At.VIP:
+        if at.is_vip:
             vip = self.testbed.vips.get(name, {}).get(family)
             why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
             return Target(vip, PORT) if vip else why
@@ -316,18 +357,18 @@ class Driver:
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
         seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))
         found = steady(seen, wanted(stage, asked[1]))
-        is_new = self._shown[asked].reuse is Reuse.NEW
+        is_new = self._shown[asked].is_fresh
         holds = HOLDS if stage.pods else SILENT
         if asked[1] in tuple(Health):
             return found is not None
         return found is not None and now - found.since >= holds and shows(seen, is_new=is_new)
 
 
-def _stage(change: Change, cause: float, accepted: float) -> Stage:
+def _stage(change: Change, cause: float, accepted: float, refused: str = "") -> Stage:
     stuck, sick = (frozenset(each.value for each in those) for those in (change.stuck, change.sick))
     return Stage(
         change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
-        stuck, sick, change.within,
+        stuck, sick, change.within, refused,
     )  # fmt: skip
 
 
@@ -367,7 +408,9 @@ def observe(context: Context) -> ServiceChangeEvidence:
     traffic = {name: Traffic(prober, prober.clock()) for name, prober in probers.items()}
     events, props = events_of(checks), objects(list(checks), context.ground)
     pods = {pod["metadata"]["name"]: pod for pod in props.pods}
-    admitted = SourceRanges(clients=True).of(map(str, topology.stands[OUTSIDE.name].addresses), list(Family))
+    of_nodes = [each for node in topology.nodes.values() for each in node.internal.values()]
+    of_client = map(str, topology.stands[OUTSIDE.name].addresses)
+    admitted = SourceRanges(clients=True).of([*of_nodes, *of_client], list(Family))
 
     def go_through(event: Event) -> None:
         own = (check.subject for check in checks if check.subject.event == event)
