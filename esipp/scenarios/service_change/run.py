@@ -9,7 +9,7 @@ from functools import partial
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
-from esipp.base.labels import UNSERVED_CLASS
+from esipp.base.labels import FINALIZER, UNSERVED_CLASS
 from esipp.base.waiting import Reading
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
@@ -49,9 +49,6 @@ HEALTH_PACE = Pace(0.5, 1.0)
 
 PROXY_PORT = 10256
 """Where kube-proxy serves its own health check."""
-
-FINALIZER = "esipp.dev/kept"
-"""What keeps a Service that is deleted, until it is removed."""
 
 ALLOCATED = "already allocated"
 """What an API server says of a port that is taken."""
