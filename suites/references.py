@@ -73,6 +73,10 @@ NODEPORT_ADDRESSES = docs(
     "reference/command-line-tools-reference/kube-proxy/#:~:text=nodeport%2Daddresses",
     "kube-proxy --nodeport-addresses",
 )
+LOCALHOST_NODE_PORTS = docs(
+    "reference/command-line-tools-reference/kube-proxy/#:~:text=iptables%2Dlocalhost%2Dnodeports",
+    "kube-proxy --iptables-localhost-nodeports",
+)
 CLUSTER_CIDR = docs(
     "reference/command-line-tools-reference/kube-proxy/#:~:text=cluster%2Dcidr", "kube-proxy --cluster-cidr"
 )
@@ -218,6 +222,12 @@ STALE_WITHOUT_ENDPOINTS = issue(
 STALE_AFTER_RESTART = issue(_KUBERNETES, 125467, "Conntrack tables having stale entries for UDP connection")
 STALE_AFTER_FAILURE = issue(_KUBERNETES, 112604, "kube-proxy loses track of some changes if iptables-restore fails")
 PORT_NOT_RELEASED = issue(_KUBERNETES, 120536, "service nodeport cannot be released promptly.")
+MARTIAN_UNDER_LOCAL = issue(
+    _KUBERNETES,
+    57922,
+    "kube-proxy NodePort access via localhost, with externalTrafficPolicy=Local => martian source",
+)
+NODES_NOT_ANNOUNCED = issue("k3s-io/k3s", 11077, "ExternalTrafficPolicy: local not working well")
 STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
 """The changes that replaced and removed the annotations."""

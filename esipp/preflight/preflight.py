@@ -190,6 +190,11 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
     )
+    of_localhost = facts.get("localhost-node-ports", "unknown")
+    features["node-ports.localhost"] = Feature(
+        of_localhost == "true",
+        f"localhost-node-ports: {of_localhost} ({decided.get('localhost-node-ports', facts['service-proxy'])})",
+    )
     features |= sctp_feature(facts, decided)
     features |= left_out(settings.without, features) | features_of(settings.exclude)
     if not features[HOST_NETWORK].present:  # then there are no root privileges and no raw sockets either

@@ -11,6 +11,7 @@ from esipp.checks.check import Level
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, TrafficPolicy
 from esipp.scenarios.every_node.subject import (
+    BALANCED,
     FELL_BACK,
     KUBE_PROXY,
     Entrance,
@@ -43,6 +44,9 @@ FALLS_BACK = KnownDifference(
 CLIENT = (OUTSIDE,)
 CLIENTS = {Entrance.EXTERNAL_IP: (OUTSIDE, OUTSIDE_ROUTED)}
 """The clients that dial, if there are others than the usual one."""
+
+WITHOUT_SCTP = (Entrance.LOOPBACK, Entrance.SERVICE_PORT)
+"""What TCP and UDP show."""
 
 NAMES = {OUTSIDE: "a client outside", OUTSIDE_ROUTED: "a client outside, behind a router,"}
 
@@ -124,6 +128,27 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         "no answer at the ExternalIP of every node without an endpoint",
         "a node without an endpoint forwards traffic that came to its ExternalIP",
         (NODE_ADDRESSES, API_ETP, PROXIER),
+        Level.EXTENDED,
+    ),
+    (Entrance.LOOPBACK, CLUSTER, Requires.ANSWERS): Requirement(
+        "Every sampled node answers its own processes at a nodePort of 127.0.0.1 under Cluster.",
+        "an answer at every node",
+        "a node drops what its processes send to nodePorts of its loopback address",
+        (LOCALHOST_NODE_PORTS,),
+        Level.EXTENDED,
+    ),
+    (Entrance.LOOPBACK, LOCAL, Requires.ANSWERS): Requirement(
+        "Every sampled node with a local endpoint answers its own processes at a nodePort of 127.0.0.1 under Local.",
+        "an answer at every node with an endpoint",
+        "a node drops what its processes send to nodePorts of its loopback address: pods drop a martian source",
+        (LOCALHOST_NODE_PORTS, MARTIAN_UNDER_LOCAL),
+        Level.EXTENDED,
+    ),
+    (Entrance.SERVICE_PORT, LOCAL, Requires.UNSERVED): Requirement(
+        "No sampled node serves the port of a Service with a VIP at its own address, unless that is announced.",
+        "no answer of the Service's endpoints at addresses of nodes",
+        "nodes forward the port of a load balancer at all of their addresses, announced or not",
+        (API_STATUS, NODES_NOT_ANNOUNCED),
         Level.EXTENDED,
     ),
     (Entrance.CLUSTER_IP, CLUSTER, Requires.ANSWERS): Requirement(
@@ -220,6 +245,10 @@ def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]
     for (entrance, policy, requires), said, client in (
         (key, said, client) for key, said in OF_PROTOCOLS.items() for client in CLIENTS.get(key[0], CLIENT)
     ):
+        if protocol is Protocol.SCTP and entrance in WITHOUT_SCTP:
+            continue
+        if entrance is Entrance.LOOPBACK and family is Family.IPV6:
+            continue  # kube-proxy never serves ::1, and says so
         subject = EveryNode(entrance, requires, family, protocol, policy, client)
         core = said.level is Level.CORE
         # KEP-614: the network add-on may lack SCTP
@@ -229,9 +258,11 @@ def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]
             others |= {other_addresses(family), "node-ports.all-addresses"}
         if entrance is Entrance.EXTERNAL_IP:
             others |= {external_ips(family), "node-ports.all-addresses"}
+        if entrance is Entrance.LOOPBACK:
+            others.add("node-ports.localhost")
         if requires is Requires.EVERY_ADDRESS:
             others.add(several_announced(family))
-        balancer = Balancer.DEFAULT if entrance is Entrance.VIP else None
+        balancer = Balancer.DEFAULT if entrance in BALANCED else None
         itp = entrance is Entrance.CLUSTER_IP and policy is LOCAL
         word = f"itp-{policy.value}" if itp else policy.value
         from_there = "" if client == OUTSIDE else f".{client.name}"

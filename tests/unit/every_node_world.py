@@ -83,6 +83,22 @@ def _dialled(known: EveryNodeEvidence) -> Iterator[Dialled]:
                         answers = shared(own, pods, CLIENT, 200) if pods else (SILENCE,)
                         if entrance is not Entrance.OTHER_ADDRESS or service == LOCAL:
                             yield replace(row, service=service, answers=answers)
+                loopback = Dialled(
+                    CLUSTER, Entrance.LOOPBACK, protocol, family, node, "127.0.0.1", 30000, f"the agent on {node}"
+                )
+                yield replace(loopback, answers=shared(own, own, ()))
+                yield replace(loopback, service=LOCAL, answers=shared(own, own, ()))
+                service_port = Dialled(
+                    vip_service(TrafficPolicy.LOCAL, protocol),
+                    Entrance.SERVICE_PORT,
+                    protocol,
+                    family,
+                    node,
+                    f"10.0.0.{at}",
+                    65535,
+                    "outside-1",
+                )
+                yield replace(service_port, answers=(Answer(Outcome.REFUSED, 20),))
                 inside = Dialled(
                     CLUSTER, Entrance.CLUSTER_IP, protocol, family, node, "10.96.0.1", 80, f"the agent on {node}"
                 )

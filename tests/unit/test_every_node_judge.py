@@ -172,6 +172,20 @@ def test_an_external_ip_that_a_client_does_not_reach_without_a_service_is_not_it
                 for family in ("ipv4", "ipv6")
             },
         ),
+        (
+            lambda row: (row.entrance, row.service, row.node) == (Entrance.LOOPBACK, LOCAL, FIFTH),
+            lambda _: (SILENCE,),
+            {f"nodes.loopback.local.{protocol}.ipv4.answers" for protocol in ("tcp", "udp")},
+        ),
+        (
+            lambda row: (row.entrance, row.node) == (Entrance.SERVICE_PORT, FIFTH),
+            lambda _: (answered("every-node-5", FIFTH),),
+            {
+                f"nodes.service-port.local.{protocol}.{family}.unserved"
+                for protocol in ("tcp", "udp")
+                for family in ("ipv4", "ipv6")
+            },
+        ),
     ],
     ids=[
         "health",
@@ -184,12 +198,30 @@ def test_an_external_ip_that_a_client_does_not_reach_without_a_service_is_not_it
         "silent VIP",
         "forwards",
         "leaks inside",
+        "loopback",
+        "port of a VIP",
     ],
 )
 def test_each_defect_is_noticed_by_its_own_checks(
     hit: Callable[[Dialled], bool], change: Callable[[Dialled], tuple[Answer, ...]], noticed: set[str]
 ) -> None:
     assert set(red(changed(seen(), hit, change))) == noticed
+
+
+def test_the_port_of_a_vip_is_served_at_announced_addresses_and_by_others_than_our_pods() -> None:
+    known = changed(
+        seen(),
+        lambda row: (row.entrance, row.node) == (Entrance.SERVICE_PORT, FIFTH),
+        lambda _: (answered("every-node-5", FIFTH),),
+    )
+    row = next(row for row in known.dialled if row.entrance is Entrance.SERVICE_PORT and row.node == FIFTH)
+    vip = replace(row, entrance=Entrance.VIP, node="", answers=(answered("every-node-5", FIFTH),))
+    found = red(replace(known, dialled=(*known.dialled, vip)))
+    assert "nodes.service-port.local.tcp.ipv4.unserved" not in found
+    strangers = changed(
+        seen(), lambda row: row.entrance is Entrance.SERVICE_PORT, lambda _: (answered("ingress", FIFTH),)
+    )
+    assert red(strangers) == {}
 
 
 def test_some_connections_make_it_flaky_and_a_network_that_loses_as_many_leaves_it_open() -> None:

@@ -68,6 +68,8 @@ class Wire:
         here = next((n for n, each in NODES.items() if parse_address(job.host) in each.addresses), self.client)
         if job.port in LISTENERS.values():
             return [self.answer(job, "agent", here, OWN, job.count)]
+        if job.port == HIGHEST and any(job.host in each.internal.values() for each in NODES.values()):
+            return [Observation(job.key, 0, Outcome.REFUSED, (OWN, 7), count=job.count)]
         name = next(name for name, each in self.services.items() if self.leads(each, job))
         own = endpoints(GROUND)
         pods = [pod for pod, on in own.items() if name != SOME or on in some_of(homes(GROUND))]

@@ -161,9 +161,12 @@ def _unanswered(seen: EveryNodeEvidence, accept: frozenset[AddressClass]) -> Fau
 
 def _answers(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every target answers, and the backend sees the client or a node."""
-    inside = check.subject.entrance is Entrance.CLUSTER_IP
+    inside = check.subject.entrance in (Entrance.CLUSTER_IP, Entrance.LOOPBACK)
     accept = frozenset() if inside else frozenset({AddressClass.CLIENT, AddressClass.NODE})
-    return _all(check, seen, _reached(check, seen, _rows(check, seen, CLUSTER)), _unanswered(seen, accept))
+    service = LOCAL if check.subject.policy is TrafficPolicy.LOCAL else CLUSTER
+    rows = _rows(check, seen, service)
+    rows = [row for row in rows if service == CLUSTER or seen.endpoints_on(row.node, LOCAL)]
+    return _all(check, seen, _reached(check, seen, rows), _unanswered(seen, accept))
 
 
 def _source(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
@@ -202,6 +205,22 @@ def _silent(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 
     def faults(row: Dialled) -> Counter[str]:
         return Counter({each.words: each.count for each in row.answers if each.outcome not in QUIET})
+
+    return _all(check, seen, rows, faults)
+
+
+def _unserved(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
+    """No node that the client reaches serves the port of a VIP at its own address, unless that is announced."""
+    subject = check.subject
+    assert subject.policy is not None
+    assert subject.protocol is not None
+    service = vip_service(subject.policy, subject.protocol)
+    announced = {row.address for row in seen.dialled if (row.service, row.entrance) == (service, Entrance.VIP)}
+    rows = [row for row in _rows(check, seen, service) if row.address not in announced]
+    rows = [row for row in rows if (control := seen.listener(row)) is not None and control.answered]
+
+    def faults(row: Dialled) -> Counter[str]:
+        return Counter({each.words: each.count for each in row.answered if each.pod in seen.endpoints})
 
     return _all(check, seen, rows, faults)
 
@@ -348,6 +367,7 @@ JUDGES: Mapping[Requires, Callable[[EveryNodeCheck, EveryNodeEvidence], Decision
     Requires.SOURCE: _source,
     Requires.OWN_ENDPOINT: _own_endpoint,
     Requires.SILENT: _silent,
+    Requires.UNSERVED: _unserved,
     Requires.EVERY_ADDRESS: _every_address,
     Requires.STATUS: _status,
     Requires.FAMILY: _family,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import product
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -49,11 +50,19 @@ PART = "every node"
 SAMPLES = 20
 """Connections to a target. A node that rewrites one in seven is noticed with 95 %; one that always does, always."""
 
+FEW = 3
+"""Connections to a port that a node either serves, always, or does not."""
+
 SHARED = 200
 """Connections in all from which the shares of endpoints are known. Of ten endpoints, none is missed by chance."""
 
+SHARING = (Entrance.NODE_PORT, Entrance.CLUSTER_IP)
+"""Where they are compared, besides VIPs."""
+
 PROXY_PORT = 10256
 """The port of kube-proxy's own health check, by default."""
+
+LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
 HEALTHY = "/healthz"
 BOUND = 120.0
@@ -130,6 +139,10 @@ class Survey:
             entrances = {each.entrance for each in self.subjects if (each.protocol, each.family) == (protocol, family)}
             yield from self._at_nodes(protocol, family, Entrance.OTHER_ADDRESS in entrances)
             yield from self._at_external_ips(protocol, family)
+            if Entrance.LOOPBACK in entrances:
+                yield from self._at_loopback(protocol, family)
+            if Entrance.SERVICE_PORT in entrances:
+                yield from self._at_service_ports(protocol, family)
             if Entrance.CLUSTER_IP in entrances:
                 yield from self._at_cluster_ips(protocol, family)
             if Entrance.VIP in entrances:
@@ -166,6 +179,21 @@ class Survey:
                 for service in (CLUSTER, LOCAL, SOME):
                     port = self._port(service, protocol, 80)["nodePort"]
                     yield Dialled(service, Entrance.EXTERNAL_IP, protocol, family, node, address, port, client.name)
+
+    def _at_loopback(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
+        """Host processes of every node dial nodePorts at their loopback address."""
+        for node in self.nodes:
+            for service in (CLUSTER, LOCAL):
+                port = self._port(service, protocol, 80)["nodePort"]
+                client = f"{AGENT}{node}"
+                yield Dialled(service, Entrance.LOOPBACK, protocol, family, node, LOOPBACK[family], port, client)
+
+    def _at_service_ports(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
+        """The highest port of Services with a VIP, at addresses of nodes."""
+        asked = {each.policy for each in self.subjects if each.entrance is Entrance.SERVICE_PORT and each.policy}
+        for policy, (node, address) in product(sorted(asked), self._addresses(family)):
+            name = vip_service(policy, protocol)
+            yield Dialled(name, Entrance.SERVICE_PORT, protocol, family, node, address, HIGHEST, OUTSIDE.name)
 
     def _at_cluster_ips(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
         """Host processes of every node dial ClusterIPs, one of them also at the highest port."""
@@ -215,14 +243,16 @@ class Survey:
 
     def _must_answer(self, seen: EveryNodeEvidence, row: Dialled) -> bool:
         """Whether a target must answer, so that it is waited for; other addresses and listeners need not."""
-        if row.entrance in FURTHER or row.service in (LISTENER, PROXY):
+        if row.entrance in (*FURTHER, Entrance.SERVICE_PORT) or row.service in (LISTENER, PROXY):
             return False
         local = row.service in (LOCAL, SOME)
         return not local or bool(seen.endpoints_on(row.node, row.service))
 
     def _count(self, row: Dialled) -> int:
         """The connections to a target; those that show the shares of endpoints have ``SHARED`` in all."""
-        if row.service == CLUSTER and row.entrance not in FURTHER and row.port != HIGHEST:
+        if row.entrance is Entrance.SERVICE_PORT:
+            return FEW
+        if row.service == CLUSTER and row.entrance in SHARING and row.port != HIGHEST:
             return max(SAMPLES, -(-SHARED // len(self.nodes)))
         vip = row.entrance is Entrance.VIP and row.port != HIGHEST
         several = row.service == LOCAL and row.entrance is Entrance.NODE_PORT and self._several(row.node)

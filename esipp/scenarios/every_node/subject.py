@@ -23,18 +23,25 @@ from esipp.checks.model import (
 class Entrance(StrEnum):
     """What is asked at every node, or of every endpoint.
 
-    ``OTHER_ADDRESS`` is a nodePort at a further address of a node, ``EXTERNAL_IP`` one at its ExternalIP, ``PROXY`` is
-    kube-proxy's own health check.
+    ``OTHER_ADDRESS`` is a nodePort at a further address of a node, ``EXTERNAL_IP`` one at its ExternalIP, ``LOOPBACK``
+    one at 127.0.0.1. ``SERVICE_PORT`` is the port of a VIP, at the node's own address. ``PROXY`` is kube-proxy's own
+    health check.
     """
 
     NODE_PORT = "nodeport"
     OTHER_ADDRESS = "other-address"
     EXTERNAL_IP = "external-ip"
+    LOOPBACK = "loopback"
+    SERVICE_PORT = "service-port"
     CLUSTER_IP = "clusterip"
     VIP = "vip"
     HEALTH = "health"
     PROXY = "proxy-health"
     ADDRESSES = "addresses"
+
+
+BALANCED = (Entrance.VIP, Entrance.SERVICE_PORT)
+"""What Services of the cluster's own load balancer show."""
 
 
 class Requires(StrEnum):
@@ -44,6 +51,7 @@ class Requires(StrEnum):
     SOURCE = "source"
     OWN_ENDPOINT = "own-endpoint"
     SILENT = "silent"
+    UNSERVED = "unserved"
     EVERY_ENDPOINT = "every-endpoint"
     EVEN = "even"
     SHARES = "shares"
@@ -104,7 +112,7 @@ class EveryNode(Subject):
     @property
     def balanced(self) -> frozenset[str]:
         """Return what the load balancer must carry for a VIP."""
-        if self.entrance is not Entrance.VIP or self.protocol is None or self.policy is None:
+        if self.entrance not in BALANCED or self.protocol is None or self.policy is None:
             return frozenset()
         words = (ANYTHING, self.protocol.value, self.family.value, self.policy.value, Vantage.OUTSIDE.value)
         return frozenset(word.lower() for word in words)
@@ -112,7 +120,7 @@ class EveryNode(Subject):
     @property
     def profile(self) -> Profile:
         """Return the kind of Service."""
-        kinds = {Entrance.CLUSTER_IP: Profile.CLUSTER_IP, Entrance.VIP: Profile.LOAD_BALANCER}
+        kinds = {Entrance.CLUSTER_IP: Profile.CLUSTER_IP, **dict.fromkeys(BALANCED, Profile.LOAD_BALANCER)}
         return kinds.get(self.entrance, Profile.NODE_PORT)
 
 

@@ -7,7 +7,8 @@ from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import Family, Protocol, Role, TrafficPolicy
 from esipp.judging.topology import family_of
-from esipp.scenarios.every_node.evidence import CLUSTER, LOCAL, SOME
+from esipp.scenarios.every_node.evidence import CLUSTER, LOCAL, SOME, vip_service
+from esipp.scenarios.every_node.objects import EVERY_LABEL, HIGHEST
 from esipp.scenarios.every_node.subject import FURTHER, Entrance, EveryNode, Requires
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.forwarding import external_addresses, second_addresses
@@ -114,6 +115,25 @@ def forwarded_at_external_ips(nodes: Nodes, live: Live) -> Iterator[Rule]:
                 yield Rule(family, "PREROUTING", (*words, *hands_to(given["ip"], port["targetPort"])), here)
                 came = (*came_by(port, port["nodePort"]), "--ctorigdst", dialled)
                 yield Rule(family, "POSTROUTING", (*came, *MASQUERADE), here)
+
+
+def loopback_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker drops what its own processes send to Local nodePorts at 127.0.0.1."""
+    here = (nodes.roles[Role.OTHER_NODE],)
+    for port in _ports(live, LOCAL):
+        words = (*to_port(port, port["nodePort"]), "--destination", "127.0.0.1", *DROP)
+        yield Rule(Family.IPV4, "OUTPUT", words, here, "mangle")
+
+
+def service_port_served(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker forwards the highest port of Local Services with a VIP at its own addresses."""
+    here = nodes.roles[Role.OTHER_NODE]
+    service = live.service(vip_service(TrafficPolicy.LOCAL, Protocol.TCP))
+    own = next(pod for pod in live.pods if pod["spec"]["nodeName"] == here and EVERY_LABEL in pod["metadata"]["labels"])
+    for port in (each for each in service["spec"]["ports"] if each["port"] == HIGHEST):
+        for given in own["status"]["podIPs"]:
+            words = (*to_port(port), *AT_THE_NODE, *hands_to(given["ip"], port["targetPort"]))
+            yield Rule(family_of(given["ip"]), "PREROUTING", words, (here,))
 
 
 def unequal(nodes: Nodes, live: Live) -> Iterator[Rule]:
@@ -257,6 +277,24 @@ BREAKS = (
         forwarded_at_external_ips,
         _about(Entrance.EXTERNAL_IP, requires=Requires.SILENT),
         r"targets differ: esipp-control-plane",
+    ),
+    _one(
+        "loopback-drops",
+        "the third worker drops what its own processes send to Local nodePorts at 127.0.0.1",
+        loopback_dropped,
+        lambda check: (
+            _about(Entrance.LOOPBACK, requires=Requires.ANSWERS)(check)
+            and is_about(check, EveryNode)
+            and check.subject.policy is TrafficPolicy.LOCAL
+        ),
+        _WORKER,
+    ),
+    _one(
+        "service-port-at-a-node",
+        "the third worker serves the port of a Local Service with a VIP at its own addresses, which nobody announces",
+        service_port_served,
+        _about(Entrance.SERVICE_PORT, requires=Requires.UNSERVED, protocols=(Protocol.TCP,)),
+        _WORKER,
     ),
     _one(
         "unequal-endpoints",
