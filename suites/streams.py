@@ -47,6 +47,10 @@ BULK = tuple(
     )
     for size in (1, 10)
 )  # fmt: skip
+BULK_STEADY = StreamKind(
+    name="tcp-100kb", sent="100 kB there and back every second, each on a new TCP connection, with checksums",
+    protocol=Protocol.TCP, reuse=Reuse.NEW, every=1.0, timeout=5.0, size=100_000,
+)  # fmt: skip
 DATAGRAMS = tuple(
     StreamKind(
         name=f"udp-{name}", sent=f"a datagram of {text} every 500 ms, all from one socket, and as much back",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from esipp.checks.check import Level
+from esipp.checks.check import ROUTED, Level
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import Family, Protocol
@@ -56,6 +56,11 @@ FAILS_IF = {
 }
 
 
+TOO_LARGE = (
+    "a node drops large packets, or the ICMP messages by which a pod on another node learns of a smaller MTU on the way"
+)
+
+
 def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference:
     return KnownDifference(
         when=(("service-proxy", "kube-proxy"),),
@@ -102,6 +107,8 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.NO_LOSS
     if at not in MORE_NODES:
         yield Claim.SERVED
+    if at is At.SMALL_MTU:
+        return
     if any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes)):
         yield Claim.GONE
     if at in MORE_NODES or not stream.is_fresh:
@@ -129,8 +136,8 @@ def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
     every usual run PARTIAL.
     """
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
-    core = by_contract and stream.is_fresh and stream.protocol is not Protocol.SCTP and not event.disruptions
-    return Level.CORE if core else Level.EXTENDED
+    plain = stream.is_fresh and not stream.size and stream.protocol is not Protocol.SCTP
+    return Level.CORE if by_contract and plain and not event.disruptions else Level.EXTENDED
 
 
 ABOUT = {
@@ -156,6 +163,8 @@ def references(event: Event, stream: StreamKind, claim: Claim) -> tuple[Referenc
     """Return the references of a check."""
     if claim is Claim.REFUSED:
         return (E2E_REJECTED,)
+    if stream.size:
+        return (VIRTUAL_IPS, RFC_1191, RFC_8201)
     general = (VIRTUAL_IPS, API_SELECTOR) if stream.is_fresh else (VIRTUAL_IPS, E2E_CONNTRACK)
     return (*ABOUT.get(event.name, ()), *general)
 
@@ -197,6 +206,7 @@ def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, 
     vip = ("load-balancer",) if event.announced else ()
     of_kube_proxy = stream.name == Health.PROXY or {*event.disruptions} & {*PROXIES}
     kube_proxy = ("service-proxy.kube-proxy",) if of_kube_proxy else ()
+    routed = (ROUTED,) if at is At.SMALL_MTU else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
@@ -204,12 +214,12 @@ def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, 
         level=level(event, stream, claim),
         suite=SUITE,
         references=references(event, stream, claim),
-        features=needs("vantage.outside", *sctp, *vip, *kube_proxy, family=family, node=at.role).union(
+        features=needs("vantage.outside", *routed, *sctp, *vip, *kube_proxy, family=family, node=at.role).union(
             *(needs(disruption=each) for each in event.disruptions)
         ),
         subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
         expected=EXPECTED[claim],
-        fails_if=FAILS_IF[claim],
+        fails_if=TOO_LARGE if at is At.SMALL_MTU else FAILS_IF[claim],
         asked=f"{stream.sent}, from before the first change until after the last one",
         differences=known(event, stream, claim),
     )

@@ -301,7 +301,18 @@ HEALTH_CHECKS = tuple(
     )
 )  # fmt: skip
 
-STREAMS = (TCP_NEW, TCP_PORT, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *HEALTH_CHECKS)
+STREAMS = (
+    TCP_NEW,
+    TCP_PORT,
+    streams.BULK_STEADY,
+    UDP_NEW,
+    UDP_SOCKET,
+    UDP_ONE_WAY,
+    SCTP_NEW,
+    SCTP_PORT,
+    TCP_RARE,
+    *HEALTH_CHECKS,
+)
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
 FRESH = {TCP_PORT: TCP_NEW, UDP_SOCKET: UDP_NEW, UDP_ONE_WAY: UDP_NEW, SCTP_PORT: SCTP_NEW}
@@ -317,6 +328,7 @@ ENTRIES = {
     At.OWN_CLUSTER_IP: "the ClusterIP from the endpoint's node",
     At.VIP: "the VIP",
     At.VIP_FROM_NODE: "the VIP from a node",
+    At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300,",
 }
 """What is dialled."""
 
@@ -325,6 +337,7 @@ MORE_NODES = (At.OTHER_NODE, At.CONTROL_PLANE)
 
 USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
 DIALLED = {
+    "replaced": (*USUAL, At.SMALL_MTU),
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
     **dict.fromkeys(("terminating-local", "replaced-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)),
@@ -356,6 +369,12 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     """Return why a stream is not sent to an entry during an event; empty if it is."""
     if at not in DIALLED.get(event.name, USUAL):
         return _why_not_there(event, at)
+    if (stream is streams.BULK_STEADY) is not (at is At.SMALL_MTU):
+        return (
+            "a large answer shows a smaller MTU on its way"
+            if at is At.SMALL_MTU
+            else "small packets fit everywhere else"
+        )
     if stream in HEALTH_CHECKS:
         if event.name not in OF_HEALTH:
             return "kube-proxy stays well, so that its health is what other suites ask"
@@ -396,6 +415,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
 def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
         return "only one event has one number for TCP and UDP"
+    if at is At.SMALL_MTU:
+        return "what a path with a smaller MTU needs of a node does not depend on the event"
     if at is At.VIP_FROM_NODE:
         return "only source ranges tell nodes from others"
     if event.announced:

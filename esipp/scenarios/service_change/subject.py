@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from esipp.base.client_places import BEHIND_ROUTER
 from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import (
@@ -26,6 +27,9 @@ INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
 ON_NODE = Client("host-on-bare-node", Vantage.NODE, Role.BARE_NODE)
 """The host process that dials VIPs."""
 
+ROUTED = Client(BEHIND_ROUTER, Vantage.OUTSIDE)
+"""The client in another subnet, to which the way has a smaller MTU than the nodes' network."""
+
 BESIDE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
 """The client that dials ClusterIPs with internalTrafficPolicy Local."""
 
@@ -34,7 +38,8 @@ class At(StrEnum):
     """What is dialled: the nodePort of one node, the ClusterIP, or the VIP. Only ClusterIPs are dialled by pods.
 
     ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too. ``vip-from-bare-node`` is the VIP,
-    dialled by a host process.
+    dialled by a host process. ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client
+    whose answers pass a route with a smaller MTU than the nodes'.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -46,6 +51,7 @@ class At(StrEnum):
     SHARED_PORT = "shared-node-port"
     VIP = "vip"
     VIP_FROM_NODE = "vip-from-bare-node"
+    SMALL_MTU = "bare-node-over-small-mtu"
 
     @property
     def is_vip(self) -> bool:
@@ -55,14 +61,20 @@ class At(StrEnum):
     @property
     def role(self) -> Role | None:
         """Return the node whose nodePort is dialled; None for any other address."""
-        if self is At.SHARED_PORT:
-            return Role.ENDPOINT_NODE
+        if self in (At.SHARED_PORT, At.SMALL_MTU):
+            return Role.ENDPOINT_NODE if self is At.SHARED_PORT else Role.BARE_NODE
         return None if self.is_vip or self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP) else Role(self.value)
 
     @property
     def client(self) -> Client:
         """Return the client that dials there."""
-        return {At.CLUSTER_IP: INSIDE, At.OWN_CLUSTER_IP: BESIDE, At.VIP_FROM_NODE: ON_NODE}.get(self, OUTSIDE)
+        others = {
+            At.CLUSTER_IP: INSIDE,
+            At.OWN_CLUSTER_IP: BESIDE,
+            At.VIP_FROM_NODE: ON_NODE,
+            At.SMALL_MTU: ROUTED,
+        }
+        return others.get(self, OUTSIDE)
 
 
 class Pods(StrEnum):
