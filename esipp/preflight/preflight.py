@@ -14,6 +14,7 @@ from esipp.checks.check import (
     HEALTH_VIEW,
     HOST_NETWORK,
     KUBERNETES,
+    LONG,
     NAT,
     OUTSIDE,
     OWN_REFERENCE,
@@ -184,6 +185,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
     features["disruptive"] = Feature(allowed, said, ours=True)
+    features[LONG] = Feature(settings.long, "--long was given" if settings.long else "only with --long", ours=True)
     ways = proven(raw)
     features |= disruption_features(cluster, [item["metadata"]["name"] for item in raw], ways)
     everywhere = facts["node-port-addresses"] == "all"

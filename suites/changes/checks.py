@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from esipp.checks.check import ROUTED, Level
+from esipp.checks.check import LONG, ROUTED, Level
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import Family, Protocol
@@ -21,7 +21,7 @@ from esipp.scenarios.service_change.subject import (
     ServiceChangeCheck,
     place,
 )
-from suites.changes.events import ENTRIES, EVENTS, FRESH, HEALTH_CHECKS, MORE_NODES, STREAMS, TCP_NEW, why_not
+from suites.changes.events import ENTRIES, EVENTS, FRESH, HEALTH_CHECKS, IDLE, MORE_NODES, STREAMS, TCP_NEW, why_not
 from suites.needs import needs
 from suites.references import *
 
@@ -37,6 +37,7 @@ EXPECTED = {
     Claim.STICKY: "one pod answers under affinity",
     Claim.OUTLIVED: "several pods answer after the timeout",
     Claim.NO_LOSS: "no request is lost",
+    Claim.LIVES: "the same pod answers on the same connection",
     Claim.STATUS: "503 while the node serves badly or is to go, else 200",
 }
 
@@ -51,6 +52,7 @@ FAILS_IF = {
     Claim.OUTLIVED: "nodes ignore timeoutSeconds, and keep clients at their pod for the usual three hours",
     Claim.NO_LOSS: "rules are removed before others are written as kube-proxy starts, or other nodes depend on the "
     "one whose kube-proxy is stopped, or a load balancer takes a node out that still serves",
+    Claim.LIVES: "a node forgets connections that are idle, and resets or drops what comes on them afterwards",
     Claim.STATUS: "a node whose rules are out of date, or that is to be deleted, goes on to say that it is healthy, so "
     "that load balancers send requests to it; or a healthy one never says again that it is",
 }
@@ -100,8 +102,8 @@ KNOWN = {
 def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     """Yield what is required of a stream."""
     changes, there = event.changes, place(at, stream.protocol.value.lower())
-    if stream in HEALTH_CHECKS:
-        yield Claim.STATUS
+    if stream in HEALTH_CHECKS or stream in IDLE:
+        yield Claim.LIVES if stream in IDLE else Claim.STATUS
         return
     if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
         yield Claim.NO_LOSS
@@ -165,6 +167,8 @@ def references(event: Event, stream: StreamKind, claim: Claim) -> tuple[Referenc
         return (E2E_REJECTED,)
     if stream.size:
         return (VIRTUAL_IPS, RFC_1191, RFC_8201)
+    if claim is Claim.LIVES:
+        return (CONNTRACK, RFC_9293)
     general = (VIRTUAL_IPS, API_SELECTOR) if stream.is_fresh else (VIRTUAL_IPS, E2E_CONNTRACK)
     return (*ABOUT.get(event.name, ()), *general)
 
@@ -187,6 +191,8 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
         return f"{event.meanwhile}, {stream.sent} {said}."
     if claim is Claim.STICKY:
         return f"{event.meanwhile}, {client} is answered by one of several pods under affinity, {WITHIN}."
+    if claim is Claim.LIVES:
+        return f"{event.meanwhile}, {client} is answered both times by the same pod."
     if claim is Claim.OUTLIVED:
         return f"{event.meanwhile}, {client} is answered by more than one pod, as each affinity is over by then."
     reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
@@ -207,6 +213,7 @@ def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, 
     of_kube_proxy = stream.name == Health.PROXY or {*event.disruptions} & {*PROXIES}
     kube_proxy = ("service-proxy.kube-proxy",) if of_kube_proxy else ()
     routed = (ROUTED,) if at is At.SMALL_MTU else ()
+    long = (LONG,) if event.long else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
@@ -214,7 +221,7 @@ def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, 
         level=level(event, stream, claim),
         suite=SUITE,
         references=references(event, stream, claim),
-        features=needs("vantage.outside", *routed, *sctp, *vip, *kube_proxy, family=family, node=at.role).union(
+        features=needs("vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, family=family, node=at.role).union(
             *(needs(disruption=each) for each in event.disruptions)
         ),
         subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),

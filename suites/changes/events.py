@@ -34,6 +34,9 @@ CONTROLLERS = 5.0
 PROXY_STOPPED = Disruption.PROXY_STOPPED
 AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
 """What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
+LONG_IDLE = 960.0
+"""Seconds of a silence that outlives the 15 min for which IPVS knows connections by default."""
+
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 
 EVENTS = (
@@ -130,6 +133,28 @@ EVENTS = (
             Change(Do.SELECT, Pods.ALL),
             Change(Do.SELECT, Pods.FIRST),
         ),
+    ),
+    Event(
+        "scaled-to-fifty",
+        "While a Service goes from one endpoint to fifty and back",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.FIFTY, lasts=45.0),
+            Change(Do.SELECT, Pods.FIRST),
+        ),
+        long=True,
+    ),
+    *(
+        Event(
+            name,
+            f"While nothing changes and a connection is idle for {words}",
+            (
+                Change(Do.CREATE, Pods.ALL),
+                Change(Do.STAY, Pods.ALL, lasts=seconds + 4.0),
+            ),
+            long=name != "idle",
+        )
+        for name, words, seconds in (("idle", "a minute", MINUTE), ("idle-16-min", "16 min", LONG_IDLE))
     ),
     Event(
         "affinity",
@@ -301,21 +326,32 @@ HEALTH_CHECKS = tuple(
     )
 )  # fmt: skip
 
-STREAMS = (
-    TCP_NEW,
-    TCP_PORT,
-    streams.BULK_STEADY,
-    UDP_NEW,
-    UDP_SOCKET,
-    UDP_ONE_WAY,
-    SCTP_NEW,
-    SCTP_PORT,
-    TCP_RARE,
-    *HEALTH_CHECKS,
+LARGE = streams.BULK_STEADY
+TCP_FAST = replace(TCP_NEW, name="tcp-fast", sent="a new TCP connection every 50 ms", every=0.05)
+TCP_IDLE, TCP_IDLE_LONG = (
+    replace(
+        streams.TCP_LASTING,
+        name=name,
+        sent=f"two exchanges on one TCP connection, {words} apart,",
+        every=seconds,
+        count=2,
+    )
+    for name, words, seconds in (("tcp-idle", "a minute", float(MINUTE)), ("tcp-idle-16-min", "16 min", LONG_IDLE))
 )
+IDLE = {TCP_IDLE: "idle", TCP_IDLE_LONG: "idle-16-min"}
+"""Streams that are silent for long, and their events."""
+
+STREAMS = (
+    TCP_NEW, TCP_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *IDLE,
+    *HEALTH_CHECKS,
+)  # fmt: skip
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
-FRESH = {TCP_PORT: TCP_NEW, UDP_SOCKET: UDP_NEW, UDP_ONE_WAY: UDP_NEW, SCTP_PORT: SCTP_NEW}
+FRESH = {
+    **dict.fromkeys((TCP_PORT, *IDLE), TCP_NEW),
+    **dict.fromkeys((UDP_SOCKET, UDP_ONE_WAY), UDP_NEW),
+    SCTP_PORT: SCTP_NEW,
+}
 """Streams whose flows have a past, and the same without."""
 
 ENTRIES = {
@@ -369,12 +405,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     """Return why a stream is not sent to an entry during an event; empty if it is."""
     if at not in DIALLED.get(event.name, USUAL):
         return _why_not_there(event, at)
-    if (stream is streams.BULK_STEADY) is not (at is At.SMALL_MTU):
-        return (
-            "a large answer shows a smaller MTU on its way"
-            if at is At.SMALL_MTU
-            else "small packets fit everywhere else"
-        )
+    if (stream is LARGE) is not (at is At.SMALL_MTU):
+        return "only a large answer meets a smaller MTU" if at is At.SMALL_MTU else "elsewhere packets of any size fit"
     if stream in HEALTH_CHECKS:
         if event.name not in OF_HEALTH:
             return "kube-proxy stays well, so that its health is what other suites ask"
@@ -383,6 +415,12 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return (
             "only what comes rarely outlives an affinity" if stream is TCP_RARE else "it comes too often to outlive it"
         )
+    if stream in IDLE:
+        return "" if event.name == IDLE[stream] else "an event of its own is as long as the silence"
+    if event.name in IDLE.values() and stream is not TCP_NEW:
+        return "nothing changes"
+    if (stream is TCP_FAST) is not (event.name == "scaled-to-fifty"):
+        return "a quick stream meets fifty pods in time" if stream is not TCP_FAST else "few pods are met by a slow one"
     if event.name == "finalizer" and stream is not TCP_NEW:
         return "a Service that is deleted without a finalizer shows it"
     if stream is TCP_PORT and (event.name not in OF_ONE_PORT or at in MORE_NODES):

@@ -118,8 +118,9 @@ class Driver:
         now = time.monotonic()
         self.seen.stages.append(_stage(first, now, now))
         try:
-            self._start()
+            self._start(lasting=False)
             self._wait(first)
+            self._start(lasting=True)
             cause = time.monotonic()
             for change in others:
                 if change.disruption is None:
@@ -299,8 +300,11 @@ class Driver:
         spec: Json = self.testbed.services[self.event.service]["spec"]
         return spec
 
-    def _start(self) -> None:
+    def _start(self, *, lasting: bool) -> None:
+        """Start the streams; those that keep a connection only once nodes have followed the creation."""
         for number, (at, kind, family) in enumerate(self.asked):
+            if (kind.reuse is Reuse.LASTING) is not lasting:
+                continue
             where = self._target(at, kind.protocol, family)
             if isinstance(where, str):
                 self.seen.obstacles[at, family] = where
@@ -311,7 +315,7 @@ class Driver:
             else:
                 stream = traffic.send(kind, name, where, FIRST_PORT + number)
             self.seen.streams[at, kind.name, family] = stream
-            if kind.reuse is not Reuse.ONE_WAY:
+            if kind.reuse not in (Reuse.ONE_WAY, Reuse.LASTING):
                 self._shown[at, kind.name, family] = kind
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:

@@ -84,6 +84,7 @@ class Pods(StrEnum):
     FIRST = "first"
     SECOND = "second"
     ALL = "all"
+    FIFTY = "fifty"
     KILLED = "killed"
     LEAVING = "leaving"
     LEAVING_LOCAL = "leaving-local"
@@ -96,6 +97,7 @@ class Pods(StrEnum):
             Pods.FIRST: ("changes-1",),
             Pods.SECOND: ("changes-2",),
             Pods.ALL: tuple(f"changes-{number}" for number in range(1, 6)),
+            Pods.FIFTY: tuple(f"changes-{number}" for number in range(1, 51)),
         }
         return several.get(self, (f"changes-{self.value}",))
 
@@ -221,6 +223,7 @@ class Claim(StrEnum):
     OUTLIVED = "another-pod"
     NO_LOSS = "no-loss"
     STATUS = "status"
+    LIVES = "lives"
 
 
 @dataclass(frozen=True)
@@ -236,6 +239,7 @@ class Event:
         apart: whether each protocol has a port number of its own. Otherwise the API server gives all of them one
             nodePort.
         unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
+        long: whether it takes so long that only ``--long`` asks it.
     """
 
     name: str
@@ -246,6 +250,7 @@ class Event:
     internal: TrafficPolicy | None = None
     apart: bool = False
     unserved: bool = False
+    long: bool = False
 
     @property
     def service(self) -> str:

@@ -33,6 +33,6 @@ BREAK = Break(
     run_of("replaced"),
     dropping,
     notices,
-    names="does not follow a change|smaller MTU",
+    names="smaller MTU",
     at_once=False,
 )
