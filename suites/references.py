@@ -228,6 +228,11 @@ MARTIAN_UNDER_LOCAL = issue(
     "kube-proxy NodePort access via localhost, with externalTrafficPolicy=Local => martian source",
 )
 NODES_NOT_ANNOUNCED = issue("k3s-io/k3s", 11077, "ExternalTrafficPolicy: local not working well")
+ANSWERS_INTERCEPTED = issue(
+    _CILIUM,
+    44348,
+    "eBPF LB service lookup intercepts conntrack reply traffic, causing source port rewriting on UDP",
+)
 STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
 """The changes that replaced and removed the annotations."""

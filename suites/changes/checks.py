@@ -58,6 +58,11 @@ FAILS_IF = {
 }
 
 
+TAKEN_FOR_REQUESTS = (
+    "a node takes answers that come to the port of a nodePort for requests to its Service, although they belong to a "
+    "connection that a pod of the node has made"
+)
+
 TOO_LARGE = (
     "a node drops large packets, or the ICMP messages by which a pod on another node learns of a smaller MTU on the way"
 )
@@ -109,7 +114,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.NO_LOSS
     if at not in MORE_NODES:
         yield Claim.SERVED
-    if at is At.SMALL_MTU:
+    if at in (At.SMALL_MTU, At.OUT):
         return
     if any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes)):
         yield Claim.GONE
@@ -131,7 +136,7 @@ DOCUMENTED = ("source-ranges", "affinity-outlived", "affinity-held", "finalizer"
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
 
-def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
+def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
     """Return the level.
 
     What becomes of flows that are under way is documented for kube-proxy alone. Core checks of disruptions would make
@@ -139,7 +144,7 @@ def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
     """
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
     plain = stream.is_fresh and not stream.size and stream.protocol is not Protocol.SCTP
-    return Level.CORE if by_contract and plain and not event.disruptions else Level.EXTENDED
+    return Level.CORE if by_contract and plain and at is not At.OUT and not event.disruptions else Level.EXTENDED
 
 
 ABOUT = {
@@ -161,10 +166,12 @@ ABOUT = {
 """References of single events."""
 
 
-def references(event: Event, stream: StreamKind, claim: Claim) -> tuple[Reference, ...]:
+def references(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Reference, ...]:
     """Return the references of a check."""
     if claim is Claim.REFUSED:
         return (E2E_REJECTED,)
+    if at is At.OUT:
+        return (API_NODE_PORT, ANSWERS_INTERCEPTED)
     if stream.size:
         return (VIRTUAL_IPS, RFC_1191, RFC_8201)
     if claim is Claim.LIVES:
@@ -173,9 +180,9 @@ def references(event: Event, stream: StreamKind, claim: Claim) -> tuple[Referenc
     return (*ABOUT.get(event.name, ()), *general)
 
 
-def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> str:
+def requirement(event: Event, at: At, stream: StreamKind, claim: Claim) -> str:
     """Return the requirement of a check."""
-    client = f"a client that sends {stream.sent} to {where}"
+    client = f"a client that sends {stream.sent} to {ENTRIES[at]}"
     if claim is Claim.REFUSED:
         return f"{event.meanwhile}, {client} is refused while there is no endpoint."
     if claim is Claim.SPREAD:
@@ -196,6 +203,9 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
     if claim is Claim.OUTLIVED:
         return f"{event.meanwhile}, {client} is answered by more than one pod, as each affinity is over by then."
     reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
+    if at is At.OUT:
+        source = "" if stream.is_fresh else " whose source port is the Service's nodePort,"
+        return f"{event.meanwhile}, a pod that sends {stream.sent},{source} to another node is answered, {WITHIN}."
     if claim is Claim.SERVED:
         return f"{event.meanwhile}, {client} {reached} its pods, {WITHIN}."
     return f"{event.meanwhile}, {client} {reached} no other pod, {WITHIN}."
@@ -208,7 +218,7 @@ def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifferen
     return (found,) if found and concerned else ()
 
 
-def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
+def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
     vip = ("load-balancer",) if event.announced else ()
     of_kube_proxy = stream.name == Health.PROXY or {*event.disruptions} & {*PROXIES}
     kube_proxy = ("service-proxy.kube-proxy",) if of_kube_proxy else ()
@@ -217,25 +227,25 @@ def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, 
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
-        requirement=requirement(event, where, stream, claim),
-        level=level(event, stream, claim),
+        requirement=requirement(event, at, stream, claim),
+        level=level(event, at, stream, claim),
         suite=SUITE,
-        references=references(event, stream, claim),
+        references=references(event, at, stream, claim),
         features=needs("vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, family=family, node=at.role).union(
             *(needs(disruption=each) for each in event.disruptions)
         ),
         subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
         expected=EXPECTED[claim],
-        fails_if=TOO_LARGE if at is At.SMALL_MTU else FAILS_IF[claim],
+        fails_if={At.SMALL_MTU: TOO_LARGE, At.OUT: TAKEN_FOR_REQUESTS}.get(at, FAILS_IF[claim]),
         asked=f"{stream.sent}, from before the first change until after the last one",
         differences=known(event, stream, claim),
     )
 
 
 CHECKS = [
-    check(event, at, where, stream, family, claim)
+    check(event, at, stream, family, claim)
     for event in EVENTS
-    for at, where in ENTRIES.items()
+    for at in ENTRIES
     for stream in STREAMS
     if not why_not(event, at, stream)
     for family in Family

@@ -365,6 +365,7 @@ ENTRIES = {
     At.VIP: "the VIP",
     At.VIP_FROM_NODE: "the VIP from a node",
     At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300,",
+    At.OUT: "another node, from a pod,",
 }
 """What is dialled."""
 
@@ -373,7 +374,7 @@ MORE_NODES = (At.OTHER_NODE, At.CONTROL_PLANE)
 
 USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
 DIALLED = {
-    "replaced": (*USUAL, At.SMALL_MTU),
+    "replaced": (*USUAL, At.SMALL_MTU, At.OUT),
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
     **dict.fromkeys(("terminating-local", "replaced-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)),
@@ -407,6 +408,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return _why_not_there(event, at)
     if (stream is LARGE) is not (at is At.SMALL_MTU):
         return "only a large answer meets a smaller MTU" if at is At.SMALL_MTU else "elsewhere packets of any size fit"
+    if at is At.OUT and stream not in (TCP_NEW, TCP_PORT, UDP_NEW, UDP_SOCKET):
+        return "nodes treat the answers to other streams alike"
     if stream in HEALTH_CHECKS:
         if event.name not in OF_HEALTH:
             return "kube-proxy stays well, so that its health is what other suites ask"
@@ -453,6 +456,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
 def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
         return "only one event has one number for TCP and UDP"
+    if at is At.OUT:
+        return "one event has a Service with a nodePort for long enough"
     if at is At.SMALL_MTU:
         return "what a path with a smaller MTU needs of a node does not depend on the event"
     if at is At.VIP_FROM_NODE:

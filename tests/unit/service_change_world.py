@@ -73,6 +73,7 @@ class World:
                 frozenset(each.value for each in change.stuck),
                 frozenset(each.value for each in change.sick),
                 change.within,
+                agent="agent",
             )
             for at, change in enumerate(event.changes)
         ]

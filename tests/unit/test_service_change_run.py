@@ -21,7 +21,7 @@ from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import service
 from esipp.scenarios.service_change.run import Driver
 from esipp.scenarios.service_change.subject import At, Do, Pods
-from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, TCP_PORT, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
@@ -169,6 +169,8 @@ def driven(
         nodes=nodes,
         services={event.service: created},
         run=RUN,
+        agents={ROLES[Role.ENDPOINT_NODE]: "agent-x"},
+        listeners={ROLES[Role.ENDPOINT_NODE]: {Protocol.TCP: 40001, Protocol.UDP: 40002}},
         pods={name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node="a") for name in PODS},
     )
     monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: world.now))
@@ -317,6 +319,24 @@ def test_ports_that_stay_taken_after_a_deletion_are_the_api_server_s_fault(monke
 def test_other_refusals_break_the_event_off(monkeypatch: pytest.MonkeyPatch, words: str, others: list[int]) -> None:
     with pytest.raises(ApiError):
         driven(monkeypatch, "finalizer", World(refuses=words, refused_at="create", others=others))
+
+
+def test_a_pod_dials_out_of_its_node_from_the_number_of_the_node_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    sent: list[tuple[str, int, int]] = []
+    usual = world.send
+    world.send = lambda kind, name, target, port: (
+        sent.append((kind.name, target.port, port))
+        or usual(  # type: ignore
+            kind, name, target, port
+        )
+    )
+    driver = driven(
+        monkeypatch, "replaced", world, [(At.OUT, kind, Family.IPV4) for kind in (TCP_NEW, TCP_PORT, UDP_SOCKET)]
+    )
+    assert sent[1:] == [("tcp-port", 40001, 31000), ("udp-socket", 40002, 31001)]
+    assert sent[0][:2] == ("tcp-new", 40001)
+    assert {stage.at((At.OUT, "tcp-port", Family.IPV4)).pods for stage in driver.seen.stages} == {("agent-x",)}
 
 
 def test_each_stream_goes_to_its_own_port(monkeypatch: pytest.MonkeyPatch) -> None:

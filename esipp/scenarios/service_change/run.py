@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from esipp.base.errors import HarnessError
@@ -116,7 +116,7 @@ class Driver:
         self._name = self.event.service
         first, *others = self.event.changes
         now = time.monotonic()
-        self.seen.stages.append(_stage(first, now, now))
+        self.seen.stages.append(self._seen(first, now, now))
         try:
             self._start(lasting=False)
             self._wait(first)
@@ -150,9 +150,17 @@ class Driver:
             if change.do is not Do.CREATE_AGAIN or ALLOCATED not in str(broken) or self._somebody_has_its_ports():
                 raise
             refused = str(broken)
-        self.seen.stages.append(_stage(change, cause, time.monotonic(), refused))
+        self.seen.stages.append(self._seen(change, cause, time.monotonic(), refused))
         if not refused:
             self._wait(change)
+
+    def _seen(self, change: Change, cause: float, accepted: float, refused: str = "") -> Stage:
+        """The stage, as evidence."""
+        stuck, sick = (frozenset(each.value for each in those) for those in (change.stuck, change.sick))
+        return Stage(
+            change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
+            stuck, sick, change.within, refused, self.testbed.agents.get(self.testbed.roles[Role.ENDPOINT_NODE], ""),
+        )  # fmt: skip
 
     def _somebody_has_its_ports(self) -> bool:
         """Whether another Service of the run has got a nodePort of the deleted one."""
@@ -313,7 +321,10 @@ class Driver:
             if kind.name in tuple(Health):
                 stream = traffic.check_health(name, self._health(Health(kind.name), where), HEALTH_PACE)
             else:
-                stream = traffic.send(kind, name, where, FIRST_PORT + number)
+                port, out = FIRST_PORT + number, at is At.OUT and not (kind.is_fresh)
+                if out:
+                    kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
+                stream = traffic.send(kind, name, where, port)
             self.seen.streams[at, kind.name, family] = stream
             if kind.reuse not in (Reuse.ONE_WAY, Reuse.LASTING):
                 self._shown[at, kind.name, family] = kind
@@ -325,6 +336,10 @@ class Driver:
             vip = self.testbed.vips.get(name, {}).get(family)
             why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
             return Target(vip, PORT) if vip else why
+        if at is At.OUT:
+            node = self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]]
+            port, address = self.testbed.listeners.get(node.name, {}).get(protocol), node.internal.get(family)
+            return Target(address, port) if address and port else f"there is no {family} listener on {node.name}"
         if at.role is None:
             address = by_family(self._spec.get("clusterIPs") or []).get(family)
             return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
@@ -363,14 +378,6 @@ class Driver:
         if asked[1] in tuple(Health):
             return found is not None
         return found is not None and now - found.since >= holds and shows(seen, is_new=is_new)
-
-
-def _stage(change: Change, cause: float, accepted: float, refused: str = "") -> Stage:
-    stuck, sick = (frozenset(each.value for each in those) for those in (change.stuck, change.sick))
-    return Stage(
-        change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
-        stuck, sick, change.within, refused,
-    )  # fmt: skip
 
 
 def _nothing(_: Change) -> None:

@@ -39,7 +39,8 @@ class At(StrEnum):
 
     ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too. ``vip-from-bare-node`` is the VIP,
     dialled by a host process. ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client
-    whose answers pass a route with a smaller MTU than the nodes'.
+    whose answers pass a route with a smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod
+    dials the reference listener of another node, from the source port that is the Service's nodePort.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -52,6 +53,7 @@ class At(StrEnum):
     VIP = "vip"
     VIP_FROM_NODE = "vip-from-bare-node"
     SMALL_MTU = "bare-node-over-small-mtu"
+    OUT = "out-of-its-node-port"
 
     @property
     def is_vip(self) -> bool:
@@ -63,13 +65,14 @@ class At(StrEnum):
         """Return the node whose nodePort is dialled; None for any other address."""
         if self in (At.SHARED_PORT, At.SMALL_MTU):
             return Role.ENDPOINT_NODE if self is At.SHARED_PORT else Role.BARE_NODE
-        return None if self.is_vip or self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP) else Role(self.value)
+        return None if self.is_vip or self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.OUT) else Role(self.value)
 
     @property
     def client(self) -> Client:
         """Return the client that dials there."""
         others = {
             At.CLUSTER_IP: INSIDE,
+            At.OUT: INSIDE,
             At.OWN_CLUSTER_IP: BESIDE,
             At.VIP_FROM_NODE: ON_NODE,
             At.SMALL_MTU: ROUTED,
