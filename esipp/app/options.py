@@ -129,6 +129,11 @@ def add_run_options(group: Any) -> None:
         "from load balancers for a while, restart kube-proxy, speakers and kubelets, and stop the API server for 30 s",
     )
     add(
+        "--long",
+        action="store_true",
+        help="also run checks that take long: connections that are idle for 16 min, and a Service with 50 endpoints",
+    )
+    add(
         "--redact-cloud-ids",
         action="store_true",
         help="replace what identifies a cloud account with pseudonyms, so that the report can be published: provider, "
@@ -277,6 +282,7 @@ def settings_of(options: Any) -> Settings:
         require=read_required(options.require, list(counts(all_checks()))) if options.require else (),
         moves=depth.moves,
         allow_disruptive=options.allow_disruptive or PROFILES[options.profile].disruptive,
+        long=options.long,
         time_budget=options.time_budget,
         keep=options.keep,
         pause_on_failure=options.pause_on_failure,

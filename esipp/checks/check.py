@@ -64,6 +64,9 @@ OUTSIDE, TWO_ADDRESSES = "vantage.outside", "vantage.outside.two-addresses"
 """Features: a client outside the cluster, and a second one with another address. Features of their own say so if that
 does not hold for every IP family, or not for raw sockets: see ``_of_vantages``."""
 
+LONG = "long"
+"""Feature: the run may take long, as with ``--long``."""
+
 ROUTED, NAT = f"{OUTSIDE}.routed", f"{OUTSIDE}.nat"
 """Features: a client outside in another subnet, behind a router; and one behind NAT. esipp makes both next to kind's
 nodes."""

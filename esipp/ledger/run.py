@@ -46,7 +46,8 @@ class Settings:
     judged window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses
     which. ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0;
     ``require`` are features without which the cluster is refused (requiring.py). ``allow_disruptive`` allows what
-    others on the cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account.
+    others on the cluster would notice; ``long`` asks what takes long; ``redact_cloud_ids`` puts pseudonyms for what
+    names a cloud's account.
     ``implementation`` is what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most
     (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load
     balancer that the cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
@@ -71,6 +72,7 @@ class Settings:
     moves: int = DEFAULT_MOVES
     seed: int = 0
     allow_disruptive: bool = False
+    long: bool = False
     redact_cloud_ids: bool = False
     customisation: Customisation = NOTHING
     implementation: Pairs = ()
@@ -107,6 +109,7 @@ class Settings:
         words += [f"--parallel-load-balancers {most}"] if most is not None else []
         words += [f"--waivers {shlex.quote(self.waivers_file)}"] if self.waivers_file else []
         words += ["--allow-disruptive"] if self.allow_disruptive else []
+        words += ["--long"] if self.long else []
         words += [shlex.quote(word) for word in self.customisation.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]

@@ -14,6 +14,7 @@ from esipp.checks.check import (
     HEALTH_VIEW,
     HOST_NETWORK,
     KUBERNETES,
+    LONG,
     NAT,
     OUTSIDE,
     OWN_REFERENCE,
@@ -191,11 +192,17 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
     features["disruptive"] = Feature(allowed, said, ours=True)
+    features[LONG] = Feature(settings.long, "--long was given" if settings.long else "only with --long", ours=True)
     ways = proven(raw)
     features |= disruption_features(cluster, [item["metadata"]["name"] for item in raw], ways)
     everywhere = facts["node-port-addresses"] == "all"
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
+    )
+    of_localhost = facts.get("localhost-node-ports", "unknown")
+    features["node-ports.localhost"] = Feature(
+        of_localhost == "true",
+        f"localhost-node-ports: {of_localhost} ({decided.get('localhost-node-ports', facts['service-proxy'])})",
     )
     features |= sctp_feature(facts, decided)
     features |= left_out(settings.without, features) | features_of(settings.exclude)
@@ -388,7 +395,7 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
     features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp disables it")
     features["packets"] = Feature(True, "tcpdump in the agents; --without packets disables it")
     for family in Family:
-        for name in ("nodes.second-address", "nodes.other-addresses"):
+        for name in ("nodes.second-address", "nodes.other-addresses", "nodes.external-ips"):
             features[f"{name}.{family.value.lower()}"] = Feature(True, "the agents report it once they run")
         several = f"load-balancer.several-addresses.{family.value.lower()}"
         features[several] = Feature(True, "the Services show it once they have VIPs")

@@ -143,7 +143,7 @@ def _own(proxies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[IPAddress]
 
 
 def second_addresses(node: Node) -> dict[Family, str]:
-    """The address of a node that is closest to its InternalIP, for each family.
+    """The address of a node that is closest to its InternalIP, for each family; an ExternalIP is none of them.
 
     Closest means the longest common prefix, because an outside client can reach addresses in the same network. An
     address that shares less than a quarter of its bits belongs to another network (of a pod bridge or a tunnel).
@@ -151,11 +151,11 @@ def second_addresses(node: Node) -> dict[Family, str]:
     found = {}
     for family, internal in node.internal.items():
         own = parse_address(internal)
-        bits = own.max_prefixlen
+        bits, known = own.max_prefixlen, {own, *map(parse_address, node.external.values())}
         near = [
             (bits - (int(own) ^ int(each)).bit_length(), str(each))
             for each in node.addresses
-            if family_of(each) is family and each != own and not each.is_link_local and not each.is_loopback
+            if family_of(each) is family and each not in known and not each.is_link_local and not each.is_loopback
         ]
         if near and max(near)[0] >= bits // 4:
             found[family] = max(near)[1]

@@ -10,7 +10,7 @@ VERSIONS: Rules = (
     ({"protocol": "SCTP"}, SCTP),
     ({"event": "terminating"}, TERMINATING),
     ({"event": "terminating-local"}, TERMINATING),
-    ({"event": "affinity-outlived"}, AFFINITY_TIMEOUT),
+    *(({"event": event}, AFFINITY_TIMEOUT) for event in ("affinity-outlived", "affinity-held")),
     ({"event": "proxy-sick", "claim": "status"}, Need("1.27", PROXY_HEALTHY)),
     ({"event": "unwanted-node", "claim": "status"}, Need("1.28", KEP_3836)),
     # a class that nobody serves

@@ -19,7 +19,9 @@ Asked = tuple[At, str, Family]
 class Stage:
     """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
 
-    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``.
+    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``. ``refused`` is what the
+    API server said if it did not create the Service although its ports were free. ``agent`` is the pod behind the
+    reference listener of another node.
     """
 
     words: str
@@ -33,10 +35,14 @@ class Stage:
     stuck: frozenset[str] = frozenset()
     sick: frozenset[str] = frozenset()
     within: float = FIELD_LIMIT
+    refused: str = ""
+    agent: str = ""
 
     def at(self, asked: Asked) -> "Stage":
         """The stage as a stream must see it: nobody serves where it is closed."""
         where, name, _ = asked
+        if where is At.OUT:
+            return replace(self, pods=(self.agent,))
         shut = place(where, name.partition("-")[0]) in self.closed
         return replace(self, pods=(), is_there=False) if shut else self
 

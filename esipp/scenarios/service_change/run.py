@@ -3,23 +3,24 @@
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
-from esipp.base.labels import UNSERVED_CLASS
+from esipp.base.labels import FINALIZER, UNSERVED_CLASS
 from esipp.base.waiting import Reading
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import PROMPT
+from esipp.cluster.client import ApiError
 from esipp.cluster.pods import is_ready, say_pod
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
-from esipp.probing.traffic import Pace, Target, Traffic
+from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.control_listeners import control_targets
 from esipp.scenarios.events import Following, last_answers
@@ -29,6 +30,7 @@ from esipp.scenarios.service_change.stages import STAYS, shows, steady, wanted
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     INSIDE,
+    MINUTE,
     At,
     Change,
     Do,
@@ -49,6 +51,9 @@ HEALTH_PACE = Pace(0.5, 1.0)
 
 PROXY_PORT = 10256
 """Where kube-proxy serves its own health check."""
+
+ALLOCATED = "already allocated"
+"""What an API server says of a port that is taken."""
 
 KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
 """What a Service has in common with the one whose addresses and ports it gets."""
@@ -78,7 +83,7 @@ class Driver:
         traffic: the streams of each client.
         stop: ends all waits.
         pods: the manifests of the pods, by name.
-        admitted: the CIDRs of the client outside.
+        admitted: the CIDRs of the nodes and of the client outside.
         disruptor: performs disruptions; None if the event has none.
         timeouts: how long each wait may take.
         seen: the evidence.
@@ -95,6 +100,7 @@ class Driver:
     disruptor: Callable[[], Disruptor] | None = None
     seen: Stages = field(default_factory=Stages)
     _name: str = ""
+    _held: str = ""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
     """The streams whose answers are known while they are sent."""
 
@@ -113,10 +119,11 @@ class Driver:
         self._name = self.event.service
         first, *others = self.event.changes
         now = time.monotonic()
-        self.seen.stages.append(_stage(first, now, now))
+        self.seen.stages.append(self._seen(first, now, now))
         try:
-            self._start()
+            self._start(lasting=False)
             self._wait(first)
+            self._start(lasting=True)
             cause = time.monotonic()
             for change in others:
                 if change.disruption is None:
@@ -132,13 +139,35 @@ class Driver:
             self.seen.end = self.seen.end or time.monotonic()
             for traffic in self.traffic.values():
                 traffic.stop(self.seen.streams.values())
+            self._release()
         self._end_pods()
 
     # --------------------------------------------------------------------------------------------------- the changes
     def _stage(self, change: Change, cause: float) -> None:
-        self._does[change.do](change)
-        self.seen.stages.append(_stage(change, cause, time.monotonic()))
-        self._wait(change)
+        refused = ""
+        try:
+            self._does[change.do](change)
+        except ApiError as broken:
+            if change.do is not Do.CREATE_AGAIN or ALLOCATED not in str(broken) or self._somebody_has_its_ports():
+                raise
+            refused = str(broken)
+        self.seen.stages.append(self._seen(change, cause, time.monotonic(), refused))
+        if not refused:
+            self._wait(change)
+
+    def _seen(self, change: Change, cause: float, accepted: float, refused: str = "") -> Stage:
+        """The stage, as evidence."""
+        stuck, sick = (frozenset(each.value for each in those) for those in (change.stuck, change.sick))
+        return Stage(
+            change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
+            stuck, sick, change.within, refused, self.testbed.agents.get(self.testbed.roles[Role.ENDPOINT_NODE], ""),
+        )  # fmt: skip
+
+    def _somebody_has_its_ports(self) -> bool:
+        """Whether another Service of the run has got a nodePort of the deleted one."""
+        own = set(_node_ports(self._spec).values())
+        services = self.testbed.cluster.list(self._path())
+        return any(port.get("nodePort") in own for each in services for port in each["spec"].get("ports") or ())
 
     def _disrupted(self, change: Change, what: Disruption) -> float:
         """A stage during which something is disrupted; when that began to be undone, which the next stage begins with.
@@ -169,6 +198,8 @@ class Driver:
             Do.START: self._start_again,
             Do.TERMINATE: self._terminate,
             Do.DELETE: self._delete,
+            Do.HOLD: self._hold,
+            Do.RELEASE: lambda _: self._release(),
             Do.CREATE_AGAIN: lambda change: self._create(self._name, change),
             Do.TAKE_OVER: self._take_over,
             Do.TO_CLUSTER_IP: partial(self._update, type="ClusterIP", loadBalancerClass=None),
@@ -181,6 +212,11 @@ class Driver:
                 self._update,
                 sessionAffinity="ClientIP",
                 sessionAffinityConfig={"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}},
+            ),
+            Do.AFFINITY_MINUTE: partial(
+                self._update,
+                sessionAffinity="ClientIP",
+                sessionAffinityConfig={"clientIP": {"timeoutSeconds": MINUTE}},
             ),
             Do.AFFINITY_OFF: partial(self._update, sessionAffinity="None", sessionAffinityConfig=None),
             Do.ADMIT_OTHERS: partial(self._update, loadBalancerSourceRanges=list(OF_OTHERS)),
@@ -231,6 +267,17 @@ class Driver:
     def _delete(self, _: Change) -> None:
         self.testbed.cluster.delete(self._path(self._name))
 
+    def _hold(self, change: Change) -> None:
+        self._held = self._path(self._name)
+        self.testbed.cluster.patch(self._held, {"metadata": {"finalizers": [FINALIZER]}}, "merge-patch")
+        self._delete(change)
+
+    def _release(self) -> None:
+        """Remove the finalizer as cloud controllers do: with the status."""
+        held, self._held = self._held, ""
+        if held:
+            self.testbed.cluster.patch(f"{held}/status", {"metadata": {"finalizers": None}}, "merge-patch")
+
     def _create(self, name: str, change: Change) -> None:
         """Create a Service with the addresses and ports of the first one."""
         first, pods = self.testbed.services[self.event.service], selector(self.testbed.run, change.pods)
@@ -262,8 +309,11 @@ class Driver:
         spec: Json = self.testbed.services[self.event.service]["spec"]
         return spec
 
-    def _start(self) -> None:
-        for at, kind, family in self.asked:
+    def _start(self, *, lasting: bool) -> None:
+        """Start the streams; those that keep a connection only once nodes have followed the creation."""
+        for number, (at, kind, family) in enumerate(self.asked):
+            if (kind.reuse is Reuse.LASTING) is not lasting:
+                continue
             where = self._target(at, kind.protocol, family)
             if isinstance(where, str):
                 self.seen.obstacles[at, family] = where
@@ -272,18 +322,25 @@ class Driver:
             if kind.name in tuple(Health):
                 stream = traffic.check_health(name, self._health(Health(kind.name), where), HEALTH_PACE)
             else:
-                stream = traffic.send(kind, name, where)
+                port, out = FIRST_PORT + number, at is At.OUT and not (kind.is_fresh)
+                if out:
+                    kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
+                stream = traffic.send(kind, name, where, port)
             self.seen.streams[at, kind.name, family] = stream
-            if kind.reuse is not Reuse.ONE_WAY:
+            if kind.reuse not in (Reuse.ONE_WAY, Reuse.LASTING):
                 self._shown[at, kind.name, family] = kind
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
         name = self.event.service
-        if at is At.VIP:
+        if at.is_vip:
             vip = self.testbed.vips.get(name, {}).get(family)
             why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
             return Target(vip, PORT) if vip else why
+        if at is At.OUT:
+            node = self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]]
+            port, address = self.testbed.listeners.get(node.name, {}).get(protocol), node.internal.get(family)
+            return Target(address, port) if address and port else f"there is no {family} listener on {node.name}"
         if at.role is None:
             address = by_family(self._spec.get("clusterIPs") or []).get(family)
             return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
@@ -311,19 +368,11 @@ class Driver:
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
         seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))
         found = steady(seen, wanted(stage, asked[1]))
-        is_new = self._shown[asked].reuse is Reuse.NEW
+        is_new = self._shown[asked].is_fresh
         holds = HOLDS if stage.pods else SILENT
         if asked[1] in tuple(Health):
             return found is not None
         return found is not None and now - found.since >= holds and shows(seen, is_new=is_new)
-
-
-def _stage(change: Change, cause: float, accepted: float) -> Stage:
-    stuck, sick = (frozenset(each.value for each in those) for those in (change.stuck, change.sick))
-    return Stage(
-        change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
-        stuck, sick, change.within,
-    )  # fmt: skip
 
 
 def _nothing(_: Change) -> None:
@@ -358,7 +407,9 @@ def observe(context: Context) -> ServiceChangeEvidence:
     traffic = {name: Traffic(prober, prober.clock()) for name, prober in probers.items()}
     events, props = events_of(checks), objects(list(checks), context.ground)
     pods = {pod["metadata"]["name"]: pod for pod in props.pods}
-    admitted = SourceRanges(clients=True).of(map(str, topology.stands[OUTSIDE.name].addresses), list(Family))
+    of_nodes = [each for node in topology.nodes.values() for each in node.internal.values()]
+    of_client = map(str, topology.stands[OUTSIDE.name].addresses)
+    admitted = SourceRanges(clients=True).of([*of_nodes, *of_client], list(Family))
 
     def go_through(event: Event) -> None:
         own = (check.subject for check in checks if check.subject.event == event)

@@ -13,8 +13,9 @@ SECONDS = {
     "scaled-to-zero": 43, "replaced": 43, "deleted": 43, "taken-over": 38, "killed": 15, "terminating": 13,
     "terminating-local": 13, "scaled-up-and-down": 15, "affinity": 20, "affinity-outlived": 36, "retyped": 45,
     "one-node-port": 38, "vip": 15, "vip-udp": 45, "source-ranges": 15, "proxy-stopped": 75,
-    "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22, "controller-stopped": 40, "node-deleted": 25,
-    "node-deleted-vip": 20, "api-slow": 30,
+    "replaced-local": 13, "affinity-held": 45, "finalizer": 30, "vip-retyped": 15, "idle": 70,
+    "idle-16-min": 970, "scaled-to-fifty": 65, "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22,
+    "controller-stopped": 40, "node-deleted": 25, "node-deleted-vip": 20, "api-slow": 30,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
 
@@ -33,5 +34,9 @@ SCENARIO = Scenario(
     section=section,
     summary=summary,
     phases=(Typical("changes", base=2, events=tuple(map(_planned, SECONDS))),),
-    rights=(*rights("create delete get patch", "services"), *rights("create delete get", "pods")),
+    rights=(
+        *rights("create delete get list patch", "services"),
+        *rights("patch", "services/status"),
+        *rights("create delete get", "pods"),
+    ),
 )
