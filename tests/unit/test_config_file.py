@@ -107,7 +107,7 @@ def found(*profiles: str) -> SimpleNamespace:
 
 @pytest.mark.parametrize("profiles", [(), ("metallb-l2",), ("aks", "aks-basic")])
 def test_init_writes_a_file_that_a_run_reads(profiles: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esipp.cluster.client.Cluster", lambda *_: None)
+    monkeypatch.setattr("esipp.cluster.client.Cluster", SimpleNamespace(of=lambda _: None))
     monkeypatch.setattr("esipp.preflight.preflight.examine", lambda *_: found(*profiles))
     assert cli.main(["init", "--context", "home"]) == ExitCode.CONFORMANT
     text = Path("esipp.yaml").read_text()
@@ -185,6 +185,9 @@ def test_a_shell_is_offered_checks_and_load_balancers(monkeypatch: pytest.Monkey
         (["run", "--suite", "sorce_ip"], "did you mean source_ip?"),
         (["run", "--provder", "x"], "did you mean --provider"),
         (["lst"], "did you mean list"),
+        (["explain", "nodport.local"], "did you mean nodeport.local"),
+        (["run", "--context", "x", "--exclude", "helth=why"], "did you mean health"),
+        (["plan", "--provider", "metallb-l2", "--without", "load-balancr"], "did you mean load-balancer or"),
         (["plan", "--provider", "metalb-l2"], "did you mean metallb-l2"),
         (["run", "--context", "x", "--require", "load-balancr"], "did you mean load-balancer"),
     ],
