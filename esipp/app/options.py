@@ -2,12 +2,15 @@
 
 import os
 import secrets
+from functools import partial
 from typing import Any
 
 from esipp.app.customisation_options import add_deploying_options, read_customisation, read_image
-from esipp.app.depth import Depth, read_budget
+from esipp.app.depth import Depth
+from esipp.app.duration import read_duration
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_in_cluster
+from esipp.app.requests import KUBECONFIG_HELP, add_requests
 from esipp.app.run_profiles import PROFILES
 from esipp.app.selection import add_narrowing
 from esipp.base.client_places import AUTO, read_places
@@ -24,8 +27,6 @@ from esipp.loadbalancers.provider_annotations import provided
 from esipp.testbed.sampling import MOST_NODES
 from esipp.testbed.source_ranges import read as read_ranges
 
-KUBECONFIG_HELP = "kubeconfig file (default: $KUBECONFIG, ~/.kube/config)"
-
 MOST_BOUND = 3600.0
 """The largest ``--bound``, in seconds: with 30 endpoint changes of that length a run would take days."""
 
@@ -38,6 +39,7 @@ def add_run_options(group: Any) -> None:
     add = getattr(group, "addoption", None) or group.add_argument
     add("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required, no default")
     add("--kubeconfig", default=None, metavar="FILE", help=KUBECONFIG_HELP)
+    add_requests(add)
     add_in_cluster(add)
     add(
         "--image",
@@ -93,7 +95,7 @@ def add_run_options(group: Any) -> None:
     add_depth(add)
     add(
         "--time-budget",
-        type=read_budget,
+        type=partial(read_duration, "--time-budget"),
         default=None,
         metavar="TIME",
         help="how long the run may take, such as 10m: connections and endpoint changes are reduced to fit, checks are "
@@ -286,6 +288,8 @@ def settings_of(options: Any) -> Settings:
         time_budget=options.time_budget,
         keep=options.keep,
         pause_on_failure=options.pause_on_failure,
+        as_user=options.as_user,
+        request_timeout=options.request_timeout,
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,

@@ -62,3 +62,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         or [name for name in names if len(word) > 3 and word in name][:MOST_NAMES]
     )
     return f"did you mean {' or '.join(found)}? " if found else ""
+
+
+def which_check(pattern: str, ids: Iterable[str]) -> str:
+    """A hint for a pattern that matches no check: the parts of ids, and the ids, that are most like it."""
+    names, words = list(ids), pattern.strip("*.").split(".")
+    parts = {".".join(name.split(".")[: len(words)]) for name in names}
+    return f"{did_you_mean(pattern, sorted(parts)) or did_you_mean(pattern, names)}'esipp list' lists all checks."

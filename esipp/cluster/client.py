@@ -31,8 +31,10 @@ from esipp.cluster.errors import NOT_THERE as NOT_THERE
 from esipp.cluster.errors import ApiError as ApiError
 from esipp.cluster.errors import UnreachableError as UnreachableError
 from esipp.cluster.errors import refusal, too_old
+from esipp.cluster.impersonation import impersonation
 from esipp.cluster.paging import listed
 from esipp.cluster.proxy import account_at, proxy_for, proxy_hint
+from esipp.ledger.run import REQUEST_TIMEOUT, Settings
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -71,7 +73,6 @@ class ApiCalls:
 
 VERSION = "/version"
 CONNECT_TIMEOUT = 5.0
-READ_TIMEOUT = 30.0
 UNAUTHORIZED = 401
 GONE = 410
 """The status of a server that no longer has the events since a resource version."""
@@ -93,15 +94,27 @@ class Cluster:
         context: name of the context; there is no default, so that esipp never uses a cluster by accident.
         kubeconfig: the file, or None for $KUBECONFIG and then ~/.kube/config.
         customisation: the customisation of every created object.
+        as_user: whom to impersonate (``--as``); empty for whom the kubeconfig says, or nobody.
+        request_timeout: the time limit of one request in seconds, except for watches and where a caller sets another.
 
     Raises:
         PreflightError: there is no such file or context, or the credentials are unusable.
     """
 
-    def __init__(self, context: str, kubeconfig: str | None = None, customisation: Customisation = NOTHING) -> None:
+    def __init__(
+        self,
+        context: str,
+        kubeconfig: str | None = None,
+        customisation: Customisation = NOTHING,
+        *,
+        as_user: str = "",
+        request_timeout: float = REQUEST_TIMEOUT,
+    ) -> None:
         self.context = context
         self.kubeconfig = kubeconfig
         self.customisation = customisation
+        self.as_user = as_user
+        self.request_timeout = request_timeout
         try:
             # not list_kube_config_contexts: it fails on a file without a current-context, which esipp does not use
             merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
@@ -119,11 +132,29 @@ class Cluster:
                 f"There is no context '{context}' in the kubeconfig.",
                 f"available contexts: {', '.join(names) or 'none'}; ./ci/conformance --keep creates kind-esipp.",
             )
+        self._impersonation = impersonation(merged.value, context, as_user)
         self._api = self._log_in()
         self._logging_in = threading.Lock()
         self.server = str(self._api.configuration.host)
         self._dialect: Dialect | None = None
         self.calls = ApiCalls()
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Cluster":
+        """The cluster of a run, with what the user wants of it."""
+        return cls(
+            settings.context,
+            settings.kubeconfig,
+            settings.customisation,
+            as_user=settings.as_user,
+            request_timeout=settings.request_timeout,
+        )
+
+    @property
+    def kubectl(self) -> list[str]:
+        """The beginning of a command line of kubectl that uses the same cluster as the same user."""
+        file = ["--kubeconfig", str(Path(self.kubeconfig))] if self.kubeconfig else []
+        return ["kubectl", "--context", self.context, *file, *(["--as", self.as_user] if self.as_user else [])]
 
     def _log_in(self) -> client.ApiClient:
         """Load server, credentials and proxy from the kubeconfig; a credential plugin runs again."""
@@ -160,7 +191,7 @@ class Cluster:
         *,
         body: Json | None = None,
         query: Mapping[str, str] | None = None,
-        read_timeout: float = READ_TIMEOUT,
+        read_timeout: float | None = None,
         content: str = "application/json",
         warnings: list[str] | None = None,
     ) -> Json:
@@ -182,7 +213,8 @@ class Cluster:
         body = self.customisation.on(method, path, body, content)
         out = None if body is None else dialect.out(method, path, body)
         try:
-            response = self._send(method, path, out, query, read_timeout, content=content)
+            timeout = read_timeout or self.request_timeout
+            response = self._send(method, path, out, query, timeout, content=content)
         except ApiError as refused:
             raise ApiError(
                 refused.status, refused.reason, dialect.refusal(refused.message), f"{method} {path}"
@@ -193,7 +225,7 @@ class Cluster:
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """GET something that is not JSON, such as a pod's log."""
-        return bytes(self._send("GET", path, None, query, READ_TIMEOUT).data).decode(errors="replace")
+        return bytes(self._send("GET", path, None, query, self.request_timeout).data).decode(errors="replace")
 
     def _send(
         self,
@@ -233,11 +265,14 @@ class Cluster:
             body=body,
             auth_settings=["BearerToken"],
         )
-        learn_authorization(str(arguments[2].get("authorization") or ""))
+        headers = urllib3.HTTPHeaderDict(arguments[2])
+        for name, value in self._impersonation:
+            headers.add(name, value)
+        learn_authorization(str(headers.get("authorization") or ""))
         self.calls.add(method, path, query)
         try:
             response: urllib3.BaseHTTPResponse = api.call_api(
-                *arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)
+                *arguments[:2], headers, *arguments[3:], _request_timeout=(CONNECT_TIMEOUT, read_timeout)
             ).response
             if response.status >= 400:
                 raise refusal(response, f"{method} {path}")
@@ -425,7 +460,7 @@ class Cluster:
 
     def date(self) -> str:
         """The server's time from the ``Date`` header of an answer (RFC 9110), in whole seconds; empty without one."""
-        return str(self._send("GET", VERSION, None, None, READ_TIMEOUT).headers.get("Date") or "")
+        return str(self._send("GET", VERSION, None, None, self.request_timeout).headers.get("Date") or "")
 
     @property
     def dialect(self) -> Dialect:
@@ -474,11 +509,6 @@ def current_context(kubeconfig: str | None) -> str:
         return str((merged.value if merged else {}).get("current-context") or "")
     except (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError):
         return ""
-
-
-def kubeconfig_arguments(context: str, kubeconfig: str | None) -> list[str]:
-    """The arguments that make kubectl use the same cluster."""
-    return ["--context", context, *(["--kubeconfig", str(Path(kubeconfig))] if kubeconfig else [])]
 
 
 def _credentials(api: client.ApiClient) -> tuple[Any, ...]:

@@ -34,6 +34,9 @@ DEFAULT_NODES = 10
 DEFAULT_SAMPLES = 200
 DEFAULT_MOVES = 30
 
+REQUEST_TIMEOUT = 30.0
+"""The usual time limit of one request to the API server, in seconds."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -55,7 +58,8 @@ class Settings:
     ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
     None for all that are needed. ``time_budget`` is how many seconds the run may take, ``keep`` leaves its namespace,
     ``pause_on_failure`` waits for somebody to look. ``waivers`` are the failures that somebody answers for, from
-    ``waivers_file``. ``timeout_factor`` is how many times as long esipp waits for what is its own.
+    ``waivers_file``. ``timeout_factor`` is how many times as long esipp waits for what is its own. ``as_user`` is whom
+    requests to the API server impersonate, and ``request_timeout`` is the time limit of one in seconds.
     """
 
     context: str
@@ -89,6 +93,8 @@ class Settings:
     keep: bool = False
     pause_on_failure: bool = False
     timeout_factor: float = 1.0
+    as_user: str = ""
+    request_timeout: float = REQUEST_TIMEOUT
 
     @property
     def repeat(self) -> str:
@@ -103,6 +109,9 @@ class Settings:
         told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
         told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.EXTENDED.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
+        words += [f"--as {shlex.quote(self.as_user)}"] if self.as_user else []
+        slow = self.request_timeout != REQUEST_TIMEOUT
+        words += [f"--request-timeout {self.request_timeout:g}s"] if slow else []
         words += [f"--sample-nodes {self.sample_nodes}"] if self.sample_nodes != DEFAULT_NODES else []
         words += ["--accept-known-defects"] if self.accept_known_defects else []
         most = self.parallel_load_balancers
@@ -121,6 +130,15 @@ class Settings:
         words += [f"--require {name}" for name in self.require]
         words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
         return " ".join([start, *words])
+
+    @property
+    def clean(self) -> str:
+        """The command that cleans up after such runs; it starts like ``repeat`` if something wraps esipp."""
+        start = os.environ.get("ESIPP_REPEAT", "")
+        cluster = "--in-cluster" if self.in_cluster else f"--context {shlex.quote(self.context)}"
+        command = start.replace("esipp run", "esipp clean", 1) if "esipp run" in start else f"esipp clean {cluster}"
+        command += f" --kubeconfig {shlex.quote(self.kubeconfig)}" if self.kubeconfig and not self.in_cluster else ""
+        return command + (f" --as {shlex.quote(self.as_user)}" if self.as_user else "")
 
 
 def know_cloud(settings: Settings) -> None:

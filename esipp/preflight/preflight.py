@@ -7,7 +7,7 @@ from typing import Any
 
 from esipp.base.client_places import Place
 from esipp.base.customisation import Pairs
-from esipp.base.errors import HarnessError, PreflightError
+from esipp.base.errors import HarnessError, PreflightError, did_you_mean
 from esipp.base.plural import counted
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import (
@@ -251,7 +251,8 @@ def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[st
                 f"'esipp list --kubernetes {version}' lists the checks that such a server supports.",
             )
         if name not in features and name not in carrying.NAMES:
-            raise PreflightError(f"--without {name}: there is no such feature.", f"use one of: {', '.join(features)}.")
+            hint = f"{did_you_mean(name, features)}'esipp list --features' lists all."
+            raise PreflightError(f"--without {name}: there is no such feature.", hint)
     return {name: Feature(False, "left out by --without", ours=True) for name in without}
 
 

@@ -7,7 +7,6 @@ from itertools import combinations
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import BACKENDS, Client, Family, Vantage
-from esipp.cluster.client import kubeconfig_arguments
 from esipp.judging.client_addresses import Owners, behind_nat
 from esipp.judging.topology import IPAddress, Node, Stand, Topology, family_of, parse_address, without_shared
 from esipp.probing import vantages
@@ -74,9 +73,8 @@ class Clients:
 
     def exec_command(self, pod: str, command: Sequence[str]) -> list[str]:
         """The command line that runs a command in one of esipp's pods."""
-        cluster = self.testbed.cluster
-        arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
-        return ["kubectl", *arguments, "exec", "-i", "-n", self.testbed.namespace, pod, "--", *command]
+        start = self.testbed.cluster.kubectl
+        return [*start, "exec", "-i", "-n", self.testbed.namespace, pod, "--", *command]
 
     def _at(self, client: Client) -> Prober:
         if client.vantage is Vantage.POD:

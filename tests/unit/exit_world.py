@@ -65,7 +65,7 @@ def pretend(ending: str) -> None:
     esipp.preflight.steps.check_without_cluster = lambda *_: None
     calls = SimpleNamespace(told=_leave_behind) if ending == "left-behind" else ApiCalls()
     nobody = SimpleNamespace(calls=calls)
-    esipp.cluster.client.Cluster = lambda *_: nobody  # type: ignore[assignment,misc]
+    esipp.cluster.client.Cluster = SimpleNamespace(of=lambda _: nobody)  # type: ignore[assignment,misc]
     esipp.checks.check.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]
 
 
