@@ -124,6 +124,7 @@ class ContinuityEvidence:
         details: the prober's details on requests without an answer, by stream and number.
         sent: all other streams. One that keeps its port goes on from a new one at the end of each phase.
         uncounted: why what pods counted is not known; empty if it is.
+        held: every known address of a node, a pod or a client; none of them is a load balancer's.
         spacing: seconds between two requests; ``timeout``: after which one is lost; ``uncertainty``: of the clock.
     """
 
@@ -153,6 +154,7 @@ class ContinuityEvidence:
     uncertainty: float = 0.0
     sent: Mapping[Sent, Stream] = field(default_factory=dict)
     uncounted: str = ""
+    held: frozenset[IPAddress] = frozenset()
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

@@ -384,7 +384,7 @@ class Judge:
 
         They cannot if some answers show the client's own address (``mixed``).
         """
-        found = strangers(wrong, self.seen.of_nodes | self.seen.own)
+        found = strangers(wrong, self.seen.held | self.seen.of_nodes | self.seen.own)
         if check.subject.way.by != Balancer.DEFAULT.value or not found.foreign:
             return decided
         return replace(decided, evidence=PROXIED if found.proxied and not mixed else decided.evidence, foreign=True)

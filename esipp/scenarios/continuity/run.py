@@ -16,6 +16,7 @@ from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
+from esipp.judging import ingress
 from esipp.judging.durations import planned_events
 from esipp.judging.promise import Bound, promise_of
 from esipp.judging.schedule import steps
@@ -135,7 +136,7 @@ class Gathering:
                 frozenset(each for of in addresses.values() for each in of),
                 self._of_balancer(),
                 obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
-                PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._uncounted,
+                PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._uncounted, self._held(watching),
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
@@ -320,6 +321,11 @@ class Gathering:
     def _own(self) -> frozenset[IPAddress]:
         """The addresses of the client, as the cluster sees them."""
         return self.clients.addresses(OUTSIDE.name)
+
+    def _held(self, watching: Watching) -> frozenset[IPAddress]:
+        """Every known address of a node, a pod or a client, our own pods' included."""
+        pods = [pod.get("status", {}).get("podIPs") or () for pod in list(watching.pods.values())]
+        return ingress.held(self.topology) | {parse_address(each["ip"]) for of in pods for each in of}
 
     def _of_balancer(self) -> frozenset[IPAddress]:
         return frozenset(parse_address(each) for each in self.told.addresses())

@@ -311,6 +311,18 @@ class Evidence:
         """The sources that pods saw in connections through the VIP of a path's Service, in its family."""
         return sources_at(path, self.observations)
 
+    def preserved_at(self, path: Path) -> str:
+        """A client outside whose own address pods saw at the VIP of a path's Service, in its family; empty if none."""
+        for key, made in self.observations.items():
+            name, at_vip, _ = key.removeprefix(stem(path)).partition("-to-vip")
+            stand = self.topology.stands.get(name) if at_vip else None
+            if stand is None or stand.node:
+                continue
+            pairs = ((each.source[0], each.seen[0]) for each in made if each.source and each.seen)
+            if any(parse_address(seen) == stand.shown(parse_address(own)) for own, seen in pairs):
+                return name
+        return ""
+
     def sound(self, path: Path) -> Sound:
         """The sound observations of a path, and those set aside; computed once."""
         if path.key not in self._sound:

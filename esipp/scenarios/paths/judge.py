@@ -98,6 +98,8 @@ class _Special:
     def _own_addresses(self) -> frozenset[str]:
         """The addresses that can belong to the Service's load balancer, by all connections through its VIP."""
         evidence, path = self.evidence, self.subject.path
+        if path.client.vantage is Vantage.OUTSIDE and evidence.preserved_at(path):
+            return frozenset()  # a proxy shows its own address to all of them
         others = held(evidence.topology) | evidence.clients
         sources = {at: n for at, n in evidence.sources_at(path).items() if parse_address(at) not in others}
         if why_not_its_own(sources, others, told=is_told(evidence.facts)):
