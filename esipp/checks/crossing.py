@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, product
 from string import ascii_lowercase
 
 
@@ -42,9 +43,10 @@ class Crossing:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """The reasons for empty fields, each with its letter."""
+        """The reasons for empty fields, each with its letter, or with two if letters run out."""
         told = dict.fromkeys(why for field in self.fields.values() for why in (field.empty or {}).values())
-        return dict(zip(told, ascii_lowercase, strict=False))
+        letters = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
+        return dict(zip(told, letters, strict=False))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The rows of the table: an event, and each stream's field as text."""
