@@ -14,9 +14,13 @@ from pathlib import Path
 import pytest
 
 from ci import samples
+from esipp.base.document import Document
 from esipp.base.json import Json
 from esipp.report.formats import FORMATS
+from esipp.report.rendering import render
+from esipp.report.sections import sections
 from tests.tools import needs_tool
+from tests.unit.drawings_world import everything, recorded
 
 pytestmark = [needs_tool("chromium"), pytest.mark.timeout(240)]
 
@@ -43,7 +47,7 @@ const say = found => {
   const page = frame.contentDocument, there = frame.contentWindow;
   const found = {dark: there.matchMedia('(prefers-color-scheme: dark)').matches};
   const of = each => each.outerHTML.slice(0, 200);
-  found.matrix = page.querySelector('.profiles').getBoundingClientRect().top;
+  found.matrix = page.querySelector('.profiles, main').getBoundingClientRect().top;
   page.querySelectorAll('details').forEach(each => { each.open = true; });
   found.outside = [...page.querySelectorAll('body *')].filter(each => {
     const box = each.getBoundingClientRect();
@@ -111,7 +115,8 @@ def test_what_axe_would_not_let_pass(tmp_path: Path) -> None:
 
 def test_a_phone_shows_all_of_it(tmp_path: Path) -> None:
     """Of a run with drawings: what is wide scrolls within its frame, and can be read."""
-    found = ask(FORMATS["html"].render(samples.run(samples.HEALTHY)), tmp_path, PHONE, dark=False, axe=False)
+    page = render(Document("Drawings", blocks=tuple(sections(recorded(everything())))), "html")
+    found = ask(page, tmp_path, PHONE, dark=False, axe=False)
     assert found["outside"] == [], "nothing is cut off that cannot be scrolled to"
     assert len(found["small"]) > 100, "labels of drawings"
     assert min(found["small"])[0] >= LEAST_PIXELS, min(found["small"])
