@@ -237,12 +237,13 @@ class Testbed:
             HarnessError: one has them, so each would answer the other's probes.
         """
         try:
-            runs = {(item["metadata"].get("labels") or {}).get(RUN_LABEL) for item in of_runs(self.cluster)}
+            labels = [item["metadata"].get("labels") or {} for item in of_runs(self.cluster)]
         except ApiError as refused:
             if refused.status == FORBIDDEN:
                 return  # this account cannot know
             raise
-        same = sorted(run for run in runs - {None, self.run} if Numbers.of(run) == Numbers.of(self.run))
+        others = {str(each[RUN_LABEL]) for each in labels if RUN_LABEL in each} - {self.run}
+        same = sorted(run for run in others if Numbers.of(run) == Numbers.of(self.run))
         if same:
             raise HarnessError(
                 f"The run {same[0]} uses the same ports on nodes as this one.",
