@@ -1,6 +1,7 @@
 """Texts of the continuity suite: requirements and references."""
 
 from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Event, Phase, Way, What
+from esipp.checks.disruption import Disruption
 from esipp.checks.model import Protocol
 from esipp.checks.stream import MTU, RECOVERS, STEADY, Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
@@ -118,7 +119,7 @@ def by_bound(event: Event, way: Way) -> bool:
     It does not for a restart of its own agent, for a node that forgets connections, or where pods that nobody reaches
     stay endpoints. It is that of a node that says 503: checks of one that does not answer end by their timeout.
     """
-    unbounded = event.phase is Phase.SPEAKER or event.forgets or event.refuses
+    unbounded = event.disruption is Disruption.SPEAKER or event.forgets or event.refuses
     return way.by not in (NODEPORT, *CHECKED) and not unbounded
 
 

@@ -11,8 +11,7 @@ from esipp.checks.model import AddressClass, Family, Path, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.judging.ingress import MOST, strangers, why_not_its_own
 from esipp.judging.topology import parse_address
-from esipp.scenarios.paths.collisions import MOST_BY_CHANCE, PORTS_GIVEN, Ports
-from esipp.scenarios.paths.evidence import Steer
+from esipp.scenarios.paths.evidence import MOST_BY_CHANCE, PORTS_GIVEN, Ports, Steer
 from tests.unit.world import (
     BACKEND_ADDRESSES,
     CHECKS,

@@ -18,7 +18,7 @@ from esipp.judging.timeline import trouble
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
 from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
 from esipp.judging.timeline.sources import Sourced, say_sources, sources
-from esipp.judging.timeline.streams import Sample, Stream, longest_gap
+from esipp.judging.timeline.streams import LOST, Sample, Stream, longest_gap
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window
 from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, taker, why_moved
@@ -354,7 +354,7 @@ class Judge:
             return Decision(Status.PASS, check.expected, said, sees=sees)
         late = Counter(s.source for s in wrong if s.started >= returned + PROMPT)
         reason = f"wrong sources later than {PROMPT:.0f} s: {say_sources(late)}; {blur.words}"
-        decided = Decision(Status.FAIL, check.expected, said, reason, evidence="wrong")
+        decided = Decision(Status.FAIL, check.expected, said, reason, evidence="wrong", late=True)
         return self._strange(check, decided, late, len(wrong) < len(later))
 
     def _source(self, check: ContinuityCheck) -> Decision:
@@ -466,7 +466,8 @@ class Judge:
         if own and left:
             reason += f"; {taken_by(self.seen, check, first)}"
         reason += self._cut(check, [(each.at, each.at) for each in left])
-        return Decision(Status.FAIL, check.expected, said, reason, evidence=shown)
+        late = all(each.sample.outcome == LOST for each in left or broken)
+        return Decision(Status.FAIL, check.expected, said, reason, evidence=shown, late=late)
 
     def _busy_before(self, check: ContinuityCheck, broken: Sequence[Break]) -> str:
         """A sentence if machines were so busy before each break that nodes may have taken each other for dead."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -18,11 +18,10 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging import ingress
 from esipp.judging.durations import planned_events
-from esipp.judging.promise import Bound
+from esipp.judging.promise import Bound, promise_of
 from esipp.judging.schedule import steps
 from esipp.judging.topology import IPAddress, Topology, parse_address
-from esipp.loadbalancers.bound import bound_of
-from esipp.probing import transports
+from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
 from esipp.scenarios.changing_pods import LEAST_BOUND, Watching, serves_on
@@ -35,6 +34,8 @@ from esipp.scenarios.continuity.objects import asked_streams, events_of, familie
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import ReportedState
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
+from esipp.scenarios.control_listeners import control_targets
+from esipp.scenarios.events import Following
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
@@ -87,8 +88,9 @@ class Gathering:
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
     _uncounted: str = ""
-    _unsettled: set[str] = field(default_factory=set)
-    """The ways that had not settled when the last wait ended."""
+
+    def __post_init__(self) -> None:
+        self._settling = Following(self.stop, later=LEAST, forgives=True)
 
     def run(self) -> ContinuityEvidence:
         """Have everything done.
@@ -218,20 +220,16 @@ class Gathering:
         A later change of its routes would break connections in the quiet phase. A way that did not settle the last time
         does not take the whole time again: else each phase would wait for a way that never answers.
         """
-        nodes, soon = (acts.places.endpoint, acts.places.other), time.monotonic() + LEAST
+        nodes = (acts.places.endpoint, acts.places.other)
 
-        def look() -> Reading:
-            left = acts.streams.unsettled(time.monotonic(), keys)
+        def behind(now: float) -> list[str]:
+            left = acts.streams.unsettled(now, keys)
             for way, family in keys:
                 lacking = self.told.lacks(objects.service_name(way), family.value, nodes)
                 left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
-            known = time.monotonic() > soon and self._unsettled.issuperset(left)
-            return Reading(not left, ", ".join(left), hopeless=known)
+            return left
 
-        settled = self.stop.converge(look, self.timeouts.ways_settled)
-        left = [] if settled.held else settled.state.split(", ")
-        self._unsettled = set(left)
-        return left
+        return self._settling.wait(behind, self.timeouts.ways_settled, time.monotonic())
 
     def _heard(self, acts: Acts) -> Reading:
         """Whether every stream that keeps its port is answered again."""
@@ -300,14 +298,13 @@ class Gathering:
                 health[family] = {
                     node: Target(nodes[node].internal[family], port) for node in (places.endpoint, places.other)
                 }
-        listener = self.testbed.listeners.get(places.endpoint, {}).get(Protocol.TCP)
-        control = {f: Target(nodes[places.endpoint].internal[f], listener) for f in self.families} if listener else {}
-        others = {
-            (node, family): Target(nodes[node].internal[family], port)
-            for node in (places.other, places.bare)
-            if node != places.endpoint and (port := self.testbed.listeners.get(node, {}).get(Protocol.TCP))
-            for family in self.families
+        listeners = {
+            (node, family): target
+            for (node, family), target in control_targets(self.testbed, astuple(places)).items()
+            if family in self.families
         }
+        control = {family: target for (node, family), target in listeners.items() if node == places.endpoint}
+        others = {key: target for key, target in listeners.items() if key[0] != places.endpoint}
         sent = {
             (way, family, kind): Target(ways[way, family].host, self._port(way, kind.protocol))
             for way, family in keys
@@ -337,7 +334,7 @@ class Gathering:
         """All addresses of each node as they are now: a first pod brings a bridge with an address."""
 
         def ask(node: str) -> list[str]:
-            agent = Prober(f"the agent on {node}", self.clients.on_agent(node, transports.IN_IMAGE))
+            agent = Prober(f"the agent on {node}", self.clients.on_agent(node, vantages.IN_IMAGE))
             try:
                 return list(agent.hello()["addresses"])
             finally:
@@ -362,8 +359,10 @@ def observe(context: Context) -> ContinuityEvidence:
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         ReportedState(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
-        timeouts=TIMEOUTS.answering(testbed.patience.answering),
-        bound=bound_of(run.settings.bound, findings.balancer),
+        timeouts=context.timeouts.answering(testbed.patience.answering),
+        bound=promise_of(
+            findings.balancer.profiles, sure=findings.balancer.named, bound=run.settings.bound
+        ).bound,
         timed=lambda event: run.event("continuity", planned[event.phase.value]), sent=asked_streams(checks),
     )  # fmt: skip
     context.gathered = lambda: gathering.so_far()

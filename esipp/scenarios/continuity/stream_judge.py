@@ -226,7 +226,7 @@ class StreamJudge:
                 seen = STALE if self.kind.keeps_port and beside > FEW else seen
         else:
             reason += "; nothing was answered before"
-        return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts)
+        return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts, late=True)
 
     def _removed(self, silence: Silence) -> str:
         """What happened to the pod of the last answer, as text; empty if nothing did."""
