@@ -15,7 +15,7 @@ def add_detail(parser: Any) -> None:
         action="store_true",
         help=f"print all tables, as in summary.txt (default: at most {MOST_LINES} lines)",
     )
-    add("-q", "--quiet", action="store_true", help="print only the sentence that says the result")
+    add("-q", "--quiet", action="store_true", help="print only the sentence with the result")
 
 
 def detail_of(options: Any) -> Detail:

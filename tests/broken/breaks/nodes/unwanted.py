@@ -142,7 +142,7 @@ BREAKS = (
         RUN,
         says_that_it_stays,
         lambda check: of_event(check, At.ENDPOINT_NODE, Claim.STATUS) and Health.PROXY in check.id,
-        names="that is to be deleted, goes on to say that it is healthy",
+        names="or it is about to be deleted",
         at_once=False,
     ),
     Break(
