@@ -211,7 +211,7 @@ class Fact(Line):
 
 
 class Feature(Line):
-    """What the cluster and its surroundings offer."""
+    """What the cluster and its environment offer."""
 
     record: Literal["feature"]
     name: str

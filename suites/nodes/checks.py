@@ -117,7 +117,7 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         Level.EXTENDED,
     ),
     (Entrance.CLUSTER_IP, LOCAL, Requires.OWN_ENDPOINT): Requirement(
-        "With internalTrafficPolicy Local, every node with an endpoint serves its own clients from it, although other nodes have some.",
+        "With internalTrafficPolicy Local, every node serves its own clients from its own endpoints.",
         "answers only from endpoints of the client's own node, if it has any",
         "a node sends its clients to another node although it has an endpoint",
         (API_ITP, KEP_2086),

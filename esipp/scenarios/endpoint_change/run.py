@@ -100,7 +100,9 @@ class Gathering:
             polls.start()
             stack.enter_context(self.reported.listening())
             self.drivers = drivers = {each: self._driver(each, observing[each], watching) for each in ready}
-            perform(run, "moves", {each.value: driver.drive for each, driver in drivers.items()}, self._stopped)
+            perform(
+                run, "endpoint changes", {each.value: driver.drive for each, driver in drivers.items()}, self._stopped
+            )
             watching.check()
             self.reported.look(drivers)
             for each in observing.values():
@@ -282,7 +284,7 @@ def observe(context: Context) -> Moved:
     )  # fmt: skip
     context.gathered = lambda: gathering.evidence
     names = ", ".join(each.value for each in gathering.balancers)
-    with run.phase("moves", f"{settings.moves} up and {settings.moves} down: {names}; seed {settings.seed}"):
+    with run.phase("endpoint changes", f"{settings.moves} up and {settings.moves} down: {names}; seed {settings.seed}"):
         gathering.run(run)
         own, others = gathering.results.get(Balancer.DEFAULT), gathering.bystanders
         if own is not None:

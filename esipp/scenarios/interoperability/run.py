@@ -42,11 +42,11 @@ def observe(context: Context) -> InteroperabilityEvidence:
 
     first = {"neighbours": beside, "names": named, "many": prepared}
     acts = {CREATION if trial == "many" else trial: act for trial, act in first.items() if trial in trials}
-    with run.phase("inter-operation", ", ".join(sorted(trials))):
-        perform(run, "inter-operation", acts, asker.stop)
+    with run.phase("interoperability", ", ".join(sorted(trials))):
+        perform(run, "interoperability", acts, asker.stop)
     if "many" in trials and "many" not in seen.trouble | seen.broken:
-        with run.phase("many services", f"{MANY_SERVICES} at once"):
-            perform(run, "many services", {"many": looked_at}, asker.stop)
+        with run.phase("many Services", f"{MANY_SERVICES} at once"):
+            perform(run, "many Services", {"many": looked_at}, asker.stop)
     spare(testbed, seen, trials)
     return seen
 

@@ -365,8 +365,8 @@ def observe(context: Context) -> ServiceChangeEvidence:
     wanted_clients = {OUTSIDE, INSIDE, *(check.subject.at.client for check in checks)}
     probers = {client.name: clients.probers[client.name] for client in wanted_clients}
     traffic = {name: Traffic(prober, prober.clock()) for name, prober in probers.items()}
-    events, props = events_of(checks), objects(list(checks), context.ground)
-    pods = {pod["metadata"]["name"]: pod for pod in props.pods}
+    events, scenario_objects = events_of(checks), objects(list(checks), context.ground)
+    pods = {pod["metadata"]["name"]: pod for pod in scenario_objects.pods}
     admitted = SourceRanges(clients=True).of(map(str, topology.stands[OUTSIDE.name].addresses), list(Family))
 
     def go_through(event: Event) -> None:
