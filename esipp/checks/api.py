@@ -1,6 +1,6 @@
 """API checks: chains of requests about Services, the expected answers, and the type of check. No I/O.
 
-Semantics: the API text of Service; pkg/apis/core/validation and pkg/registry/core/service (upstream.md §2.9, §3).
+Semantics: the API text of Service; pkg/apis/core/validation and pkg/registry/core/service.
 """
 
 from collections.abc import Iterator, Mapping

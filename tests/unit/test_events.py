@@ -71,10 +71,10 @@ def test_many_services_are_made_beside_others_and_probed_alone(
     monkeypatch: pytest.MonkeyPatch, together: threading.Barrier
 ) -> None:
     trial = SimpleNamespace(perform=together.wait)
-    monkeypatch.setattr(isolation, "Trial", lambda *_: trial)
-    monkeypatch.setattr(dns, "Trial", lambda *_: trial)
+    monkeypatch.setattr(isolation, "Isolation", lambda *_: trial)
+    monkeypatch.setattr(dns, "Lookups", lambda *_: trial)
     many = SimpleNamespace(prepare=together.wait, perform=lambda: None)
-    monkeypatch.setattr(scale, "Trial", lambda *_: many)
+    monkeypatch.setattr(scale, "Scale", lambda *_: many)
     monkeypatch.setattr(interoperability, "_nodes", lambda _: {})
     interoperability.observe(context("neighbours", "names", "many"))
     assert len(events) == 4

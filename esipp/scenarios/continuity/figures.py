@@ -2,8 +2,7 @@
 
 from esipp.base.document import MISSING, Block, Figure, Fold, Section, Strong, Table, Text, number
 from esipp.base.drawing import MUTED, WIDTH, Drawing, Scale
-from esipp.base.plural import counted as many
-from esipp.base.plural import form
+from esipp.base.plural import counted, form
 from esipp.checks.continuity import Phase
 from esipp.judging.showing import attempted, headed, shorten
 from esipp.ledger.reading import RecordedRun
@@ -128,10 +127,10 @@ def _tables(run: RecordedRun, seen: Evidence) -> list[Block]:
     total = sum(way.requests for way in seen.ways)
     parts.append(
         Text(
-            f"{many(total, 'request')} on {many(len(seen.lanes), 'way in', 'ways in')}; "
+            f"{counted(total, 'request')} on {counted(len(seen.lanes), 'way in', 'ways in')}; "
             f"{sum(w.lost for w in seen.ways)} lost, {sum(w.late for w in seen.ways)} late, "
-            f"{many(sum(w.broken for w in seen.ways), 'connection')} broken. {len(busy)} of {many(len(rows), 'line')} "
-            f"{form(len(busy), 'has', 'have')} a value other than zero."
+            f"{counted(sum(w.broken for w in seen.ways), 'connection')} broken. "
+            f"{len(busy)} of {counted(len(rows), 'line')} {form(len(busy), 'has', 'have')} a value other than zero."
         )
     )
     if busy:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from esipp.base.document import Block, Figure, Fold, Table, Text, number
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
-from esipp.base.plural import counted as many
+from esipp.base.plural import counted
 from esipp.judging.showing import headed, health_strip, shorten
 from esipp.scenarios.continuity.evidence import Window
 from esipp.scenarios.continuity.windows import LEFT, Evidence, Judged, Way, key, mark
@@ -66,7 +66,7 @@ def zooms(seen: Evidence) -> list[Block]:
         if here:
             lost, late = sum(each.lost for each in here), sum(each.late for each in here)
             broken = sum(each.broken for each in here)
-            ways = many(len(here), "way in", "ways in")
+            ways = counted(len(here), "way in", "ways in")
             summary = f"{key(at)} {window.phase.value}: {lost} lost, {late} late, {broken} broken, on {ways}"
             parts.append(Fold(summary, _zoom(seen, at, window, here)))
         else:

@@ -1,6 +1,6 @@
 """Port lifecycle: the requirements on each step of a health-check node port's life, one function for each claim. Pure.
 
-Rules: API text of ``spec.healthCheckNodePort``; pkg/apis/core/validation; upstream.md §2.9.
+Rules: API text of ``spec.healthCheckNodePort``; pkg/apis/core/validation.
 """
 
 from collections import Counter

@@ -77,7 +77,7 @@ BREAKS = (
         run_of("deleted"),
         at_ports_of("deleted", "TCP", lives_on),
         at_node_ports("deleted", Reuse.NEW, protocol="TCP"),
-        names="keeps the rules of a Service that is gone",
+        names="keeps the rules of a deleted Service",
         at_once=False,
         scoped=True,
         fixed=True,

@@ -132,7 +132,7 @@ BREAKS = (
         RUN,
         withdrawn_while_cordoned,
         lambda check: of_event(check, At.VIP, Claim.SERVED, Claim.NO_LOSS),
-        names="takes a node out that still serves",
+        names="excludes a node that still serves",
         at_once=False,
     ),
     Break(
