@@ -12,7 +12,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
-from itertools import starmap, takewhile
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +27,23 @@ Records = dict[str, list[Record]]
 KEPT = records.FOLDER / "soak.jsonl"
 PAGE = ROOT / "docs" / "soak.md"
 WANTED_RUNS, WANTED_KILLS = 50, 30
-BAD, GOOD = ("fail", "flaky", "inconclusive", "error"), ("pass", "known")
 ENDED = "ended before"
 """The phase of a run that ended before the kill."""
 
 HEAD = """# Robustness of a run: a busy machine, and kill -9
 
-Both measurements are started by hand and stored in `records/soak.jsonl`; `ci/generate` renders this page. A series may
-span several days and machines. Red runs stay in the table.
+Both measurements are started by hand and stored in `records/soak.jsonl`, one run a line; `ci/generate` renders this
+page. Red runs stay on it.
 
 ## A healthy cluster on a busy machine
 
-`ci/soak --record` repeats the suite `source_ip` on a healthy cluster while busy processes load the machine and the
-endpoint node. The processes outside the node run in their own container, in a control group next to the cluster's. The
-kernel divides the CPU: on two cores they get about a tenth of the machine, and those in the node a quarter. *waited*
-is the share of the last five minutes in which some task waited for a core. In runs marked with * the processes were in
-the run's own session, and slowed the run more than the cluster. A run is red if a check of any level is `fail` or
-`flaky`, or if its ledger is incomplete. It is undecided if checks are `inconclusive` or `error`. The kernels in use
-have no netem ("Specified qdisc kind is unknown"); the busy node replaces it.
+`ci/soak --record` repeats suites on a healthy cluster while busy processes load the machine and the endpoint node. A
+series is consecutive runs of one version with the same options. *busy* counts the busy processes: those beside the
+cluster, in a container and a control group of their own, and those in the endpoint node. In series marked with * the
+first were in the run's own session, and slowed the run more than the cluster. *waited* is the share of the last five
+minutes in which some task waited for a core. A run is red if a check of any level is `fail` or `flaky`, or if its
+ledger is incomplete. It is undecided if checks are `inconclusive` or `error`. The kernels in use have no netem
+("Specified qdisc kind is unknown"); the busy node replaces it.
 """
 
 KILLED = """
@@ -146,28 +145,43 @@ def _run_lines(runs: Sequence[Record]) -> Iterable[str]:
     yield f"neither** (goal: {WANTED_RUNS}).\n"
     if not runs:
         return
-    heads = ("run", "at (UTC)", "commit", "cores, busy + in node", "load", "waited", "seconds", "pass, known", *BAD,
-             "result")  # fmt: skip
-    yield from (f"\n{line}" for line in markdown.table(heads, starmap(_run_cells, enumerate(runs, 1))))
+    heads = ("runs", "began (UTC)", "commit", "suites", "connections per path", "cores", "busy", "load", "waited",
+             "seconds", "checks that pass", "red", "undecided")  # fmt: skip
+    numbered = list(enumerate(runs, 1))
+    series = [list(each) for _, each in groupby(numbered, lambda run: _series(run[1]))]
+    yield from (f"\n{line}" for line in markdown.table(heads, map(_series_cells, series)))
     yield "\n"
-    worse = [(number, text) for number, each in enumerate(runs, 1) for text in each["worse"]]
-    noted = [(number, each["note"]) for number, each in enumerate(runs, 1) if "note" in each]
-    yield from (f"\nRun {number}: {text}.\n" for number, text in noted)
+    worse = [(number, text) for number, each in numbered for text in each["worse"]]
+    noted = [(number, each["note"]) for number, each in numbered if "note" in each]
+    yield from (f"\nRun {number}: {text}\n" for number, text in noted)
     if worse:
         yield "\nChecks that did not pass:\n\n"
         yield from (f"* run {number}: {text}\n" for number, text in worse)
 
 
-def _run_cells(number: int, run: Record) -> tuple[object, ...]:
-    count = run["statuses"].get
-    good = ", ".join(str(count(status, 0)) for status in GOOD)
-    busy = f"{run['cores']}, {run['busy']}{'' if run.get('grouped') else '*'} + {run['busy_in_node']}"
-    waited = f"{run['waited']:.0f} %" if "waited" in run else ""
-    bad = (count(status, 0) for status in BAD)
+def _series(run: Record) -> tuple[object, ...]:
+    """What runs of one series have in common."""
+    options = (tuple(run["suites"]), run["samples"], run["cores"])
+    return run["commit"], *options, run["busy"], run.get("grouped", False), run["busy_in_node"]
+
+
+def _series_cells(numbered: Sequence[tuple[int, Record]]) -> tuple[object, ...]:
+    commit, suites, samples, cores_, busy, grouped, in_node = _series(numbered[0][1])
+    runs = [run for _, run in numbered]
+    span = " to ".join(dict.fromkeys(str(number) for number, _ in (numbered[0], numbered[-1])))
+    amiss = ([str(number) for number, run in numbered if run[what]] for what in ("red", "undecided"))
     return (
-        number, run["at"], run["commit"], busy, f"{run['load']:.0f}", waited, f"{run['seconds']:.0f}", good, *bad,
-        run["result"],
+        span, runs[0]["at"], commit, ", ".join(suites), samples, cores_,
+        f"{busy}{'' if grouped else '*'} + {in_node}", _span(run["load"] for run in runs),
+        _span((run["waited"] for run in runs if "waited" in run), " %"), _span(run["seconds"] for run in runs),
+        _span(run["statuses"].get("pass", 0) for run in runs), *(", ".join(each) or "none" for each in amiss),
     )  # fmt: skip
+
+
+def _span(values: Iterable[float], unit: str = "") -> str:
+    """The lowest and the highest value."""
+    found = sorted(round(value) for value in values)
+    return " to ".join(f"{value:,}" for value in dict.fromkeys(found[:1] + found[-1:])) + (unit if found else "")
 
 
 def _kill_lines(kills: Sequence[Record]) -> Iterable[str]:

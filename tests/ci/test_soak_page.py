@@ -13,6 +13,8 @@ def run(**found: Any) -> dict[str, Any]:
         "cores": 2,
         "load": 7.4,
         "waited": 95.6,
+        "suites": ["source_ip"],
+        "samples": 20,
         "busy": 4,
         "grouped": True,
         "busy_in_node": 2,
@@ -35,22 +37,24 @@ def kill(**found: Any) -> dict[str, Any]:
     )
 
 
-def test_every_run_has_its_line() -> None:
-    worse = run(statuses={"pass": 1500, "known": 4, "flaky": 3}, grouped=False)
-    page = endurance.render({"runs": [run(), worse], "kills": []})
-    assert "| 1 | 2026-11-22 12:00 | abc | 2, 4 + 2 | 7 | 96 % | 301 | 1514, 4 | 0 | 0 | 0 | 0 | partial |" in page
-    assert "| 2 | 2026-11-22 12:00 | abc | 2, 4* + 2 | 7 | 96 % | 301 | 1500, 4 | 0 | 3 | 0 | 0 | partial |" in page
+def test_runs_of_one_version_and_options_are_one_line() -> None:
+    longer = run(seconds=330.0, load=11.6, statuses={"pass": 1500})
+    other = run(commit="abd", grouped=False, statuses={"pass": 1500, "flaky": 3}, red=True)
+    page = endurance.render({"runs": [run(), longer, other], "kills": []})
+    line = "| 2026-11-22 12:00 | {} | source_ip | 20 | 2 | {} + 2 | {} | 96 % | {} | {} | {} | none |"
+    assert f"| 1 to 2 {line.format('abc', 4, '7 to 12', '301 to 330', '1,500 to 1,514', 'none')}" in page
+    assert f"| 3 {line.format('abd', '4*', 7, 301, '1,500', 3)}" in page
 
 
 def test_a_red_or_undecided_run_ends_the_check_and_is_told() -> None:
-    worse = run(red=True, worse=["fail a (core): seen; why"], note="a second cluster was being built")
+    worse = run(red=True, worse=["fail a (core): seen; why"], note="A second cluster was being built.")
     runs = [run(), worse, run(), run(), run()]
     assert endurance.in_a_row(runs) == 3
     assert endurance.in_a_row([*runs, run(undecided=True)]) == 0
     page = endurance.render({"runs": runs, "kills": []})
     assert "**5 runs so far, 1 red, 0 undecided; the last 3 are neither**" in page
     assert "* run 2: fail a (core): seen; why\n" in page
-    assert "\nRun 2: a second cluster was being built.\n" in page
+    assert "\nRun 2: A second cluster was being built.\n" in page
 
 
 def test_a_kill_that_left_something_is_told_and_one_that_came_too_late_is_not_counted() -> None:
