@@ -23,7 +23,7 @@ def observe(context: Context) -> InteroperabilityEvidence:
 
     def isolated() -> None:
         with kept("neighbours", run, seen):
-            seen.neighbours = isolation.Isolation(asker, topology).perform()
+            seen.neighbours = isolation.Isolation(asker, topology, context.timeouts).perform()
 
     def named() -> None:
         with kept("names", run, seen):
