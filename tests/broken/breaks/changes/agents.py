@@ -136,7 +136,7 @@ BREAKS = (
             is_about(check, ServiceChange)
             and (check.subject.event.name, check.subject.at, check.subject.claim) == (GONE, At.BARE_NODE, Claim.GONE)
         ),
-        names="keeps the rules of a Service that is gone",
+        names="keeps the rules of a deleted Service",
         at_once=False,
     ),
     Break(
