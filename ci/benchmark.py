@@ -81,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, values in floor.items():
         print(f"  {name:<16}{figures(values)}")
     least = statistics.median(floor["one pod"]) + statistics.median(floor["one proxy sync"])
-    arranged = statistics.median(run["arrange"] + run["settle"] for run in columns[numbers[-1]])
-    print(f"arrange + settle is {arranged / least:.1f} times one pod + one proxy sync")
+    set_up = statistics.median(run["set-up"] + run["settle"] for run in columns[numbers[-1]])
+    print(f"set-up and settling take {set_up / least:.1f} times one pod and one proxy sync")
     show_memory(options.context, options.image, node)
     return 0
 

@@ -166,12 +166,12 @@ def _series(run: Record) -> tuple[str, tuple[str, ...], int, int, int, bool, int
 
 
 def _series_cells(numbered: Sequence[tuple[int, Record]]) -> tuple[object, ...]:
-    commit, suites, samples, cores_, busy, grouped, in_node = _series(numbered[0][1])
+    commit, _, samples, cores_, busy, grouped, in_node = _series(numbered[0][1])
     runs = [run for _, run in numbered]
     span = " to ".join(dict.fromkeys(str(number) for number, _ in (numbered[0], numbered[-1])))
     amiss = ([str(number) for number, run in numbered if run[what]] for what in ("red", "undecided"))
     return (
-        span, runs[0]["at"], commit, ", ".join(suites), samples, cores_,
+        span, runs[0]["at"], commit, ", ".join(runs[0]["suites"]), samples, cores_,
         f"{busy}{'' if grouped else '*'} + {in_node}", _span(run["load"] for run in runs),
         _span((run["waited"] for run in runs if "waited" in run), " %"), _span(run["seconds"] for run in runs),
         _span(run["statuses"].get("pass", 0) for run in runs), *(", ".join(each) or "none" for each in amiss),

@@ -78,7 +78,7 @@ PAGES = (
     Page("docs/bugs.md", bugs.render),
     Page("docs/soak.md", lambda: endurance.render(endurance.load())),
     Page("docs/peer.md", lambda: peer.render(Comparison.load())),
-    Page("docs/surroundings.md", lambda: hostile.render(records.read(TRIED))),
+    Page("docs/environments.md", lambda: hostile.render(records.read(TRIED))),
     Page("README.md", _readme),
     Page("esipp/ledger/ledger.schema.json", ledger_records.schema),
     Page("esipp/report/report.schema.json", document.schema),

@@ -11,7 +11,7 @@ TCP_NEW = StreamKind(
 )
 TCP_LASTING = StreamKind(
     name="tcp-lasting",
-    sent="an exchange every 300 ms on a TCP connection that lasts",
+    sent="an exchange every 300 ms on an established TCP connection",
     protocol=Protocol.TCP,
     reuse=Reuse.LASTING,
     every=0.3,
@@ -25,7 +25,7 @@ UDP_SOCKET = StreamKind(
     reuse=Reuse.ONE_SOCKET, every=0.1, timeout=UNANSWERED,
 )  # fmt: skip
 UDP_ONE_WAY = StreamKind(
-    name="udp-one-way", sent="a datagram every 100 ms, all from one socket, which nobody answers",
+    name="udp-one-way", sent="a datagram every 100 ms, all from one socket, which pods count but do not answer",
     protocol=Protocol.UDP, reuse=Reuse.ONE_WAY, every=0.1, timeout=UNANSWERED,
 )  # fmt: skip
 SCTP_NEW = StreamKind(
@@ -42,7 +42,7 @@ TCP_PORT = StreamKind(
 )  # fmt: skip
 BULK = tuple(
     StreamKind(
-        name=f"bulk-{size}mb", sent=f"{size} MB there and back on one TCP connection, with checksums",
+        name=f"bulk-{size}mb", sent=f"{size} MB on one TCP connection, gets them back and compares checksums",
         protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.0, timeout=10.0, count=1, size=size * 1_000_000,
     )
     for size in (1, 10)
@@ -53,7 +53,7 @@ BULK_STEADY = StreamKind(
 )  # fmt: skip
 DATAGRAMS = tuple(
     StreamKind(
-        name=f"udp-{name}", sent=f"a datagram of {text} every 500 ms, all from one socket, and as much back",
+        name=f"udp-{name}", sent=f"a datagram of {text} every 500 ms, all from one socket, and gets as many bytes back",
         protocol=Protocol.UDP, reuse=Reuse.ONE_SOCKET, every=0.5, timeout=UNANSWERED, count=8, size=size,
     )
     for name, text, size in (
@@ -64,7 +64,7 @@ DATAGRAMS = tuple(
 )  # fmt: skip
 ONE_PORT = StreamKind(
     name="tcp-one-port",
-    sent="an exchange every 300 ms on a TCP connection that lasts, on all ways from the same source port at once",
+    sent="an exchange every 300 ms on one established TCP connection per way, all from the same source port",
     protocol=Protocol.TCP, reuse=Reuse.LASTING, every=0.3, count=10, ports=1,
 )  # fmt: skip
 STORM = StreamKind(

@@ -107,7 +107,7 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 TREND = """exit codes:
-  0  no check became worse since any earlier run, or what did is as required again
+  0  no check is worse than in an earlier run
   1  a binding check became worse and still is (--fail-on of the runs sets which checks are binding)
   2  interrupted
   4  wrong usage, or a ledger cannot be read or has another schema

@@ -39,11 +39,11 @@ class Cut:
     @property
     def words(self) -> str:
         """What is asked, how long it takes, and what that can miss."""
-        told = f"{counted(self.depth.samples, 'connection')} per path, {counted(self.depth.moves, 'endpoint change')}"
-        fits = "about" if self.seconds <= self.budget else "no depth fits: about"
+        depth = f"{counted(self.depth.samples, 'connection')} per path, {counted(self.depth.moves, 'endpoint change')}"
+        fits = "about" if self.seconds <= self.budget else "even the least takes longer, about"
         chance = say_share(missed(self.depth.samples))
         return (
-            f"{told} of each kind; {fits} {say_seconds(self.seconds)} of {say_seconds(self.budget)}. A defect that "
+            f"{depth} of each kind; {fits} {say_seconds(self.seconds)} of {say_seconds(self.budget)}. A defect that "
             f"hits 1 % of the connections of one path is missed with a chance of {chance}"
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from esipp import __version__
 from esipp.base.errors import ExitCode
-from esipp.base.plural import counted as many
+from esipp.base.plural import counted as number_of
 from esipp.checks.check import Binding, Check, Status, left_out_of
 from esipp.checks.observation import Verdict
 from esipp.checks.waivers import recorded
@@ -142,7 +142,7 @@ def report(rejudged: Rejudged) -> Iterator[str]:
     yield from _by_reason("not judged, because", rejudged.lacking)
     counted = Counter(rejudged.changes.values())
     parts = ", ".join(f"{counted[each]} {each.value}" for each in Change if counted[each] or each is Change.SAME)
-    yield f"{many(sum(counted.values()), 'check')}: {parts}"
+    yield f"{number_of(sum(counted.values()), 'check')}: {parts}"
     yield rejudged.conclusion.sentence
 
 

@@ -1,6 +1,6 @@
 """API checks: chains of requests about Services, the expected answers, and the type of check. No I/O.
 
-Semantics: the API text of Service; pkg/apis/core/validation and pkg/registry/core/service (upstream.md §2.9, §3).
+Semantics: the API text of Service; pkg/apis/core/validation and pkg/registry/core/service.
 """
 
 from collections.abc import Iterator, Mapping
@@ -250,7 +250,7 @@ def say_path(path: str) -> str:
 def say_want(want: Want) -> str:
     """Return a condition in a few words."""
     if isinstance(want, Taken):
-        return ", ".join(_fields(want)) or "taken"
+        return ", ".join(_fields(want)) or "accepted"
     if isinstance(want, Refused):
         words = f"refused as {' or '.join(want.reasons)} ({' or '.join(map(str, want.statuses))})"
         return words + (f", naming {' and '.join(want.says)}" if want.says else "")
@@ -265,7 +265,8 @@ def _fields(want: Taken) -> Iterator[str]:
         if isinstance(value, Same):
             yield f"the same {name}"
         elif isinstance(value, Is):
-            yield f"no {name}" if value is Is.ABSENT else f"a {name}"
+            article = "an" if name.startswith(ANNOTATION) else "a"
+            yield f"no {name}" if value is Is.ABSENT else f"{article} {name}"
         else:
             yield f"{name} {say_value(value)}"
 
@@ -284,7 +285,7 @@ def say_value(value: Any) -> str:
 
 
 def say_step(step: Step) -> str:
-    """Return a request in words."""
+    """Return a request in words, by which a ledger's chains are found: another text is another chain."""
     whom = f" service {step.of}" if step.of else ""
     what = f" {say_value(step.body)}" if step.body else ""
     what += f" without {' and '.join(map(say_path, step.drop))}" if step.drop else ""

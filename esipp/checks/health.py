@@ -1,6 +1,7 @@
 """Types of the health check suite: questions to nodes, their answers, and checks. No I/O.
 
-Semantics: upstream.md §2.1 (kube-proxy's service health server), §2.2 (which endpoints count), §2.9 (the API's rules).
+Semantics: kube-proxy's pkg/proxy/healthcheck/service_health.go (answers and the endpoints that count), and the API's
+pkg/registry/core/service (allocation of the port).
 """
 
 from collections.abc import Mapping

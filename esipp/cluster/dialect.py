@@ -4,7 +4,7 @@ The suite uses ``spec.externalTrafficPolicy`` and ``spec.healthCheckNodePort``; 
 instead. ``Cluster`` converts every Service and Pod with this module, in requests and in answers. Pure, no I/O.
 
 The source of each version shows its behaviour: pkg/api/service/annotations.go (1.4, 1.5, 1.6),
-pkg/api/service/util.go (1.7) and pkg/registry/core/service/rest.go (1.6, 1.7); upstream.md §3. The tests cannot run
+pkg/api/service/util.go (1.7) and pkg/registry/core/service/rest.go (1.6, 1.7). The tests cannot run
 such servers; tests/unit/recorded/ contains what they would answer.
 """
 

@@ -14,10 +14,10 @@ from esipp.judging.schedule import PlannedEvent, Step, seconds_of, steps
 
 BEFORE = (
     Typical("preflight", base=0.7),
-    Typical("arrange", base=5, check=0.0065),
+    Typical("set-up", base=5, check=0.0065),
     Typical("clients", base=1.5, check=0.0006),
 )
-AFTER = (Typical("strike", base=6, check=0.01),)
+AFTER = (Typical("teardown", base=6, check=0.01),)
 """Phases of every run, before and after those of its scenarios."""
 
 

@@ -1,6 +1,6 @@
 """Progress of a run: its current state, reported from any thread. No I/O, no rendering.
 
-A check is arranged when the testbed stands, observed when every connection of its path and of its controls is complete
+A check is set up when the testbed stands, observed when every connection of its path and of its controls is complete
 (or when it is judged, where it is no path's), and judged when it has a verdict.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from esipp.checks.check import Check, Status
 from esipp.judging.durations import expected, pace, phases
 
-ARRANGE, STRIKE = "arrange", "strike"
+SET_UP, TEARDOWN = "set-up", "teardown"
 LONG_ENOUGH = 2.0
 """Seconds after which a wait is worth a line."""
 
@@ -64,7 +64,7 @@ class Snapshot:
 
     checks: int
     impossible: int
-    arranged: int
+    set_up: int
     observed: int
     counts: Mapping[Status, int]
     seconds: float
@@ -215,12 +215,12 @@ class Progress:
             done = [self._tell(phase, now) for phase in self._phases if phase.ended is not None]
             going = [phase for phase in self._phases if phase.ended is None]
             waits = sorted(self._waits.values(), key=lambda wait: wait.began)
-            stands = any(phase.name == ARRANGE and phase.whole for phase in done)
+            stands = any(phase.name == SET_UP and phase.whole for phase in done)
             paths = len(self._of_path)
             return Snapshot(
                 checks=len(self._checks),
                 impossible=len(self._impossible),
-                arranged=len(self._checks) - len(self._impossible) if stands else 0,
+                set_up=len(self._checks) - len(self._impossible) if stands else 0,
                 observed=len(self._observed | (self._verdicts.keys() - self._impossible)),
                 counts=Counter(self._verdicts.values()),
                 seconds=max(0.0, now - self._began) if self._began is not None else 0.0,
@@ -255,7 +255,7 @@ class Progress:
         known = [phase for phase in self._phases if phase.name in order]
         at = max((order.index(phase.name) for phase in known if not phase.beside), default=-1)
         if any(not phase.whole for phase in self._phases):  # a run that broke off only clears up
-            at = max(at, order.index(STRIKE) - 1)
+            at = max(at, order.index(TEARDOWN) - 1)
         begun = {phase.name for phase in known}
         coming = [name for name in self._typical if order.index(name) > at and name not in begun]
         # what was passed over does not come; what runs beside another phase does not come again

@@ -38,7 +38,7 @@ Endpoint = Annotated[tuple[str, int], FROM_JSON] | None
 Policy = Annotated[TrafficPolicy, FROM_JSON] | None
 Since = Annotated[
     Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")] | None,
-    note("the Kubernetes from which on the check can be asked; null where every one will do"),
+    note("the first Kubernetes version that supports the check; null if all do"),
 ]
 
 
@@ -66,8 +66,8 @@ class OtherCheck(TypedDict):
     since: NotRequired[Since]
     references: AtLeastOne
     profile: Annotated[Profile, FROM_JSON, note("the kind of Service it is about")]
-    fails_if: Annotated[str, note("the broken data plane that trips it")]
-    asked: Annotated[str, note("how it is asked")]
+    fails_if: Annotated[str, note("a data plane defect that makes the check fail")]
+    asked: Annotated[str, note("what the run does to find out")]
     expect: NotRequired[str]
 
 
@@ -83,7 +83,7 @@ class Place(TypedDict):
 
     service: str
     entry: str
-    kind: Annotated[str, note("only lines of one kind may be told as one")]
+    kind: Annotated[str, note("only lines of one kind may be merged into one")]
     order: Annotated[list[Any], note("sorts lines")]
     client: Annotated[list[Any], note("sorts columns")]
 
@@ -166,10 +166,10 @@ class Header(Line):
     run: str
     lane: str
     context: str
-    command: Annotated[str, note("repeats the run, or a check whose id is put behind it")]
+    command: Annotated[str, note("repeats the run; ids of checks can be appended")]
     asked: NotRequired[Annotated[list[str], note("suites and checks as on the command line; empty for all")]]
     created_with: NotRequired[
-        Annotated[list[str], note("what was asked of all that is created, as options; of a secret its name")]
+        Annotated[list[str], note("customisation of all created objects, as options; of a secret only its name")]
     ]
     image: str
     samples: Positive
@@ -177,14 +177,16 @@ class Header(Line):
     without: list[str]
     fail_on: Annotated[Binding, FROM_JSON]
     accept_known_defects: Annotated[bool, note("known defects end with exit code 0")]
-    require: Annotated[list[str], note("features without which it is refused")]
+    require: Annotated[list[str], note("features without which the run is refused")]
     moves: Positive
     allow_disruptive: bool
     redact_cloud_ids: NotRequired[Annotated[bool, note("pseudonyms stand for what names a cloud's account")]]
-    provider: NotRequired[Annotated[str, note("the load balancer that the cluster was said to have; empty for none")]]
-    bound: NotRequired[Annotated[float | None, note("seconds that its steering may take, as the user said")]]
+    provider: NotRequired[Annotated[str, note("the load balancer that --provider named; empty for none")]]
+    bound: NotRequired[
+        Annotated[float | None, note("seconds within which it must follow endpoints, as the user gave them")]
+    ]
     implementation: NotRequired[Implementation]
-    seed: Annotated[int, note("of everything that was chosen at random")]
+    seed: Annotated[int, note("from which all random choices follow")]
     rows: list[ACheck]
     left_out_core_rows: Count
     waivers: NotRequired[RecordedWaivers]
@@ -209,13 +211,13 @@ class Fact(Line):
 
 
 class Feature(Line):
-    """What the cluster and its surroundings offer."""
+    """What the cluster and its environment offer."""
 
     record: Literal["feature"]
     name: str
     present: bool
     why: str
-    ours: Annotated[bool, note("missing through our own doing, not the cluster's")]
+    ours: Annotated[bool, note("missing because the user left it out, not because the cluster lacks it")]
 
 
 class Topology(Line):
@@ -281,16 +283,18 @@ class Observation(Line):
     seen: Annotated[Endpoint, note("the source as the backend saw it")]
     ports: Annotated[
         list[Annotated[tuple[int, int | None], FROM_JSON]],
-        note("of several probes, each one's source port: the client's own, and the one the backend saw"),
+        note("for several probes, the source port of each: the client's own, and the one that the backend saw"),
     ]
     backend: str | None
     observer: Literal["echo"]
-    nonce: Annotated[str, note("empty where several probes are told as one")]
+    nonce: Annotated[str, note("empty if several probes are merged into one line")]
     tag: Annotated[int | None, note("the initiate tag of an SCTP INIT")]
     started: float
     connected: Annotated[float | None, note("when the connection was accepted, if it ever was")]
     ended: float
-    connection: NotRequired[Annotated[int, Field(ge=0), note("of a lasting job, which of its connections")]]
+    connection: NotRequired[
+        Annotated[int, Field(ge=0), note("of a job with established connections, the number of the connection")]
+    ]
     addresses: NotRequired[Annotated[list[str], note("what a name was resolved to")]]
     moments: NotRequired[
         Annotated[
@@ -323,7 +327,7 @@ class Witness(Line):
     delivered: Annotated[Endpoint, note("the source with which its request went to a backend")]
     change: Annotated[str, note("node and interfaces between which the source changed")]
     contradiction: Annotated[str, note("where packets and echo server cannot both be right")]
-    doubt: Annotated[str, note("why its packets were not told apart from another connection's")]
+    doubt: Annotated[str, note("why its packets could not be distinguished from another connection's")]
 
 
 class Evidence(Line):
@@ -354,7 +358,7 @@ class Judged(Line):
     suite: str
     seen: dict[str, Any]
     broken_off: NotRequired[
-        Annotated[Literal[True], note("the run broke off meanwhile: reports show it, no check is judged by it")]
+        Annotated[Literal[True], note("the run was interrupted meanwhile: reports show it, no check is judged by it")]
     ]
 
 
@@ -380,14 +384,14 @@ class Verdict(Line):
     references: NotRequired[References]
     reference: NotRequired[Annotated[str, note("in older ledgers, instead of references")]]
     shown: list[Class]
-    left_out: Annotated[bool, note("unsupported through our own doing")]
+    left_out: Annotated[bool, note("unsupported because the user left it out")]
     ports: Annotated[str, note("whether source ports were kept; recorded, never judged")]
     change: Annotated[str, note("where packets saw the source change")]
-    witnesses: Annotated[str, note("which evidence it rests on")]
+    witnesses: Annotated[str, note("the witnesses that the verdict is based on")]
     likely: Annotated[str, note("where to look first, if it is not fine")]
-    sees: Annotated[str, note("what the check can and cannot see; the resolution reached")]
+    sees: Annotated[str, note("what the check can and cannot detect; the resolution reached")]
     nature: Annotated[Annotated[Nature, FROM_JSON] | Literal[""], note("of a known difference")]
-    missing: Annotated[list[str], note("features it was not asked for want of")]
+    missing: Annotated[list[str], note("missing features that prevent the check")]
     instrument: Annotated[bool, note("about the reference load balancer, not about the cluster")]
 
 

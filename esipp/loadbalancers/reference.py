@@ -134,7 +134,7 @@ class Stream:
                     continue  # a sign of life
                 decision = json.loads(line)
                 if decision.get("kind") == "lost":
-                    self._fail(f"dropped {decision['lost']} decisions before they were read")
+                    self._fail(f"dropped {decision['lost']} decisions before esipp read them")
                     return
                 self._sink(decision)
             self._fail("closed its stream of decisions")

@@ -39,12 +39,12 @@ class Timeouts:
     families: frozenset[str] = frozenset()
     protocols: frozenset[str] = frozenset()
 
-    def after(self, arranged: float) -> "Timeouts":
+    def after(self, set_up: float) -> "Timeouts":
         """The same, after all Services got their VIPs in this time: first answers get at least as long.
 
         A load balancer that nobody knows, and that took minutes to give VIPs, is not done within half of one.
         """
-        return replace(self, answering=max(self.answering, arranged))
+        return replace(self, answering=max(self.answering, set_up))
 
     def named(self, name: str) -> str:
         """What is waited for, with how long that takes as a rule."""

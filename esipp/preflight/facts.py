@@ -18,7 +18,7 @@ from esipp.probing.prober import Prober
 
 PROXY_CONFIG = "ConfigMap kube-system/kube-proxy"
 PROXY_MODE = ("127.0.0.1", 10249, "/proxyMode")
-"""The endpoint on a node where kube-proxy reports its mode (upstream.md §2.6)."""
+"""The endpoint on a node where kube-proxy reports its mode (``/proxyMode`` of its metrics server)."""
 
 SETTINGS = ("proxy-mode", "detect-local", "node-port-addresses", "localhost-node-ports", "masquerade-all")
 """The facts about kube-proxy's settings."""

@@ -91,7 +91,7 @@ def _within(snapshot: Snapshot) -> Iterator[Text]:
 
 def _checks(snapshot: Snapshot) -> Text:
     line = Text(f"{snapshot.checks:,} {form(snapshot.checks, 'check')}: ")
-    line.append(f"{snapshot.arranged:,} set up, {snapshot.observed:,} observed, {snapshot.judged:,} judged")
+    line.append(f"{snapshot.set_up:,} set up, {snapshot.observed:,} observed, {snapshot.judged:,} judged")
     if snapshot.impossible:
         line.append(f", {snapshot.impossible:,} unsupported here", style="dim")
     return line

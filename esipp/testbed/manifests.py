@@ -37,7 +37,7 @@ NO_SIDECAR = {
 Kuma read labels, Linkerd and Consul annotations; older releases of Istio and Kuma also read annotations."""
 
 OLD_ANNOTATIONS = tuple(f"service.{stability}.kubernetes.io/external-traffic" for stability in ("alpha", "beta"))
-"""The annotations of the policy before it became a field (upstream.md §3)."""
+"""The annotations of the policy before it became a field, in Kubernetes 1.7."""
 
 BACKEND_LABEL, PAIR_LABEL = "esipp.dev/backend", "esipp.dev/pair"
 POD_LABEL = "esipp.dev/pod"

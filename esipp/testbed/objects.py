@@ -46,12 +46,12 @@ class Objects:
         """Combine the objects of several suites."""
         each = list(several)
         return cls(
-            tuple(pod for props in each for pod in props.pods),
-            tuple(service for props in each for service in props.services),
-            frozenset(name for props in each for name in props.announced),
-            frozenset(client for props in each for client in props.clients),
-            tuple(service for props in each for service in props.passing),
-            frozenset(name for props in each for name in props.raw),
+            tuple(pod for scenario_objects in each for pod in scenario_objects.pods),
+            tuple(service for scenario_objects in each for service in scenario_objects.services),
+            frozenset(name for scenario_objects in each for name in scenario_objects.announced),
+            frozenset(client for scenario_objects in each for client in scenario_objects.clients),
+            tuple(service for scenario_objects in each for service in scenario_objects.passing),
+            frozenset(name for scenario_objects in each for name in scenario_objects.raw),
         )
 
 

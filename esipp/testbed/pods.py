@@ -30,7 +30,9 @@ def speakers_of_sctp(paths: Iterable[Path]) -> frozenset[str]:
     return frozenset(found)
 
 
-def pinned_pods(run: str, image: str, roles: Mapping[Role, str], paths: Sequence[Path], props: Objects) -> list[Json]:
+def pinned_pods(
+    run: str, image: str, roles: Mapping[Role, str], paths: Sequence[Path], scenario_objects: Objects
+) -> list[Json]:
     """The required backends, one pod for each client in a pod, and the pods of scenarios."""
     raw = speakers_of_sctp(paths)
     here = roles[Role.ENDPOINT_NODE]
@@ -52,9 +54,9 @@ def pinned_pods(run: str, image: str, roles: Mapping[Role, str], paths: Sequence
     if Backends.CONTROL_PLANE in kinds:
         labels = {BACKEND_LABEL: Backends.CONTROL_PLANE.value}
         pods.append(backend(CONTROL_BACKEND, roles[Role.CONTROL_PLANE], labels))
-    clients = {path.client for path in paths} | props.clients
+    clients = {path.client for path in paths} | scenario_objects.clients
     for client in sorted((c for c in clients if c.vantage is Vantage.POD), key=lambda c: c.name):
         if client.name != POD_BACKEND:
             assert client.role is not None
             pods.append(backend(client.name, roles[client.role], {}))
-    return [*pods, *props.pods]
+    return [*pods, *scenario_objects.pods]

@@ -43,7 +43,7 @@ COUNTED = Budget("the quota to release deleted objects", 30.0, need=1, spacing=0
 LISTENING = Budget("the control listeners", 60.0, need=1, spacing=0.1)
 """They take seconds on an idle machine, and up to a minute on a busy one."""
 
-NO_PROPS = Objects()
+NO_OBJECTS = Objects()
 EVERYBODY = SourceRanges()
 
 
@@ -171,7 +171,7 @@ class Testbed:
         """How the cluster's own load balancer announces Services; the least specific of several ways."""
         return max(self.ingresses.values(), default="none", key=("none", "VIP", "Proxy", "hostname").index)
 
-    def set_up(self, paths: Iterable[Path], props: Objects = NO_PROPS) -> None:
+    def set_up(self, paths: Iterable[Path], scenario_objects: Objects = NO_OBJECTS) -> None:
         """Create everything that the paths and the other suites need, and wait until it is ready.
 
         Raises:
@@ -192,7 +192,7 @@ class Testbed:
             if self.pull_secret:
                 self.cluster.create(self._in("secrets"), pull_secret.manifest(self.run, self.pull_secret))
             wait_for_account(self.cluster, self.namespace)
-            wanted = self.pods_for(paths, props)
+            wanted = self.pods_for(paths, scenario_objects)
             with ThreadPoolExecutor(max_workers=8) as pool:
                 made: list[Future[Any]] = []
                 if self.sampled:
@@ -200,7 +200,7 @@ class Testbed:
                 made += [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
                 naming = {name for name, of in objects.items() if self.learn and of[0].service and of[0].service.ranges}
                 services = [self._service(name, of) for name, of in sorted(objects.items()) if name not in naming]
-                services += props.services
+                services += scenario_objects.services
                 late = [each for each in services if self.ranges.wanted and is_open(each)]
                 self._plan_batches(services, {name: objects[name] for name in naming}, {*_named(late)})
                 early = [each for each in services if each not in late and not self._is_deferred(each)]
@@ -215,12 +215,12 @@ class Testbed:
                 late = [limit(each, self.admitted) for each in late]
                 late += [self._service(name, objects[name]) for name in sorted(naming)]
                 list(pool.map(self._create_service, (each for each in late if not self._is_deferred(each))))
-            self._announced = balanced_names(objects) | props.announced
+            self._announced = balanced_names(objects) | scenario_objects.announced
             self._heed_quota()
             self._wait_for_services(self._announced - self._later.keys() if self.batches.limited else self._announced)
             self.balance(self.batches.windows[0])
             self.network_policies = network_policies.lift(self.cluster, self.namespace, self.run)
-            self._keep_identities(wanted, props)
+            self._keep_identities(wanted, scenario_objects)
             if self.learn is None:
                 self._read_listeners()
         except ApiError as refused:
@@ -498,9 +498,9 @@ class Testbed:
         families = {family for node in self.nodes.values() for family in node.internal}
         return self.ranges.of([*outside, *nodes, *pods], sorted(families))
 
-    def pods_for(self, paths: Sequence[Path], props: Objects) -> list[Json]:
+    def pods_for(self, paths: Sequence[Path], scenario_objects: Objects) -> list[Json]:
         """The pinned pods; agents are in ``daemon_set``."""
-        return pinned_pods(self.run, self.image, self.roles, paths, props)
+        return pinned_pods(self.run, self.image, self.roles, paths, scenario_objects)
 
     def daemon_set(self) -> Json:
         """The DaemonSet of the agents, one on each sampled node."""
@@ -539,9 +539,9 @@ class Testbed:
             if node_of(item):
                 self.agents[node_of(item)] = name
 
-    def _keep_identities(self, pods: Iterable[Json], props: Objects) -> None:
+    def _keep_identities(self, pods: Iterable[Json], scenario_objects: Objects) -> None:
         """Store the identities of pods that must not change during the window; scenarios may change their own pods."""
-        moved = {pod["metadata"]["name"] for pod in props.pods}
+        moved = {pod["metadata"]["name"] for pod in scenario_objects.pods}
         for name in {*(pod["metadata"]["name"] for pod in pods), *self.agents.values()} - moved:
             self._identities[name] = identity(self._states[name])
         ours = {pod.node for pod in self.pods.values()}

@@ -38,24 +38,24 @@ EXPECTED = {
     Claim.OUTLIVED: "several pods answer after the timeout",
     Claim.NO_LOSS: "no request is lost",
     Claim.LIVES: "the same pod answers on the same connection",
-    Claim.STATUS: "503 while the node serves badly or is to go, else 200",
+    Claim.STATUS: "503 while the node's rules are out of date or the node is about to be deleted, else 200",
 }
 
 FAILS_IF = {
-    Claim.SERVED: "a node does not follow a change of the Service or of its endpoints, or connection tracking goes on "
-    "sending a flow to where nobody answers",
-    Claim.GONE: "a node keeps the rules of a Service that is gone, or connection tracking goes on sending a flow to a "
-    "pod that is no longer an endpoint: data reaches whoever has that address now",
+    Claim.SERVED: "a node does not follow a change of the Service or of its endpoints, or connection tracking still "
+    "sends a flow to an address where nothing answers",
+    Claim.GONE: "a node keeps the rules of a deleted Service, or connection tracking still sends a flow to a pod that "
+    "is no longer an endpoint: data reaches whoever has that address now",
     Claim.REFUSED: "a node drops requests to a Service without endpoints, so clients wait for a timeout",
     Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
-    Claim.STICKY: "nodes ignore that sessionAffinity was set on an existing Service, or forget clients at once",
+    Claim.STICKY: "nodes ignore sessionAffinity that is set on an existing Service, or forget clients at once",
     Claim.OUTLIVED: "nodes ignore timeoutSeconds, and keep clients at their pod for the usual three hours",
-    Claim.NO_LOSS: "rules are removed before others are written as kube-proxy starts, or other nodes depend on the "
-    "one whose kube-proxy is stopped, or a load balancer takes a node out that still serves, or gives up a VIP because "
+    Claim.NO_LOSS: "kube-proxy removes rules before it writes others when it starts, or other nodes depend on the "
+    "one whose kube-proxy is stopped, or a load balancer excludes a node that still serves, or gives up a VIP because "
     "its controller, the API server or another Node object is away",
     Claim.LIVES: "a node forgets connections that are idle, and resets or drops what comes on them afterwards",
-    Claim.STATUS: "a node whose rules are out of date, or that is to be deleted, goes on to say that it is healthy, so "
-    "that load balancers send requests to it; or a healthy one never says again that it is",
+    Claim.STATUS: "a node still says 200 although its rules are out of date or it is about to be deleted, so load "
+    "balancers send requests to it; or a healthy node never says 200 again",
 }
 
 
@@ -74,13 +74,13 @@ def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference
         when=(("service-proxy", "kube-proxy"),),
         covers=STALE,
         before=before,
-        reason=f"kube-proxy leaves the connection tracking entries of {of}: a client that goes on sending from "
-        "the same port reaches the pod of before, whoever has its address then",
+        reason=f"kube-proxy keeps the connection tracking entries of {of}: a client that keeps its source port "
+        "still reaches the previous pod, or whoever has that pod's address then",
         references=(*references, CONNTRACK),
         nature=Nature.DEFECT,
-        evidence="Only what comes from a port that was in use before the change reaches the pods of before. What "
-        "comes from new ports of the same client is right.",
-        hides="Another cause by which a node keeps connection tracking entries of such flows.",
+        evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new "
+        "ports of the same client do not.",
+        hides="A node may keep connection tracking entries of such flows for another reason.",
     )
 
 
@@ -91,7 +91,7 @@ KNOWN = {
     ("deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
     ("proxy-stopped-deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
     ("proxy-sick", Protocol.UDP): _stale(
-        "UDP flows to an endpoint that went while it could not write its rules", STALE_AFTER_FAILURE
+        "UDP flows to an endpoint that was removed while it could not write its rules", STALE_AFTER_FAILURE
     ),
     ("retyped", Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED),
     ("vip-udp", Protocol.UDP): _stale(
@@ -191,23 +191,23 @@ def requirement(event: Event, at: At, stream: StreamKind, claim: Claim) -> str:
     if claim is Claim.REFUSED:
         return f"{event.meanwhile}, {client} is refused while there is no endpoint."
     if claim is Claim.SPREAD:
-        return f"{event.meanwhile}, {client} is answered by each of several pods, if there is no affinity."
+        return f"{event.meanwhile}, {client} gets answers from every pod while there is no affinity."
     if claim is Claim.NO_LOSS:
         return f"{event.meanwhile}, {client} loses no request as long as the Service has endpoints."
     if claim is Claim.STATUS:
         sick = [change for change in event.changes if stream.name in change.sick]
-        said = "says 200"
+        said = "gets 200"
         for change in sick:
             assert change.disruption is not None
-            said = f"says 503 while {DURING[change.disruption]}, within {change.within:.0f} s, and 200 before and after"
+            said = f"gets 503 within {change.within:.0f} s while {DURING[change.disruption]}, and 200 before and after"
         return f"{event.meanwhile}, {stream.sent} {said}."
     if claim is Claim.STICKY:
-        return f"{event.meanwhile}, {client} is answered by one of several pods under affinity, {WITHIN}."
+        return f"{event.meanwhile}, {client} gets answers from only one of several pods under affinity, {WITHIN}."
     if claim is Claim.LIVES:
-        return f"{event.meanwhile}, {client} is answered both times by the same pod."
+        return f"{event.meanwhile}, {client} gets both answers from the same pod."
     if claim is Claim.OUTLIVED:
-        return f"{event.meanwhile}, {client} is answered by more than one pod, as each affinity is over by then."
-    reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
+        return f"{event.meanwhile}, {client} gets answers from several pods: each affinity has timed out."
+    reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "gets answers from"
     if at is At.OUT:
         source = "" if stream.is_fresh else " whose source port is the Service's nodePort,"
         return f"{event.meanwhile}, a pod that sends {stream.sent},{source} to another node is answered, {WITHIN}."

@@ -197,7 +197,7 @@ EVENTS = (
     ),
     Event(
         "one-node-port",
-        "While the UDP port of a Service gets the nodePort of its TCP port, too",
+        "While the UDP port of a Service gets the same nodePort as its TCP port",
         (
             Change(Do.CREATE, Pods.FIRST, closed=closing((At.SHARED_PORT,), UDP)),
             Change(Do.SHARE_PORT, Pods.FIRST, closed=closing(NODE_PORTS, UDP)),
@@ -237,8 +237,8 @@ EVENTS = (
     ),
     Event(
         "source-ranges",
-        "While a LoadBalancer's source ranges admit only others, the client and the nodes among a hundred, and "
-        "everybody",
+        "While a LoadBalancer's source ranges admit only other clients, then a hundred ranges with the client's and "
+        "the nodes', then everybody",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(
@@ -252,8 +252,8 @@ EVENTS = (
     ),
     Event(
         "unwanted-node",
-        "While the node of a Service's only endpoint is cordoned, and then has the taint by which the cluster "
-        "autoscaler announces its end",
+        "While the node of a Service's only endpoint is cordoned, and then gets the taint by which the cluster "
+        "autoscaler announces a node's deletion",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.STAY, Pods.FIRST, disruption=Disruption.CORDON, lasts=CONTROLLERS),
@@ -363,7 +363,9 @@ TCP_PORT = replace(streams.TCP_PORT, sent="a new TCP connection every 400 ms, al
 UDP_NEW = replace(streams.UDP_NEW, sent="a datagram every 400 ms, each from a new socket", every=0.4, timeout=1.0)
 UDP_SOCKET = replace(streams.UDP_SOCKET, sent="a datagram every 400 ms, all from one socket", every=0.4, timeout=1.0)
 UDP_ONE_WAY = replace(
-    streams.UDP_ONE_WAY, sent="a datagram every 400 ms, all from one socket, which nobody answers", every=0.4
+    streams.UDP_ONE_WAY,
+    sent="a datagram every 400 ms, all from one socket, which pods count but do not answer",
+    every=0.4,
 )
 SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW, streams.SCTP_PORT))
 
@@ -406,7 +408,7 @@ FRESH = {
     **dict.fromkeys((UDP_SOCKET, UDP_ONE_WAY), UDP_NEW),
     SCTP_PORT: SCTP_NEW,
 }
-"""Streams whose flows have a past, and the same without."""
+"""Streams that keep their port through all stages, and the same kind from new ports."""
 
 ENTRIES = {
     At.ENDPOINT_NODE: "the nodePort of the endpoint node",
@@ -424,7 +426,7 @@ ENTRIES = {
 """What is dialled."""
 
 MORE_NODES = (At.OTHER_NODE, At.CONTROL_PLANE)
-"""What is dialled only where something is freed: what is gone is gone on every node."""
+"""Entries that are dialled only where a change frees an address or a port: every node must then stop serving it."""
 
 USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
 DIALLED = {
@@ -446,7 +448,7 @@ DIALLED = {
 """What is dialled in an event, if not the usual entries."""
 
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
-"""The events that a socket which nobody answers sees."""
+"""The events of the datagrams that pods do not answer."""
 
 OF_ONE_PORT = ("replaced", "taken-over")
 """The events that connections from one port see."""
@@ -468,11 +470,13 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "nodes treat the answers to other streams alike"
     if stream in HEALTH_CHECKS:
         if event.name not in OF_HEALTH:
-            return "kube-proxy stays well, so that its health is what other suites ask"
-        return "a node's health is asked at the node" if at is At.VIP else ""
+            return "kube-proxy stays healthy in this event; other suites ask its health check"
+        return "a node's health check is dialled at the node" if at is At.VIP else ""
     if (stream is TCP_RARE) is not (event.name in OF_RARE):
         return (
-            "only what comes rarely outlives an affinity" if stream is TCP_RARE else "it comes too often to outlive it"
+            "only rare connections come after the affinity's timeout"
+            if stream is TCP_RARE
+            else "its probes come too often for the affinity to time out"
         )
     if stream in IDLE:
         return "" if event.name == IDLE[stream] else "an event of its own is as long as the silence"
@@ -486,7 +490,7 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "other events show what a used port meets"
     if event.announced:
         if stream.protocol is Protocol.SCTP:
-            return "few load balancers carry SCTP; nodePorts show what becomes of its entries"
+            return "few load balancers carry SCTP; nodePorts show what happens to its connection tracking entries"
         if (stream.protocol is UDP) is not (event.name == "vip-udp"):
             return "many load balancers carry one protocol: each has an event of its own"
         return ""
@@ -494,24 +498,24 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "TCP has this nodePort before and after"
     if stream.protocol is Protocol.SCTP:
         if event.name not in OF_SCTP:
-            return "other events show what becomes of SCTP's entries of connection tracking"
+            return "other events show what happens to SCTP's connection tracking entries"
         if at is At.CLUSTER_IP:
-            return "SCTP needs raw sockets, which pods of clients do not get"
+            return "SCTP needs raw sockets, which client pods do not have"
         if at in MORE_NODES:
-            return "one proxy on all nodes: two of them show how it treats SCTP"
+            return "all nodes run the same service proxy: two of them show how it treats SCTP"
     if stream.reuse is Reuse.ONE_WAY:
         if event.name in ("killed", "terminating", "terminating-local"):
-            return "a pod that ends takes with it what it has counted"
+            return "a pod that ends loses its count"
         if event.name not in TRACKED or at in MORE_NODES:
-            return "the socket that is answered meets the same entries of connection tracking"
+            return "the stream udp-socket uses the same connection tracking entries"
     if stream is UDP_SOCKET and event.name == "affinity":
-        return "one socket keeps its pod without affinity, too"
+        return "one socket keeps its pod even without affinity"
     return ""
 
 
 def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
-        return "only one event has one number for TCP and UDP"
+        return "only one event has the same nodePort for TCP and UDP"
     if at is At.OUT:
         return "one event has a Service with a nodePort for long enough"
     if at is At.SMALL_MTU:

@@ -142,7 +142,7 @@ def stream_check(event: Event, way: Way, family: Family, stream: StreamKind) -> 
         subject=Continuity(event, way, family, What.STREAM, stream),
         expected=stream_expected(event, stream),
         fails_if=stream_fails_if(stream),
-        asked=f"one client outside sends {stream.sent}; new TCP connections on the same way, every 100 ms, control it",
+        asked=f"one client outside sends {stream.sent}; control: a new TCP connection on the same way every 100 ms",
         differences=tuple(stream_differences(way, stream)),
     )
 

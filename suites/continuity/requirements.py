@@ -179,13 +179,13 @@ def stream_expected(event: Event, stream: StreamKind) -> str:
     if stream.protocol is Protocol.TCP:
         return "every transfer complete and unchanged" if stream.size else "every answer, with the correct source"
     what = "counted by a pod" if stream.reuse is Reuse.ONE_WAY else "answered"
-    return f"{what}, with the correct source, and silent for no longer than {allowed(event):.0f} s"
+    return f"{what}, with the correct source, and without a gap of more than {allowed(event):.0f} s"
 
 
 def stream_fails_if(stream: StreamKind) -> str:
     """Return what makes a check of a stream fail."""
     if stream.ports == 1:
-        return "a node takes connections to several Services, from one port to one pod, for one connection"
+        return "a node confuses connections to several Services that have the same source port and pod"
     if stream.ports:
         return "connection tracking refuses a port that was used a moment ago, or a node drops connections under load"
     if stream.protocol is Protocol.TCP:
@@ -193,7 +193,7 @@ def stream_fails_if(stream: StreamKind) -> str:
     if stream.size:
         return "packets of this size are dropped: a wrong MTU, or fragments that a node does not follow"
     if stream.keeps_port:
-        return "connection tracking goes on to send this port's packets to a pod that is gone, or drops them"
+        return "connection tracking still sends this port's packets to a pod that is gone, or drops them"
     return "a node drops packets of new sockets although it accepts new TCP connections, or masquerades them"
 
 

@@ -53,14 +53,14 @@ NAMES = {OUTSIDE: "a client outside", OUTSIDE_ROUTED: "a client outside, behind 
 OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
     (Entrance.NODE_PORT, CLUSTER, Requires.ANSWERS): Requirement(
         "Every sampled node answers a client outside at the nodePort of a Service with Cluster.",
-        "an answer at every node, from the client or a node",
+        "an answer at every node; the source is the client or a node",
         "a node drops the traffic of its nodePorts, or hands it to a pod of another Service",
         (API_ETP, TUTORIAL_NODE_PORT),
     ),
     (Entrance.NODE_PORT, CLUSTER, Requires.EVERY_ENDPOINT): Requirement(
         "Under Cluster, every ready endpoint gets connections from the nodePorts.",
         "connections at every endpoint",
-        "an endpoint is left out",
+        "an endpoint gets no connection",
         (API_ETP,),
     ),
     (Entrance.NODE_PORT, CLUSTER, Requires.EVEN): Requirement(
@@ -78,7 +78,7 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
     ),
     (Entrance.NODE_PORT, LOCAL, Requires.OWN_ENDPOINT): Requirement(
         "Under Local, every node sends traffic from outside to its own endpoints only, although other nodes have some.",
-        "answers of the dialled node's own endpoints only",
+        "answers only from endpoints of the dialled node",
         "a node sends traffic to an endpoint of another node although it has one of its own",
         (API_ETP,),
     ),
@@ -91,13 +91,13 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
     ),
     (Entrance.NODE_PORT, LOCAL, Requires.SILENT): Requirement(
         "No sampled node without a local endpoint answers a client outside under Local.",
-        "no answer at every node without an endpoint",
+        "no answer at any node without an endpoint",
         "a node without an endpoint forwards traffic to another node",
         (API_ETP, TUTORIAL_NODE_PORT, DESIGN_BLACKHOLE),
     ),
     (Entrance.OTHER_ADDRESS, CLUSTER, Requires.ANSWERS): Requirement(
         "Every further address of a node answers at nodePorts as its first one does.",
-        "an answer at every address, from the client or a node",
+        "an answer at every address; the source is the client or a node",
         "a node does not serve nodePorts at one of its addresses",
         (API_NODE_PORT, PROXIER),
         Level.EXTENDED,
@@ -160,7 +160,7 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
     (Entrance.CLUSTER_IP, CLUSTER, Requires.EVERY_ENDPOINT): Requirement(
         "Every ready endpoint gets connections through the ClusterIP.",
         "connections at every endpoint",
-        "an endpoint is left out",
+        "an endpoint gets no connection",
         (API_ITP,),
     ),
     (Entrance.CLUSTER_IP, CLUSTER, Requires.EVEN): Requirement(
@@ -171,21 +171,21 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         Level.EXTENDED,
     ),
     (Entrance.CLUSTER_IP, LOCAL, Requires.OWN_ENDPOINT): Requirement(
-        "With internalTrafficPolicy Local, every node serves its clients by its own endpoints, while others have some.",
-        "answers of the client's own node at every node with an endpoint",
+        "With internalTrafficPolicy Local, every node serves its own clients from its own endpoints.",
+        "answers only from endpoints of the client's own node, if it has any",
         "a node sends its clients to another node although it has an endpoint",
         (API_ITP, KEP_2086),
     ),
     (Entrance.CLUSTER_IP, LOCAL, Requires.SILENT): Requirement(
         "With internalTrafficPolicy Local, no sampled node without an endpoint serves its clients.",
-        "no answer to clients on every node without an endpoint",
+        "no answer to a client on any node without an endpoint",
         "a node without an endpoint sends its clients to another node",
         (API_ITP, KEP_2086),
     ),
     (Entrance.VIP, CLUSTER, Requires.EVERY_ENDPOINT): Requirement(
         "Under Cluster, every ready endpoint gets connections from the VIP.",
         "connections at every endpoint",
-        "an endpoint is left out",
+        "an endpoint gets no connection",
         (API_ETP,),
     ),
     (Entrance.VIP, CLUSTER, Requires.EVEN): Requirement(

@@ -31,7 +31,7 @@ REQUIREMENTS = {
     Aspect.COPIES: Requirement(
         "Over {way} no answer comes more than once: the data plane sends each packet to one endpoint.",
         "one answer to each request",
-        "requests or answers are doubled on the way",
+        "requests or answers are duplicated on the way",
         (VIRTUAL_IPS,),
         Level.EXTENDED,
     ),
@@ -52,11 +52,11 @@ REQUIREMENTS = {
 """What a check of each aspect requires; ``{way}`` stands for protocol and type of Service."""
 
 ASKED = {
-    Aspect.FIRST: "every answer counts that a path gave while the run waited for the data plane; of VIPs and external "
-    "IPs only those to clients outside: until a node has their rules, its own packets to them go through another node",
+    Aspect.FIRST: "every answer that a path gave while the run waited for the data plane; at VIPs and external IPs, "
+    "only clients outside count: until a node has their rules, its own packets to them go through another node",
     Aspect.LATE: "the connections of the judged window; the kernel's count of SYNs, and the time to each answer",
-    Aspect.COPIES: "the datagrams of the judged window; each socket listens on for 0.1 s after its answer",
-    Aspect.PORTS: "the connections of the judged window; source ports are of the whole range from 1,024 up",
+    Aspect.COPIES: "the datagrams of the judged window; each socket listens for another 0.1 s after its answer",
+    Aspect.PORTS: "the connections of the judged window; source ports come from the whole range from 1,024 up",
     Aspect.SILENCE: "two more connections on each path, with ten seconds each, beside the judged window",
 }
 """How the run finds out."""

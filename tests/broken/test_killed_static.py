@@ -35,10 +35,10 @@ CHECKS = ("nodeport.local.tcp", "loadbalancer.local.tcp", "loadbalancer.referenc
 """Every kind of thing that a run makes, of few checks."""
 
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "any time": ("preflight", "arrange", "clients", "settle", "observe", "packets", "judge", "strike"),
-    "arranging": ("arrange", "clients"),
-    "observing": ("settle", "observe", "packets"),
-    "striking": ("strike",),
+    "any time": ("preflight", "set-up", "clients", "settle", "observe", "packets", "judge", "teardown"),
+    "set-up": ("set-up", "clients"),
+    "observation": ("settle", "observe", "packets"),
+    "teardown": ("teardown",),
 }
 """In which part of a run it is killed, in turn, and the phases that are this part."""
 

@@ -36,7 +36,7 @@ def test_only_a_run_that_judged_its_checks_is_timed(tmp_path: Path, capsys: pyte
     (tmp_path / "ledger.jsonl").write_text("{}\n" + json.dumps(end))
     assert phases(tmp_path, 1, "") == {"judge": 1.0}
     assert "not conformant" in capsys.readouterr().err
-    (tmp_path / "ledger.jsonl").write_text(json.dumps({"result": "error", "seconds": {"arrange": 1.0}}))
+    (tmp_path / "ledger.jsonl").write_text(json.dumps({"result": "error", "seconds": {"set-up": 1.0}}))
     with pytest.raises(SystemExit, match="the reason"):
         phases(tmp_path, 3, "the reason")
 

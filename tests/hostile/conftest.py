@@ -30,6 +30,6 @@ def place(cluster: Cluster, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def tried(request: pytest.FixtureRequest) -> Tried:
-    """The recorder of a test's result for docs/surroundings.md."""
+    """The recorder of a test's result for docs/environments.md."""
     module = request.node.path.stem.removeprefix("test_")
     return Tried(str(request.node.name).removeprefix("test_"), module)

@@ -1,4 +1,4 @@
-"""The generator of docs/surroundings.md, from the records of these tests."""
+"""The generator of docs/environments.md, from the records of these tests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ HEAD = """# Bad input and failing environments
 
 Messages and exit codes of a run with bad input or in a failing environment. `tests/hostile` tests each case on a kind
 cluster (`./ci/enter python -m pytest tests/hostile --context kind-esipp`) and stores the results in
-`records/surroundings.jsonl`; `ci/generate` renders this page. `RUN` is a run's id. None of these cases may turn a check
+`records/environments.jsonl`; `ci/generate` renders this page. `RUN` is a run's id. None of these cases may turn a check
 `fail` or `flaky`: that would be a bug of this suite.
 """
 

@@ -37,7 +37,7 @@ def stop_for(node: str, seconds: float) -> None:
         threading.Event().wait(seconds)
 
 
-@pytest.mark.parametrize("phase", ["arrange", "observe", "strike"])
+@pytest.mark.parametrize("phase", ["set-up", "observe", "teardown"])
 def test_api_server_is_silent_for_20_s(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
     node = control_plane(cluster)
     run = place.start(samples=200)
@@ -55,7 +55,7 @@ def test_api_server_is_silent_for_20_s(place: Place, cluster: Cluster, tried: Tr
     assert place.left(ended) == []
 
 
-@pytest.mark.parametrize("phase", ["observe", "strike"])
+@pytest.mark.parametrize("phase", ["observe", "teardown"])
 def test_api_server_is_restarted(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
     run = place.start(samples=200)
     run.reach(phase)
@@ -174,7 +174,7 @@ def test_token_is_renewed(place: Place, cluster: Cluster, tried: Tried, tmp_path
     with account(cluster, "esipp-hostile-renews") as token:
         file = kubeconfig_with(cluster, tmp_path / "config", token(45))
         run = place.start("--kubeconfig", str(file), samples=200)
-        run.reach("arrange")
+        run.reach("set-up")
         kubeconfig_with(cluster, file, token(3600))
         ended = run.end()
     tried.keep(
@@ -243,7 +243,7 @@ def test_clock_is_stepped(place: Place, tried: Tried, tmp_path: Path) -> None:
 def test_pod_that_moves_is_evicted(place: Place, cluster: Cluster, tried: Tried) -> None:
     """The convergence suite moves pods itself; what others do to them is another thing."""
     run = place.start("--moves", "10", checks=["convergence.reference-ecmp"], suites=["convergence"])
-    run.reach("moves")
+    run.reach("endpoint changes")
     pods = f"/api/v1/namespaces/{run.namespace}/pods"
     name = next(pod["metadata"]["name"] for pod in cluster.list(pods, labelSelector="esipp.dev/moves=reference-ecmp"))
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}

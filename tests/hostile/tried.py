@@ -1,4 +1,4 @@
-"""Records of the tests' results for docs/surroundings.md, in records/surroundings.jsonl."""
+"""Records of the tests' results for docs/environments.md, in records/environments.jsonl."""
 
 import fcntl
 import re
@@ -9,7 +9,7 @@ from typing import Any
 from ci import records
 from tests.hostile.running import Ended
 
-KEPT = records.FOLDER / "surroundings.jsonl"
+KEPT = records.FOLDER / "environments.jsonl"
 
 SAME = (
     (re.compile(r"\d{4}-\d{6}-[0-9a-f]{4}"), "RUN"),

@@ -89,7 +89,7 @@ def the_run() -> RecordedRun:
     run.facts = {"kubernetes": Fact("v1.36.3", "asked"), "odd-thing": Fact("yes", "looked")}
     run.features = {"family.ipv4": Feature(True, "every node has one"), "sctp": Feature(False, "no module")}
     run.components = [Component("kube-proxy", "service-proxy", "example/kube-proxy:1", "sha256:abc", "1", "its pods")]
-    run.phases = [Phase("arrange", 2.0, 12.0), Phase("observe", 5.0, 17.0)]
+    run.phases = [Phase("set-up", 2.0, 12.0), Phase("observe", 5.0, 17.0)]
     run.topology = {
         "nodes": {"worker": {"internal": {"IPv4": "172.18.0.4"}, "addresses": ["172.18.0.4", "10.244.3.1"]}},
         "roles": {"endpoint-node": "worker"},

@@ -64,7 +64,7 @@ def pods(*, sctp: bool = True, packets: bool = True) -> dict[str, Json]:
 
 
 def services(without: str = "") -> dict[str, Json]:
-    """The Services by name, of paths and of the other suites' props; those that are made where a feature is missing."""
+    """The Services by name, of paths and of the other suites; those that are made where a feature is missing."""
     features = EVERYTHING | ({without: Feature(False, "left out")} if without else {})
     asked = [check for check in all_checks() if not missing_features(check, features)]
     paths = sorted({path for check in asked for path in check.subject.paths}, key=lambda path: path.key)
@@ -105,7 +105,7 @@ class Recorder:
 
 
 def made_while_trials_last() -> list[tuple[str, Json]]:
-    """What suites make beside their props, or again: by their own factories."""
+    """What suites make beside their objects of set-up, or again: by their own factories."""
     here, ground = f"/api/v1/namespaces/esipp-{RUN}", Ground(RUN, IMAGE, NODES, ALL_ROLES, EVERYTHING)
     recorder = Recorder("deny")
     cluster = cast(Cluster, recorder)

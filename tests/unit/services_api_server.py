@@ -1,6 +1,6 @@
 """An API server that keeps the rules for Services, as far as checks ask for them; it lies on request.
 
-After pkg/apis/core/{v1,validation} and pkg/registry/core/service (upstream.md §2.9): never a stand-in for Kubernetes,
+After pkg/apis/core/{v1,validation} and pkg/registry/core/service: never a stand-in for Kubernetes,
 only for testing who judges it.
 """
 

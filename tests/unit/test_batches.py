@@ -51,8 +51,8 @@ def test_what_needs_more_than_may_be_there_says_so() -> None:
 
 
 def test_each_suite_has_its_own_one_after_the_other() -> None:
-    props = {"health": [AT_VIP, NOBODYS], "continuity": [AT_VIP | {"metadata": {"name": "c"}}]}
-    made = batches(CHECKS, props, 2)
+    objects = {"health": [AT_VIP, NOBODYS], "continuity": [AT_VIP | {"metadata": {"name": "c"}}]}
+    made = batches(CHECKS, objects, 2)
     assert made.scenarios == {"health": frozenset({"health-at-vip"}), "continuity": frozenset({"c"})}
     assert made.at_once == 2
     few: list[Check] = [
@@ -60,7 +60,7 @@ def test_each_suite_has_its_own_one_after_the_other() -> None:
         for path_check in ALL_CHECKS
         if is_about(path_check, OnPath) and not balanced(path_check.subject.paths)
     ][:3]
-    assert batches(few, props, 2) == ALL_AT_ONCE, "all of them are no more than two"
+    assert batches(few, objects, 2) == ALL_AT_ONCE, "all of them are no more than two"
     too_few = batches(CHECKS, {"continuity": [AT_VIP, AT_VIP | {"metadata": {"name": "c"}}]}, 1)
     assert {"health-at-vip", "c"} <= too_few.too_many.keys()
     assert too_few.scenarios == {"continuity": frozenset()}

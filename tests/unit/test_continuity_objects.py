@@ -116,8 +116,8 @@ def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip
 
 # --------------------------------------------------------------------------------------------------------- the testbed
 def test_a_service_a_way_over_the_same_pods() -> None:
-    props = objects.objects(list(ALL_CHECKS), GROUND)
-    services = {each["metadata"]["name"]: each["spec"] for each in props.services}
+    scenario_objects = objects.objects(list(ALL_CHECKS), GROUND)
+    services = {each["metadata"]["name"]: each["spec"] for each in scenario_objects.services}
     assert len(services) == len(WAYS) + 4
     assert services["continuity-nodeport-local-sctp"]["ports"] == [
         {"name": "sctp", "protocol": "SCTP", "port": 80, "targetPort": 8083}
@@ -128,7 +128,7 @@ def test_a_service_a_way_over_the_same_pods() -> None:
     assert services["continuity-reference-proxy-local"]["loadBalancerClass"] == "esipp.dev/reference-proxy"
     assert "loadBalancerClass" not in services["continuity-default-cluster"]
     assert services["continuity-nodeport-local"]["type"] == "NodePort"
-    assert props.announced == {objects.service_name(way) for way in WAYS if way.by != NODEPORT}
+    assert scenario_objects.announced == {objects.service_name(way) for way in WAYS if way.by != NODEPORT}
 
 
 def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from esipp.app.doctor import admission, nodes
-from esipp.app.doctor import environment as surroundings
+from esipp.app.doctor import environment as environments
 from esipp.app.doctor import machine as here
 from esipp.app.doctor.model import DoctorCheck, Grade
 from esipp.app.plan.plan import Made
@@ -157,16 +157,16 @@ def test_what_nodes_do_not_tell_of_may_be_there() -> None:
     ],
 )
 def test_versions(version: str, grade: Grade, words: str) -> None:
-    check = surroundings.of_version(version, "https://home")
+    check = environments.of_version(version, "https://home")
     assert (check.grade, words in check.sentence) == (grade, True)
 
 
 def test_rights_that_a_run_does_without_cost_checks_or_facts() -> None:
-    (status,) = [right for right in surroundings.OPTIONAL if right.resource == "services/status"]
+    (status,) = [right for right in environments.OPTIONAL if right.resource == "services/status"]
     count = sum("rights.services-status" in check.features for check in CHECKS)
-    assert f"{count} checks are unsupported" in surroundings.of_welcome([status], CHECKS).sentence
-    assert "explain failures in less detail" in surroundings.of_welcome(WELCOME[:1], CHECKS).sentence
-    assert surroundings.of_welcome([], CHECKS).grade is Grade.OK
+    assert f"{count} checks are unsupported" in environments.of_welcome([status], CHECKS).sentence
+    assert "explain failures in less detail" in environments.of_welcome(WELCOME[:1], CHECKS).sentence
+    assert environments.of_welcome([], CHECKS).grade is Grade.OK
 
 
 # ------------------------------------------------------------ admission

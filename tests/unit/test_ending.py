@@ -89,7 +89,7 @@ def test_what_is_said_before_the_run_has_cleared_up_is_what_its_ledger_says_in_t
     first = read_judged_run(run.ledger, run.conclude())
     said = ending(first)
     assert first.end is None
-    run.record("phase", name="strike", seconds=1.0)
+    run.record("phase", name="teardown", seconds=1.0)
     run.end()
     assert ending(read_run(folder)) == said
 

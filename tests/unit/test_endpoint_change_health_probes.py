@@ -6,7 +6,7 @@ import pytest
 
 from esipp.packets.capture import IN, REQUEST, Capture, Sighting
 from esipp.scenarios.endpoint_change import health_probes as module
-from esipp.scenarios.endpoint_change.health_probes import Hearing
+from esipp.scenarios.endpoint_change.health_probes import ProbeCapture
 
 
 class Tap:
@@ -22,23 +22,23 @@ class Tap:
 
 @pytest.mark.parametrize("step", [0.0, 0.5])
 def test_a_clock_that_goes_on_tells_when_it_was_asked(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
-    hearing = heard(monkeypatch, step)
-    (arrival,) = hearing.end()["checked"]
+    capture = heard(monkeypatch, step)
+    (arrival,) = capture.end()["checked"]
     assert arrival.at == pytest.approx(20.0 - step)
-    assert not hearing.trouble
+    assert not capture.trouble
 
 
 @pytest.mark.parametrize(("step", "told"), [(3600.0, "+3600 s"), (-3600.0, "-3600 s")])
 def test_a_clock_that_was_stepped_tells_nothing(monkeypatch: pytest.MonkeyPatch, step: float, told: str) -> None:
-    hearing = heard(monkeypatch, step)
-    assert hearing.end() == {"checked": []}
-    assert hearing.trouble == f"the clock jumped by {told} during the packet capture"
+    capture = heard(monkeypatch, step)
+    assert capture.end() == {"checked": []}
+    assert capture.trouble == f"the clock jumped by {told} during the packet capture"
 
 
-def heard(monkeypatch: pytest.MonkeyPatch, step: float) -> Hearing:
+def heard(monkeypatch: pytest.MonkeyPatch, step: float) -> ProbeCapture:
     """One that began when the wall clock was 1000 s ahead of the monotonic one; then the clock is stepped."""
-    hearing = Hearing(cast(Any, None), {31000: "checked"}, ours=())
-    hearing._taps, hearing._offset = [cast(Any, Tap(1020.0))], 1000.0
+    capture = ProbeCapture(cast(Any, None), {31000: "checked"}, ours=())
+    capture._taps, capture._offset = [cast(Any, Tap(1020.0))], 1000.0
     monkeypatch.setattr(module, "Tap", Tap)
     monkeypatch.setattr(module, "_offset", lambda: 1000.0 + step)
-    return hearing
+    return capture

@@ -45,11 +45,11 @@ def test_only_what_is_asked_stands_on_the_testbed() -> None:
     checks: list[Any] = [
         check for check in CHECKS if check.subject.balancer is Balancer.ECMP and check.subject.what is What.STEERS
     ]
-    props = objects.objects(checks, ground)
-    assert [each["metadata"]["name"] for each in props.services] == ["moves-reference-ecmp"]
-    assert props.services[0]["spec"]["loadBalancerClass"] == "esipp.dev/reference-ecmp"
-    assert [pod["spec"]["nodeName"] for pod in props.pods] == ["a", "b", "c"]
-    pod = props.pods[0]
+    scenario_objects = objects.objects(checks, ground)
+    assert [each["metadata"]["name"] for each in scenario_objects.services] == ["moves-reference-ecmp"]
+    assert scenario_objects.services[0]["spec"]["loadBalancerClass"] == "esipp.dev/reference-ecmp"
+    assert [pod["spec"]["nodeName"] for pod in scenario_objects.pods] == ["a", "b", "c"]
+    pod = scenario_objects.pods[0]
     assert pod["spec"]["readinessGates"]
     assert "serve:7" in pod["spec"]["containers"][0]["args"]
     assert pod["spec"]["terminationGracePeriodSeconds"] > 7

@@ -1,4 +1,4 @@
-"""docs/surroundings.md says what the tests of tests/hostile saw, and says it of each of them."""
+"""docs/environments.md says what the tests of tests/hostile saw, and says it of each of them."""
 
 import ast
 import re

@@ -44,7 +44,7 @@ def context(*parts: str) -> Any:
 
 @pytest.fixture
 def together(monkeypatch: pytest.MonkeyPatch) -> threading.Barrier:
-    """What stands in for the trials waits for two others."""
+    """What stands in for the scenarios waits for two others."""
     for module in (health, interoperability):
         monkeypatch.setattr(module, "Asker", lambda *_: SimpleNamespace(stop=threading.Event()))
         monkeypatch.setattr(module, "replace", lambda *_, **__: None)
@@ -64,7 +64,11 @@ def test_health_checks_of_own_services_run_side_by_side_and_nodes_are_cordoned_a
         monkeypatch.setattr(health, name, lambda *_: together.wait())
     monkeypatch.setattr(health, "_cordon", lambda *_: None)
     health.observe(context("lifecycle", "terminating", "placement", "stable", "cordoned"))
-    assert sorted(events[:3]) == ["trials: lifecycle", "trials: placement", "trials: terminating"]
+    assert sorted(events[:3]) == [
+        "health scenarios: lifecycle",
+        "health scenarios: placement",
+        "health scenarios: terminating",
+    ]
     assert events[3:] == ["cordon: cordoned"]
 
 
@@ -72,11 +76,11 @@ def test_many_services_are_made_beside_others_and_probed_alone(
     monkeypatch: pytest.MonkeyPatch, together: threading.Barrier
 ) -> None:
     trial = SimpleNamespace(perform=together.wait)
-    monkeypatch.setattr(isolation, "Trial", lambda *_: trial)
-    monkeypatch.setattr(dns, "Trial", lambda *_: trial)
+    monkeypatch.setattr(isolation, "Isolation", lambda *_: trial)
+    monkeypatch.setattr(dns, "Lookups", lambda *_: trial)
     many = SimpleNamespace(prepare=together.wait, perform=lambda: None)
-    monkeypatch.setattr(scale, "Trial", lambda *_: many)
+    monkeypatch.setattr(scale, "Scale", lambda *_: many)
     monkeypatch.setattr(interoperability, "_nodes", lambda _: {})
     interoperability.observe(context("neighbours", "names", "many"))
     assert len(events) == 4
-    assert events[-1] == "many services: many"
+    assert events[-1] == "many Services: many"

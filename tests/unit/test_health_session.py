@@ -71,16 +71,16 @@ def test_an_interrupt_ends_the_events_beside_it(run: Run, broken: BaseException)
         raise broken
 
     with pytest.raises(type(broken)):
-        perform(run, "trials", {"lifecycle": lasts, "terminating": breaks}, stop)
+        perform(run, "health scenarios", {"lifecycle": lasts, "terminating": breaks}, stop)
     assert time.monotonic() - began < 5
 
 
 def test_events_of_own_services_run_at_the_same_time_and_are_recorded(run: Run) -> None:
     both = threading.Barrier(2, timeout=10)
-    perform(run, "trials", {"placement": both.wait, "lifecycle": both.wait}, Stop())
+    perform(run, "health scenarios", {"placement": both.wait, "lifecycle": both.wait}, Stop())
     assert {kind for kind, _ in recorded} == {"event"}
     assert {(told["phase"], told["name"], told["touches"]) for _, told in recorded} == {
-        ("trials", "placement", "own Services"), ("trials", "lifecycle", "own Services"),
+        ("health scenarios", "placement", "own Services"), ("health scenarios", "lifecycle", "own Services"),
     }  # fmt: skip
 
 
@@ -92,5 +92,5 @@ def test_an_event_that_touches_a_node_runs_where_signals_arrive(run: Run) -> Non
 
 def test_an_event_that_nobody_planned_is_refused(run: Run) -> None:
     with pytest.raises(KeyError):
-        perform(run, "trials", {"made-up": lambda: None}, Stop())
+        perform(run, "health scenarios", {"made-up": lambda: None}, Stop())
     assert recorded == []

@@ -116,15 +116,15 @@ def test_the_head_says_what_was_qualified_and_how_that_was_decided() -> None:
 
 def test_the_timeline_shows_what_ran_side_by_side() -> None:
     run = the_run()
-    run.phases = [Phase("arrange", 10.0, 10.0), Phase("trials", 80.0, 90.0), Phase("cordon", 10.0, 100.0)]
+    run.phases = [Phase("set-up", 10.0, 10.0), Phase("health scenarios", 80.0, 90.0), Phase("cordon", 10.0, 100.0)]
     run.events = [
-        RecordedEvent("trials", "placement", "own Services", 12.0, 78.0),
-        RecordedEvent("trials", "lifecycle", "own Services", 10.0, 20.0),
+        RecordedEvent("health scenarios", "placement", "own Services", 12.0, 78.0),
+        RecordedEvent("health scenarios", "lifecycle", "own Services", 10.0, 20.0),
         RecordedEvent("cordon", "cordoned", "a node", 91.0, 9.0),
     ]
     spans = [(each.name, each.touches, each.start, each.width) for each in head_of(run)["spans"]]
     assert spans == [
-        ("arrange", "", 0.0, 100.0), ("trials", "", 100.0, 800.0), ("lifecycle", "own Services", 100.0, 200.0),
+        ("set-up", "", 0.0, 100.0), ("health scenarios", "", 100.0, 800.0), ("lifecycle", "own Services", 100.0, 200.0),
         ("placement", "own Services", 120.0, 780.0), ("cordon", "", 900.0, 100.0), ("cordoned", "a node", 910.0, 90.0),
     ]  # fmt: skip
     assert "in 3 phases" in render(run)

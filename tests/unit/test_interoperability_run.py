@@ -25,8 +25,7 @@ from esipp.cluster.node_ports import BY_NUMBER
 from esipp.probing.jobs import Job
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
-from esipp.scenarios.interoperability import isolation as neighbours
-from esipp.scenarios.interoperability import scale as many
+from esipp.scenarios.interoperability import isolation, scale
 from esipp.scenarios.interoperability.controls import listen
 from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.objects import A, B, service_b
@@ -184,15 +183,15 @@ def asker(**options: Any) -> tuple[Asker, FakeCluster, FakeAsker]:
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
-        (neighbours, "AFTER"),
-        *((many, name) for name in ("PROGRAMMED", "CLOSED")),
+        (isolation, "AFTER"),
+        *((scale, name) for name in ("PROGRAMMED", "CLOSED")),
     ):
         monkeypatch.setattr(module, name, replace(BRIEF, name=getattr(module, name).name))
 
 
 def test_each_change_of_the_neighbour_is_waited_for_while_the_other_is_watched() -> None:
     made, cluster, fake = asker()
-    seen = neighbours.Trial(made, topology(), QUICK).perform()
+    seen = isolation.Isolation(made, topology(), QUICK).perform()
     on = [f"neighbour-b-on-{role.value}" for role in (Role.ENDPOINT_NODE, Role.BARE_NODE)]
     chosen = fake.asked_b[0]
     assert chosen in BY_NUMBER, "what it leaves is given to nobody who does not ask for it"
@@ -227,11 +226,11 @@ def test_what_must_answer_is_given_time_and_is_watched_until_the_last_of_it_coul
         return converge(look, budget)
 
     monkeypatch.setattr(made.stop, "converge", note)
-    neighbours.Trial(made, topology(), QUICK).perform()
+    isolation.Isolation(made, topology(), QUICK).perform()
     home = {topology().nodes[ROLES[Role.ENDPOINT_NODE]].internal[family] for family in Family}
     patient = {job.timeout for job in fake.prober.streams if job.protocol == "get" or job.host in home}
-    assert patient == {neighbours.PATIENT}
-    assert waited[-1] == (neighbours.AFTER.name, False), "the last answers are waited for"
+    assert patient == {isolation.PATIENT}
+    assert waited[-1] == (isolation.AFTER.name, False), "the last answers are waited for"
 
 
 @pytest.mark.parametrize(
@@ -247,7 +246,7 @@ def test_what_must_answer_is_given_time_and_is_watched_until_the_last_of_it_coul
     ids=["nothing", "nothing-later", "all-before", "one-is-missing", "later-ones-do-not-count", "the-first-is-missing"],
 )
 def test_all_that_was_asked_until_then_has_come(came: dict[int, float], *, whole: bool) -> None:
-    assert neighbours.is_whole(came, 3.0) is whole
+    assert isolation.is_whole(came, 3.0) is whole
 
 
 def test_a_client_that_is_masqueraded_on_its_way_is_told() -> None:
@@ -265,19 +264,19 @@ def test_a_client_that_is_masqueraded_on_its_way_is_told() -> None:
 def test_a_neighbour_whose_changes_do_not_reach_the_nodes_ends_the_trial() -> None:
     made, _, fake = asker(deaf=True)
     with pytest.raises(HarnessError, match="its pods became ready"):
-        neighbours.Trial(made, topology(), QUICK).perform()
+        isolation.Isolation(made, topology(), QUICK).perform()
     assert fake.prober.cancelled == len(fake.prober.streams)
 
 
 @pytest.mark.parametrize(("others", "left"), [(1, BY_NUMBER), (len(BY_NUMBER), [PORT_B])], ids=["one", "all"])
 def test_a_port_that_others_have_is_none_for_the_neighbour(others: int, left: Collection[int]) -> None:
     made, cluster, fake = asker()
-    neighbours.Trial(made, topology(), QUICK).perform()
+    isolation.Isolation(made, topology(), QUICK).perform()
     first = fake.asked_b[0]
     cluster.others = {first} if others == 1 else BY_NUMBER
     cluster.there[B] = service_b("x")
     fake.asked_b.clear()
-    neighbours.Trial(made, topology(), QUICK).perform()
+    isolation.Isolation(made, topology(), QUICK).perform()
     assert set(fake.asked_b) <= {*left} - {first}
     assert len(set(fake.asked_b)) == 1
 
@@ -291,7 +290,7 @@ def test_a_port_that_another_run_took_between_is_given_up_for_another() -> None:
         cluster.taken = {fake.asked_b[0]}
 
     cluster.delete = gone  # type: ignore[method-assign]
-    seen = neighbours.Trial(made, topology(), QUICK).perform()
+    seen = isolation.Isolation(made, topology(), QUICK).perform()
     assert len(seen.changes) == 5
     first, *_, last = fake.asked_b
     assert last != first
@@ -303,10 +302,10 @@ def test_whoever_took_the_port_that_the_neighbour_left_is_named() -> None:
     rival = {"metadata": {"namespace": "shop", "name": "cart"}, "spec": {"ports": [{"nodePort": PORT_B}]}}
     cluster.others, cluster.there["cart"] = BY_NUMBER, rival
     with pytest.raises(HarnessError, match=f"the Service shop/cart took port {PORT_B} meanwhile"):
-        neighbours.Trial(made, topology(), QUICK).perform()
+        isolation.Isolation(made, topology(), QUICK).perform()
 
 
-def performed(trial: many.Trial) -> Many:
+def performed(trial: scale.Scale) -> Many:
     trial.prepare()
     seen = trial.perform()
     for thread in threading.enumerate():
@@ -317,7 +316,7 @@ def performed(trial: many.Trial) -> Many:
 
 def test_many_are_made_looked_at_and_deleted() -> None:
     made, cluster, _ = asker()
-    seen = performed(many.Trial(made, topology(), number=16))
+    seen = performed(scale.Scale(made, topology(), number=16))
     assert {kind: len(names) for kind, names in seen.names.items()} == dict.fromkeys(Kind, 4)
     assert len(seen.ports) == 16
     assert {key: len(of) for key, of in seen.dialled.items()} == {
@@ -332,7 +331,7 @@ def test_many_are_made_looked_at_and_deleted() -> None:
 def test_all_of_many_are_waited_for_on_every_node_before_they_are_judged() -> None:
     """A kube-proxy that lags on one node is given its time, whichever node it is, and whichever service."""
     made, _, fake = asker()
-    trial = many.Trial(made, topology(), number=16)
+    trial = scale.Scale(made, topology(), number=16)
     trial.prepare()
     ports = {port for ports in trial.seen.ports.values() for port in ports}
     dialled = {(job.host, job.port) for job in fake.prober.jobs}
@@ -345,7 +344,7 @@ def test_all_of_many_are_waited_for_on_every_node_before_they_are_judged() -> No
 
 def test_what_must_answer_among_many_is_given_time_and_not_all_at_once() -> None:
     made, _, fake = asker()
-    trial = many.Trial(made, topology(), number=16)
+    trial = scale.Scale(made, topology(), number=16)
     trial.many_services.create()
     trial.perform()
     silent = {job.timeout for job in fake.prober.jobs if job.key.startswith(("many-nodeport-local", "many-loadb"))}
@@ -358,7 +357,7 @@ def test_what_must_answer_among_many_is_given_time_and_not_all_at_once() -> None
         flying.append(number)
         return resolved(number)
 
-    asks = {number: partial(ask, number) for number in range(2 * many.AT_A_TIME + 1)}
+    asks = {number: partial(ask, number) for number in range(2 * scale.AT_A_TIME + 1)}
     assert trial._in_turn(asks) == {number: number for number in asks}
     assert flying == list(asks)
 
@@ -367,13 +366,13 @@ def test_many_of_which_some_cannot_be_made_are_deleted_all_the_same() -> None:
     made, cluster, _ = asker()
     cluster.refuse_after = 10
     with pytest.raises(ApiError):
-        many.Trial(made, topology(), number=16).prepare()
+        scale.Scale(made, topology(), number=16).prepare()
     assert set(cluster.there) == {A, B}
 
 
 def test_services_that_could_not_be_deleted_are_no_listeners_that_stay_open() -> None:
     made, cluster, _ = asker()
-    trial = many.Trial(made, topology(), number=16)
+    trial = scale.Scale(made, topology(), number=16)
     trial.prepare()
 
     def refuse(_path: str) -> None:
@@ -385,7 +384,7 @@ def test_services_that_could_not_be_deleted_are_no_listeners_that_stay_open() ->
 
 def test_an_interrupt_leaves_the_deletion_of_many_to_the_namespace() -> None:
     made, cluster, _ = asker()
-    trial = many.Trial(made, topology(), number=16)
+    trial = scale.Scale(made, topology(), number=16)
     trial.prepare()
     made.stop.set()
     with pytest.raises(StoppedError):
@@ -396,4 +395,4 @@ def test_an_interrupt_leaves_the_deletion_of_many_to_the_namespace() -> None:
 def test_a_port_that_another_service_took_meanwhile_is_no_old_listener() -> None:
     item = manifest("r", 0, Kind.BALANCER_LOCAL, Family.IPV4)
     item["spec"]["healthCheckNodePort"] = 30500
-    assert many._taken([item], {"gone": 30500, "other": 30501}) == ["gone"]
+    assert scale._taken([item], {"gone": 30500, "other": 30501}) == ["gone"]

@@ -218,9 +218,7 @@ def test_the_same_ledger_gives_the_same_bytes(healthy: Path) -> None:
 
 def test_the_times_of_all_testcases_are_those_of_the_phases(healthy: Path) -> None:
     run = read_run(healthy)
-    run.phases = [
-        run.phases[0]._replace(name=name, seconds=each) for name, each in (("arrange", 9.0), ("observe", 3.5))
-    ]
+    run.phases = [run.phases[0]._replace(name=name, seconds=each) for name, each in (("set-up", 9.0), ("observe", 3.5))]
     root = ElementTree.fromstring(junit.render(run))  # noqa: S314 - our own
     times = [float(case.attrib["time"]) for case in root.iter("testcase")]
     assert sum(times) == pytest.approx(12.5, abs=0.001 * len(times))

@@ -23,7 +23,7 @@ from esipp.report.live import Display, Lines, Outlet, Ticker, done_line, frame, 
 BUSY = Snapshot(
     checks=3491,
     impossible=16,
-    arranged=3475,
+    set_up=3475,
     observed=1204,
     counts={Status.PASS: 1000, Status.FAIL: 3, Status.UNSUPPORTED: 16},
     seconds=72,
@@ -93,7 +93,7 @@ def test_a_display_has_colours_only_if_it_may(monkeypatch: pytest.MonkeyPatch) -
 
 def test_no_more_waits_than_fit() -> None:
     waits = [Wait(f"thing {number}", 9, 10, "") for number in range(7)]
-    said = words(drawn(Snapshot(1, 0, 1, 0, {}, 9, [], Phase("trials", "", 9), waits, (0, 0), None), 80))
+    said = words(drawn(Snapshot(1, 0, 1, 0, {}, 9, [], Phase("health scenarios", "", 9), waits, (0, 0), None), 80))
     assert said.count("waiting") == 3
     assert "and for 4 more things" in said
 
@@ -103,8 +103,8 @@ def test_before_the_first_phase_there_is_something_to_draw() -> None:
 
 
 def test_a_phase_that_broke_off_is_not_told_as_done() -> None:
-    assert "interrupted" in done_line(Phase("arrange", "x", 3, whole=False), 80).plain
-    assert "interrupted" not in done_line(Phase("arrange", "x", 3), 80).plain
+    assert "interrupted" in done_line(Phase("set-up", "x", 3, whole=False), 80).plain
+    assert "interrupted" not in done_line(Phase("set-up", "x", 3), 80).plain
 
 
 # -------------------------------------------------------------------------------------------------------- when it is
@@ -139,16 +139,16 @@ def test_done_phases_and_what_is_said_stay_above_the_display() -> None:
     progress = Progress()
     shown, file = display(progress)
     shown.start()
-    progress.phase_begins("arrange", "4 services")
-    progress.phase_ends("arrange")
+    progress.phase_begins("set-up", "4 services")
+    progress.phase_ends("set-up")
     shown.say("cluster: kubernetes\x1b[2J v1.36")
     shown.raw("a line of ")
     shown.raw("pytest's\nhalf a line")
     shown.stop()
     text = file.getvalue()
     said = words(text)
-    assert re.search(r"arrange 0\.0 s 4 services", said)
-    assert said.index("arrange") < said.index("cluster: kubernetes [2J v1.36") < said.index("a line of pytest's")
+    assert re.search(r"set-up 0\.0 s 4 services", said)
+    assert said.index("set-up") < said.index("cluster: kubernetes [2J v1.36") < said.index("a line of pytest's")
     assert said.endswith("half a line")
     assert "\x1b[2J" not in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), "the cursor is back"
@@ -194,7 +194,7 @@ def test_plain_lines_tell_what_is_slow() -> None:
     progress, written = Progress(lambda: now), list[str]()
     progress.begin([], 20, 5)
     lines = Lines(progress, written.append)
-    progress.phase_begins("arrange", "")
+    progress.phase_begins("set-up", "")
     progress.wait_begins("VIPs", 180)
     for second in range(100):
         now = float(second)
@@ -251,9 +251,9 @@ shown = Display.on(Outlet(1), progress, colours=True)
 try:
     with report_to(progress):
         shown.start()
-        progress.phase_begins("arrange", "namespace esipp-1, four services and all of their pods")
+        progress.phase_begins("set-up", "namespace esipp-1, four services and all of their pods")
         converge(lambda: Reading(False, "3 of 12 are left"), Budget("VIPs", float(sys.argv[1]), spacing=0.1))
-        progress.phase_ends("arrange")
+        progress.phase_ends("set-up")
 except KeyboardInterrupt:
     pass
 finally:

@@ -45,10 +45,10 @@ def paths_of(check: Check) -> list[str]:
 # --------------------------------------------------------------------------------------------------------- the checks
 def test_checks_are_arranged_when_the_testbed_stands(progress: Progress) -> None:
     progress.askable(check.id for check in CHECKS)
-    progress.phase_begins("arrange", "4 services")
-    assert progress.snapshot().arranged == 0
-    progress.phase_ends("arrange")
-    assert (progress.snapshot().checks, progress.snapshot().arranged) == (2, 2)
+    progress.phase_begins("set-up", "4 services")
+    assert progress.snapshot().set_up == 0
+    progress.phase_ends("set-up")
+    assert (progress.snapshot().checks, progress.snapshot().set_up) == (2, 2)
 
 
 def test_a_check_is_observed_when_all_of_its_paths_have_all_of_their_connections(progress: Progress) -> None:
@@ -67,12 +67,12 @@ def test_a_check_is_observed_when_all_of_its_paths_have_all_of_their_connections
 
 def test_checks_that_cannot_be_asked_are_neither_arranged_nor_observed_but_judged(progress: Progress) -> None:
     progress.askable([CHECKS[0].id])
-    progress.phase_begins("arrange", "")
-    progress.phase_ends("arrange")
+    progress.phase_begins("set-up", "")
+    progress.phase_ends("set-up")
     progress.judged(CHECKS[0].id, Status.PASS)
     progress.judged(CHECKS[1].id, Status.UNSUPPORTED)
     snapshot = progress.snapshot()
-    assert (snapshot.impossible, snapshot.arranged, snapshot.observed, snapshot.judged) == (1, 1, 1, 2)
+    assert (snapshot.impossible, snapshot.set_up, snapshot.observed, snapshot.judged) == (1, 1, 1, 2)
     assert snapshot.counts == {Status.PASS: 1, Status.UNSUPPORTED: 1}
 
 
@@ -103,26 +103,26 @@ def test_it_is_told_from_many_threads(progress: Progress) -> None:
 
 # -------------------------------------------------------------------------------------------------- phases and waits
 def test_phases_are_told_with_their_seconds(progress: Progress, clock: Clock) -> None:
-    progress.phase_begins("arrange", "namespace\nesipp-1")
+    progress.phase_begins("set-up", "namespace\nesipp-1")
     clock.now += 4
-    progress.phase_ends("arrange")
+    progress.phase_ends("set-up")
     progress.phase_begins("clients", "3 probers")
     clock.now += 2
     snapshot = progress.snapshot()
-    assert [(each.name, each.what, each.seconds) for each in snapshot.done] == [("arrange", "namespace esipp-1", 4)]
+    assert [(each.name, each.what, each.seconds) for each in snapshot.done] == [("set-up", "namespace esipp-1", 4)]
     assert snapshot.now is not None
     assert (snapshot.now.name, snapshot.now.seconds) == ("clients", 2)
     assert snapshot.seconds == 6
 
 
 def test_a_phase_that_broke_off_says_so_and_ends_the_run(progress: Progress, clock: Clock) -> None:
-    progress.phase_begins("arrange", "")
+    progress.phase_begins("set-up", "")
     clock.now += 100
-    progress.phase_ends("arrange", whole=False)
+    progress.phase_ends("set-up", whole=False)
     snapshot = progress.snapshot()
     assert [each.whole for each in snapshot.done] == [False]
-    assert snapshot.arranged == 0
-    assert snapshot.left == expected(CHECKS, 20, 5)["strike"], "all that is left is to clear up"
+    assert snapshot.set_up == 0
+    assert snapshot.left == expected(CHECKS, 20, 5)["teardown"], "all that is left is to clear up"
 
 
 def test_waits_of_all_threads_are_known_the_longest_first(progress: Progress, clock: Clock) -> None:
@@ -168,7 +168,7 @@ def test_what_is_said_of_the_phase_is_kept_until_the_next(progress: Progress) ->
     progress.said("continuity: drain")
     progress.said("something else: not of it")
     assert progress.snapshot().said == "drain"
-    progress.phase_begins("strike", "")
+    progress.phase_begins("teardown", "")
     assert progress.snapshot().said == ""
 
 
@@ -178,7 +178,7 @@ def test_what_a_cluster_says_is_one_line_that_moves_no_cursor() -> None:
 
 # ------------------------------------------------------------------------------------------------------ the time left
 def test_every_kind_of_check_makes_some_phase_longer() -> None:
-    short = set(expected([], 200, 30)) | {"arrange", "clients", "strike", "preflight"}
+    short = set(expected([], 200, 30)) | {"set-up", "clients", "teardown", "preflight"}
     for check in all_checks():
         assert set(expected([check], 200, 30)) - short, f"nothing is known of how long {check.id} takes"
 
@@ -194,14 +194,14 @@ def test_more_samples_checks_and_moves_take_longer() -> None:
     checks = all_checks()
     few, many = expected(checks, 20, 10), expected(checks, 200, 30)
     assert few["observe"] < many["observe"]
-    assert few["moves"] < many["moves"]
-    assert expected(checks[:100], 200, 30)["arrange"] < many["arrange"]
+    assert few["endpoint changes"] < many["endpoint changes"]
+    assert expected(checks[:100], 200, 30)["set-up"] < many["set-up"]
 
 
 def test_the_seconds_of_a_run_are_shared_out_among_the_checks_that_needed_them() -> None:
     checks = [*checks_of("health_checks"), *checks_of("nodes")]
-    seconds = {"arrange": 10.0, "trials": 60.0, "every node": 8.0, "moves": 100.0}
-    found = shares(checks, seconds, {("trials", "placement"): 60.0, ("trials", "lifecycle"): 20.0})
+    seconds = {"set-up": 10.0, "health scenarios": 60.0, "every node": 8.0, "endpoint changes": 100.0}
+    found = shares(checks, seconds, {("health scenarios", "placement"): 60.0, ("health scenarios", "lifecycle"): 20.0})
     assert found.keys() == {check.id for check in checks}
     assert sum(found.values()) == pytest.approx(78.0), "no check needed the moves"
     set_up = 10.0 / len(checks)
@@ -217,12 +217,12 @@ def test_a_whole_run_takes_what_it_took() -> None:
 
 
 def test_a_slow_run_is_slow_to_its_end_but_one_odd_phase_is_not_believed() -> None:
-    assert pace({"arrange": 10, "observe": 100}, {}) == 1
-    assert pace({"arrange": 10, "observe": 100}, {"arrange": 20}) == pytest.approx(40 / 30)
-    assert pace({"arrange": 10, "observe": 100}, {"arrange": 20, "observe": 200}) > 1.8
-    assert pace({"arrange": 10}, {"arrange": 10_000}) == 4
+    assert pace({"set-up": 10, "observe": 100}, {}) == 1
+    assert pace({"set-up": 10, "observe": 100}, {"set-up": 20}) == pytest.approx(40 / 30)
+    assert pace({"set-up": 10, "observe": 100}, {"set-up": 20, "observe": 200}) > 1.8
+    assert pace({"set-up": 10}, {"set-up": 10_000}) == 4
     assert pace({"observe": 1000}, {"observe": 0}) == 0.4
-    assert pace({"arrange": 10}, {"artefacts": 500}) == 1
+    assert pace({"set-up": 10}, {"artefacts": 500}) == 1
 
 
 def test_the_time_left_shrinks_and_is_never_negative(progress: Progress, clock: Clock) -> None:
@@ -245,7 +245,7 @@ def test_phases_that_were_passed_over_are_not_waited_for(progress: Progress) -> 
     progress.phase_begins("preflight", "")
     before = progress.snapshot().left or 0
     progress.phase_ends("preflight")
-    progress.phase_begins("strike", "")
+    progress.phase_begins("teardown", "")
     after = progress.snapshot().left or 0
     assert after < before / 2
 
@@ -294,15 +294,15 @@ def at(seconds: float, phase: Phase | None, *waits: Wait, said: str = "", observ
 
 def test_a_log_is_told_what_is_waited_for_but_not_too_often() -> None:
     slow = SlowSteps(every=15)
-    phase = Phase("arrange", "", 45)
+    phase = Phase("set-up", "", 45)
 
     def said(seconds: float, waited: float) -> list[str]:
         return slow.lines(at(seconds, phase, Wait("VIPs", waited, 180, "3 of 12 are left")))
 
     assert said(14, 14) == []
-    assert said(45, 45) == ["arrange: still waiting, 45 s of 180 s for VIPs: 3 of 12 are left"]
+    assert said(45, 45) == ["set-up: still waiting, 45 s of 180 s for VIPs: 3 of 12 are left"]
     assert said(59, 59) == []
-    assert said(60, 60) == ["arrange: still waiting, 60 s of 180 s for VIPs: 3 of 12 are left"]
+    assert said(60, 60) == ["set-up: still waiting, 60 s of 180 s for VIPs: 3 of 12 are left"]
 
 
 def test_a_wait_that_has_just_begun_is_not_told() -> None:
@@ -313,8 +313,8 @@ def test_what_was_just_said_is_a_sign_of_life() -> None:
     slow = SlowSteps(15)
     slow.quiet(at(50, None))
     wait = Wait("VIPs", 40, 180, "")
-    assert slow.lines(at(60, Phase("arrange", "", 60), wait)) == []
-    assert slow.lines(at(65, Phase("arrange", "", 65), wait)) != []
+    assert slow.lines(at(60, Phase("set-up", "", 60), wait)) == []
+    assert slow.lines(at(65, Phase("set-up", "", 65), wait)) != []
 
 
 def test_a_long_phase_says_how_far_it_is() -> None:

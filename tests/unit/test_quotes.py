@@ -71,5 +71,5 @@ def test_every_phase_that_a_hostile_test_waits_for_is_there() -> None:
         for marked in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
             if marked.args and text_of(marked.args[0]) == "phase":
                 wanted |= {text_of(each) for each in ast.walk(marked.args[1])}
-    assert {"observe", "strike"} <= wanted
+    assert {"observe", "teardown"} <= wanted
     assert wanted - there - {None} == set()

@@ -59,9 +59,9 @@ def test_steps_in_words() -> None:
 
 def test_the_plan_of_all_checks() -> None:
     planned = {typical.phase: [say_step(step) for step in those] for typical, those in schedule(list(all_checks()))}
-    assert planned["trials"] == ["lifecycle, terminating, placement side by side"]
+    assert planned["health scenarios"] == ["lifecycle, terminating, placement side by side"]
     assert planned["cordon"] == ["cordoned alone (touches a node)"]
-    assert planned["inter-operation"] == ["neighbours, names, creation of many Services side by side"]
+    assert planned["interoperability"] == ["neighbours, names, creation of many Services side by side"]
     assert planned["continuity"][:2] == ["quiet", "rolling-update"]
     of_nodes = ("kubelet", "idle-kubelet", "cut-off", "conntrack-full", "conntrack-deleted")
     assert planned["continuity"][-6:] == [
@@ -72,8 +72,8 @@ def test_the_plan_of_all_checks() -> None:
 
 def test_the_usual_seconds_follow_the_plan() -> None:
     checks = [check for check in all_checks() if check.id.startswith("healthcheck.")]
-    assert expected(checks, 200, 30)["trials"] == 82
-    assert expected([check for check in checks if "lifecycle" in check.id], 200, 30)["trials"] == 18
+    assert expected(checks, 200, 30)["health scenarios"] == 82
+    assert expected([check for check in checks if "lifecycle" in check.id], 200, 30)["health scenarios"] == 18
 
 
 def test_an_event_touches_what_its_disruptions_affect() -> None:

@@ -49,7 +49,7 @@ def test_the_commands_are_these_and_no_others() -> None:
 def test_what_is_none_of_them_is_not_even_started(tool: Tool, verb: str, tmp_path: Path) -> None:
     fake = Fake(tmp_path, tool.program)
     words = next(iter(tool.reads))
-    with pytest.raises(AssertionError, match="may be asked"):
+    with pytest.raises(AssertionError, match="permitted commands"):
         fake.cli(tool).ask(*words[:-1], verb)
     assert fake.runs == []
 
@@ -190,7 +190,7 @@ def test_pages_are_turned_until_there_are_no_more(tmp_path: Path) -> None:
 def test_pages_without_an_end_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "MOST_PAGES", 3)
     fake = Fake(tmp_path, "aws").when("elbv2", Given('{"NextToken": "again"}'))
-    with pytest.raises(Unavailable, match="goes on after 3 pages"):
+    with pytest.raises(Unavailable, match="has more than 3 pages"):
         list(fake.cli(AWS_TOOL).pages(*TRY))
     assert len(fake.asked) == 3
 

@@ -8,7 +8,7 @@ from esipp.app.plan.document import Pair, left, levels_of, things, times, waits,
 from esipp.app.plan.plan import Work
 from esipp.base.document import Cell, Code, Document, Pairs, Strong, Table, rewritten
 from esipp.base.json import Json
-from esipp.base.plural import counted as many
+from esipp.base.plural import counted as number_of
 from esipp.base.redaction import KNOWN, redact
 
 TONES = {Grade.OK: "pass", Grade.WARN: "inconclusive", Grade.NO: "fail"}
@@ -48,7 +48,7 @@ def counted(report: Report) -> dict[str, int]:
 def _work(report: Report, work: Work) -> Iterator[Pair]:
     yield "checks", f"{len(work.asked)} of {work.checks} would run: {levels_of(work.asked)}"
     if report.left_out:
-        which = many(report.left_out, "core check is", "core checks are")
+        which = number_of(report.left_out, "core check is", "core checks are")
         yield "", f"PARTIAL at best: {which} left out because of options, clients or rights"
     for why, checks in sorted(work.unsupported.items(), key=lambda each: -len(each[1])):
         yield "unsupported", f"{len(checks)} ({levels_of(checks)}) {why}"

@@ -240,7 +240,7 @@ def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
 # ------------------------------------------------------------------------------------------------------- what is made
 def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
     paths = sorted({path for check in checks for path in check.subject.paths}, key=lambda path: path.key)
-    props = objects_of(checks, ground)
+    scenario_objects = objects_of(checks, ground)
     hosted = ground.features[HOST_NETWORK].present
     testbed = Testbed(
         *(cast(Cluster, None), ground.run, ground.image, ground.nodes, ground.roles),
@@ -254,18 +254,20 @@ def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
         own = service.type is ServiceType.LOAD_BALANCER
         reference = own and service.balancer is not Balancer.DEFAULT
         kinds["reference" if reference else "own" if own else "other"] += 1
-    for manifest in props.services:
+    for manifest in scenario_objects.services:
         kinds[_kind_of(manifest)] += 1
-    clients = {client.name for client in {path.client for path in paths} | props.clients
+    clients = {client.name for client in {path.client for path in paths} | scenario_objects.clients
                if client.vantage is Vantage.OUTSIDE}  # fmt: skip
-    pods = testbed.pods_for(paths, props) if checks else []
+    pods = testbed.pods_for(paths, scenario_objects) if checks else []
     agents = len(testbed.sampled) if checks else 0
     return Made(
         kinds["own"], kinds["reference"], kinds["unserved"], kinds["other"], len(pods) + agents,
         len(clients | ({"outside-1"} if speakers_of_sctp(paths) and clients else set())),
         agents, chosen.fit,
-        len(ports) + _node_ports(props.services),
-        len(props.passing), sum(_kind_of(each) == "unserved" for each in props.passing), _node_ports(props.passing),
+        len(ports) + _node_ports(scenario_objects.services),
+        len(scenario_objects.passing),
+        sum(_kind_of(each) == "unserved" for each in scenario_objects.passing),
+        _node_ports(scenario_objects.passing),
     )  # fmt: skip
 
 

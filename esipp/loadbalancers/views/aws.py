@@ -70,7 +70,7 @@ class AmazonView(CloudView[Where]):
         if not service.hostnames:
             raise Unavailable(
                 Why.UNSUPPORTED, f"The Service {service.name} has no hostname to find an AWS load balancer by.",
-                "is its load balancer of AWS at all?",
+                "check that its load balancer is one of AWS.",
             )  # fmt: skip
         region = _region(service.hostnames[0])
         looks = [self._newer, self._classic]

@@ -88,7 +88,7 @@ class AzureView(CloudView[tuple[Where, ...]]):
                 series = _series(as_object(answer, "az monitor metrics list"))
                 members += [each for one in series if (each := self._member(one, service))]
                 if len(series) >= MOST_SERIES:
-                    notes.append(f"only the first {MOST_SERIES} series were told")
+                    notes.append(f"the answer has only the first {MOST_SERIES} series")
         return tuple(members), tuple(notes)
 
     def name(self, found: tuple[Where, ...]) -> str:

@@ -140,12 +140,12 @@ class Cli:
                 return
             more = ("--starting-token", str(token)) if token else ("--marker", str(marker))
         raise Unavailable(
-            Why.GARBLED, f"'{self._named(arguments)}' goes on after {MOST_PAGES} pages.", "ask it yourself, and see."
+            Why.GARBLED, f"'{self._named(arguments)}' has more than {MOST_PAGES} pages of results.", "run it by hand."
         )
 
     def _check(self, arguments: Command) -> None:
         if not any(arguments[: len(command)] == command for command in self.tool.reads):
-            raise AssertionError(f"{self.tool.program} {' '.join(arguments)} is none of what may be asked")
+            raise AssertionError(f"{self.tool.program} {' '.join(arguments)} is not among the permitted commands")
 
     def _once(self, command: Command) -> Any:
         program = shutil.which(self.tool.program, path=self._environment.get("PATH"))
@@ -157,10 +157,10 @@ class Cli:
         try:
             out, err, code = _run([program, *command], self._environment, self._seconds)
         except OSError as broken:
-            raise Unavailable(Why.FAILED, f"'{named}' could not be run: {broken}.", "run it yourself.") from None
+            raise Unavailable(Why.FAILED, f"'{named}' could not be run: {broken}.", "run it by hand.") from None
         except subprocess.TimeoutExpired:
             raise Unavailable(
-                Why.TIMEOUT, f"'{named}' did not end within {self._seconds:.0f} s.", "run it yourself, and see."
+                Why.TIMEOUT, f"'{named}' did not end within {self._seconds:.0f} s.", "run it by hand."
             ) from None
         if code:
             raise self._refused(named, err or out, code)
@@ -169,20 +169,20 @@ class Cli:
         except ValueError:
             said = _short(out) or "nothing"
             raise Unavailable(
-                Why.GARBLED, f"'{named}' did not answer in JSON: {said}", f"which {self.tool.program} is it?"
+                Why.GARBLED, f"'{named}' did not answer in JSON: {said}", f"check which {self.tool.program} is on PATH."
             ) from None
 
     def _refused(self, named: str, said: str, code: int) -> Unavailable:
         why = next((why for why, signs in _SIGNS if re.search(signs, said, re.IGNORECASE)), Why.FAILED)
         hints = {
-            Why.THROTTLED: "others ask the same account as well: wait, or ask less often.",
+            Why.THROTTLED: "other clients use the same account: wait, or poll less often.",
             Why.LOGIN: f"{self.tool.login}.",
             Why.RIGHTS: f"it needs {self.tool.rights}.",
-            Why.UNSUPPORTED: "this tool, or this cloud, has no such command: a plug-in or a newer one may.",
-            Why.NOT_FOUND: "is the tool set to the cluster's own account, project or subscription?",
+            Why.UNSUPPORTED: "this tool or this cloud lacks the command: install a newer version or its plug-in.",
+            Why.NOT_FOUND: "set the tool to the cluster's own account, project or subscription.",
         }
-        sentence = f"'{named}' failed ({why.value}, exit code {code}): {_short(said) or 'without a word'}"
-        return Unavailable(why, sentence, hints.get(why, "run it yourself, and see."))
+        sentence = f"'{named}' failed ({why.value}, exit code {code}): {_short(said) or 'no message'}"
+        return Unavailable(why, sentence, hints.get(why, "run it by hand."))
 
     def _named(self, command: Command) -> str:
         """The command's words, without what it is about."""
@@ -220,7 +220,7 @@ def as_list(answer: Any, what: str) -> list[dict[str, Any]]:
         Unavailable: it is none.
     """
     if not isinstance(answer, list) or not all(isinstance(each, dict) for each in answer):
-        raise Unavailable(Why.GARBLED, f"{what} did not answer with a list.", "another version of it may.")
+        raise Unavailable(Why.GARBLED, f"{what} did not answer with a list.", "try another version of the tool.")
     return answer
 
 
@@ -231,5 +231,5 @@ def as_object(answer: Any, what: str) -> dict[str, Any]:
         Unavailable: it is none.
     """
     if not isinstance(answer, dict):
-        raise Unavailable(Why.GARBLED, f"{what} did not answer with an object.", "another version of it may.")
+        raise Unavailable(Why.GARBLED, f"{what} did not answer with an object.", "try another version of the tool.")
     return answer

@@ -47,16 +47,17 @@ class CloudView(ABC, Generic[Found]):
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as broken:
             raise Unavailable(
                 Why.GARBLED,
-                f"What '{self.tool.program}' answered has another form than is known here: {broken!r}.",
-                f"another version of {self.tool.program} may help; else tell us.",
+                f"The answer of '{self.tool.program}' has an unknown form: {broken!r}.",
+                f"try another version of {self.tool.program}, or report a bug in esipp.",
             ) from None
         if not members:
-            notes = (*notes, "it has no targets, or has not told of any yet")
+            notes = (*notes, "it has no targets, or does not report any yet")
         return View(self.provider, self.name(found), began, time.monotonic(), members, notes)
 
     @abstractmethod
     def find(self, service: Asked) -> Found:
-        """Where the health of a Service's load balancer is told.
+        """Where the health of a Service's load balancer is reported.
+
 
         Raises:
             Unavailable: it is not found, or can't be asked for.
@@ -79,5 +80,5 @@ class CloudView(ABC, Generic[Found]):
         by = ", ".join((*service.addresses, *service.hostnames))
         return Unavailable(
             Why.NOT_FOUND, f"No load balancer with {by} was found {where}.",
-            f"is {self.tool.program} set to the cluster's own account, project or subscription?",
+            f"set {self.tool.program} to the cluster's own account, project or subscription.",
         )  # fmt: skip

@@ -64,8 +64,8 @@ class GoogleView(CloudView[tuple[Where, ...]]):
         if not found:
             raise Unavailable(
                 Why.UNSUPPORTED,
-                f"The forwarding rule {ours[0]['name']} leads to a proxy, which has no health of nodes by itself.",
-                "only passthrough load balancers are looked at.",
+                f"The forwarding rule {ours[0]['name']} leads to a proxy, which does not report the health of nodes.",
+                "esipp queries only passthrough load balancers.",
             )
         return tuple(sorted(found))
 

@@ -33,7 +33,7 @@ TOOL = Tool(
 # by a member's operating_status
 STATES = {"ONLINE": State.HEALTHY, "ERROR": State.UNHEALTHY, "OFFLINE": State.UNHEALTHY, "DRAINING": State.UNHEALTHY}
 
-NO_MONITOR = "the pool {pool} has no health monitor: nodes are never left out for their health"
+NO_MONITOR = "the pool {pool} has no health monitor: it never excludes a node because of its health"
 
 
 class Where(NamedTuple):

@@ -36,7 +36,9 @@ class ReferenceView:
         found = next(own, None)
         if found is None:
             raise Unavailable(
-                Why.NOT_FOUND, f"The reference load balancer does not serve {service.name}.", "see its class."
+                Why.NOT_FOUND,
+                f"The reference load balancer does not serve {service.name}.",
+                "check spec.loadBalancerClass of the Service.",
             )
         members = []
         for each in found["nodes"]:

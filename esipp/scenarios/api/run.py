@@ -60,7 +60,7 @@ def observe(context: Context) -> ApiEvidence:
         asker = Asker(replace(testbed, nodes=context.topology.nodes), context.clients, stop)
         performer.listen = partial(listen, asker)
     requests = sum(len(chain.steps) for chain in chains.values())
-    with run.phase("edit services", f"{len(chains)} chains of {requests} requests"):
+    with run.phase("edit Services", f"{len(chains)} chains of {requests} requests"):
         for at_once, these in in_turn(chains.values()):
             with ThreadPoolExecutor(at_once) as pool:
                 try:

@@ -26,6 +26,6 @@ SCENARIO = Scenario(
     decide=decide,
     lacks=_lacks,
     section=section,
-    phases=(Typical("edit services", base=1, check=0.08),),
+    phases=(Typical("edit Services", base=1, check=0.08),),
     rights=rights("get patch update", "services"),
 )

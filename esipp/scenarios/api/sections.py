@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from esipp.base.document import Block, Fold, Section, Table, Text
-from esipp.base.plural import counted as many
+from esipp.base.plural import counted
 from esipp.checks.api import Answer
 from esipp.judging.showing import attempted, shorten, tallied
 from esipp.ledger.reading import RecordedRun
@@ -93,5 +93,5 @@ def _requests(answers: Mapping[str, Mapping[str, Answer]]) -> list[Block]:
         for name, tally in made.items()
     ]
     head = ["Services", "requests", "accepted", "refused", "reasons", "with a warning", "errors"]
-    failed = Fold(f"{many(len(troubles), 'request')} with an error", (Table.of(["chain, step", "error"], troubles),))
+    failed = Fold(f"{counted(len(troubles), 'request')} with an error", (Table.of(["chain, step", "error"], troubles),))
     return [Table.of(head, rows, "Requests to the API server"), *([failed] if troubles else [])]

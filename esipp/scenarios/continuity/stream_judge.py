@@ -154,7 +154,7 @@ class StreamJudge:
         said = f"{counts['lost']} of {len(self.samples)} probes lost"
         if longest:
             said += f", silent for at most {max(each.until - each.since for each in self.silences):.1f} s"
-            said += f" ({longest.control:.1f} s of it beside answered TCP connections)"
+            said += f" ({longest.control:.1f} s of it while new TCP connections were answered)"
         large = sum(TOO_LARGE in name.get((self._name, sample.seq), "") for sample in self.samples)
         said += f"; {large} too large for a link, as the network said" if large else ""
         pods = len({sample.pod for sample in self.samples if sample.pod})

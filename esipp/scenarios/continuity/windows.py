@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from esipp.base.document import number
 from esipp.base.drawing import BAD, INK, Drawing, Scale
-from esipp.base.plural import counted as many
+from esipp.base.plural import counted
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
 from esipp.judging.timeline.losses import Gap, is_late
@@ -156,7 +156,7 @@ class Evidence:
             if each.lost or each.late or each.broken or each.wrong_answers
         ]
         total = sum(each.requests for each in self.ways)
-        return f"{many(total, 'request')}. " + ("; ".join(found) or "None was lost, late or answered wrongly.")
+        return f"{counted(total, 'request')}. " + ("; ".join(found) or "None was lost, late or answered wrongly.")
 
 
 def ways(judge: Judge) -> list[WayInPhase]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from esipp.base.document import Block, Cell, Figure, Fold, Section, Table, Text, number
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, short, staggered
-from esipp.base.plural import counted as many
+from esipp.base.plural import counted as number_of
 from esipp.checks.check import Level
 from esipp.checks.model import Balancer, Family
 from esipp.judging.showing import attempted, headed, health_strip, shorten
@@ -48,7 +48,10 @@ def section(run: RecordedRun) -> Section:
 def _begin(run: RecordedRun, moved: Moved) -> list[Block]:
     changes = {of.value: result.changes for of, result in moved.results.items() if result.changes}
     made = sum(map(len, changes.values()))
-    said = [f"{many(made, 'endpoint change')} behind {many(len(changes), 'load balancer')} ({', '.join(changes)})."]
+    said = [
+        f"{number_of(made, 'endpoint change')} behind {number_of(len(changes), 'load balancer')} "
+        f"({', '.join(changes)})."
+    ]
     if not made:
         said = ["No endpoint change was recorded: the run ended early, or no pod could be changed."]
     short = [f"{of.value}: {result.cut_short}" for of, result in moved.results.items() if result.cut_short]
@@ -411,7 +414,7 @@ def timelines(judges: Judges) -> list[Block]:
     ]
     shown = [(worst, "worst", "The worst endpoint change")]
     if peers and (middle := peers[(len(peers) - 1) // 2]) is not worst:
-        of = f"the median of {many(len(peers), 'removal')} of {worst.balancer} by longest outage"
+        of = f"the median of {number_of(len(peers), 'removal')} of {worst.balancer} by longest outage"
         shown.append((middle, "median", f"A median endpoint change ({of})"))
     parts: list[Block] = [Text(_LEGEND)]
     parts += [block for each, ident, said in shown for block in _figure(each, ident, said)]
@@ -470,7 +473,9 @@ def _timeline(event: Event, ident: str, words: str) -> Drawing:
         drawing.line((LABELS, y + LANE + 13), (scale.right, y + LANE + 13), stroke=MUTED, faint=True)
         y += 2 * LANE + 2
     if len(nodes) > MOST_NODES:
-        drawing.text(0, y + 12, f"and {many(len(nodes) - MOST_NODES, 'more node')}, not drawn", fill=MUTED, size=11)
+        drawing.text(
+            0, y + 12, f"and {number_of(len(nodes) - MOST_NODES, 'more node')}, not drawn", fill=MUTED, size=11
+        )
         y += LANE
     y = _lost(drawing, requests, scale, y)
     if hole is not None and bound is not None:

@@ -85,7 +85,7 @@ class StrangersScope(Scope):
 
 
 @dataclass
-class Hearing:
+class ProbeCapture:
     """Captures on all nodes with an agent; ``trouble`` names a missing one, which is no failure."""
 
     clients: Clients

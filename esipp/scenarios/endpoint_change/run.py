@@ -24,7 +24,7 @@ from esipp.scenarios.context import Context, perform
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.evidence import Bystanders, Moved, Result
-from esipp.scenarios.endpoint_change.health_probes import Arrival, Hearing
+from esipp.scenarios.endpoint_change.health_probes import Arrival, ProbeCapture
 from esipp.scenarios.endpoint_change.health_probes import observe as observe_probes
 from esipp.scenarios.endpoint_change.objects import balancers_of
 from esipp.scenarios.endpoint_change.other_nodes import Everywhere
@@ -93,16 +93,20 @@ class Gathering:
             observing = {balancer: stack.enter_context(self._asked(balancer)) for balancer in ready}
             polls = self._polls(observing)
             ours = set(map(str, self.clients.addresses(OUTSIDE.name))) | self._asking(polls)
-            hearing = Hearing(self.clients, {each.targets.health_port: each.name for each in observing.values()}, ours)
-            stack.callback(hearing.stop)
+            capture = ProbeCapture(
+                self.clients, {each.targets.health_port: each.name for each in observing.values()}, ours
+            )
+            stack.callback(capture.stop)
             if self.packets and observing:
-                hearing.begin()
-                self.heard = hearing.trouble
+                capture.begin()
+                self.heard = capture.trouble
             stack.callback(polls.stop)
             polls.start()
             stack.enter_context(self.reported.listening())
             self.drivers = drivers = {each: self._driver(each, observing[each], watching) for each in ready}
-            perform(run, "moves", {each.value: driver.drive for each, driver in drivers.items()}, self._stopped)
+            perform(
+                run, "endpoint changes", {each.value: driver.drive for each, driver in drivers.items()}, self._stopped
+            )
             watching.check()
             self.reported.look(drivers)
             for each in observing.values():
@@ -114,7 +118,7 @@ class Gathering:
             self.reported.check()
             arrivals = {}
             if self.packets and observing:
-                arrivals, self.heard = hearing.end(), hearing.trouble
+                arrivals, self.heard = capture.end(), capture.trouble
         for balancer in self.balancers:
             if balancer in obstacles:
                 self.results[balancer] = Result(balancer, BalancerEvidence({}, {}, {}), obstacle=obstacles[balancer])
@@ -284,7 +288,7 @@ def observe(context: Context) -> Moved:
     )  # fmt: skip
     context.gathered = lambda: gathering.evidence
     names = ", ".join(each.value for each in gathering.balancers)
-    with run.phase("moves", f"{settings.moves} up and {settings.moves} down: {names}; seed {settings.seed}"):
+    with run.phase("endpoint changes", f"{settings.moves} up and {settings.moves} down: {names}; seed {settings.seed}"):
         gathering.run(run)
         own, others = gathering.results.get(Balancer.DEFAULT), gathering.bystanders
         if own is not None:

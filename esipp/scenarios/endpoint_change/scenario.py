@@ -43,7 +43,10 @@ SCENARIO = Scenario(
     durations=DURATIONS,
     phases=(
         Typical(
-            "moves", base=75, move=6.8, events=tuple(PlannedEvent(each.value, measures=True) for each in BALANCERS)
+            "endpoint changes",
+            base=75,
+            move=6.8,
+            events=tuple(PlannedEvent(each.value, measures=True) for each in BALANCERS),
         ),
     ),
     rights=(*GATES, *SLICES),

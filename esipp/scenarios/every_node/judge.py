@@ -313,7 +313,7 @@ def _every_endpoint(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     if none:
         return Decision(Status.FAIL, check.expected, observed, f"no connection reached {', '.join(none)}")
     sees = (
-        f"an endpoint with {say_share(most_unseen(shares.total()))} of connections or more is met, with 95 % confidence"
+        f"an endpoint with {say_share(most_unseen(shares.total()))} of connections or more is seen with 95 % confidence"
     )
     return Decision(Status.PASS, check.expected, observed, sees=sees)
 

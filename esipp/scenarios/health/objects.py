@@ -126,12 +126,12 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
     run, image = ground.run, ground.image
     questions = [check.subject.question for check in checks if is_about(check, HealthAnswer)]
-    trials = {check.subject.scenario for check in checks if is_about(check, HealthScenario)}
+    scenarios = {check.subject.scenario for check in checks if is_about(check, HealthScenario)}
     here, there = ground.roles[Role.ENDPOINT_NODE], ground.roles[Role.OTHER_NODE]
     pods: list[Json] = []
     wanted = {question.situation for question in questions}
     controls = any(is_about(check, HealthAnswer) and check.subject.about is About.TRUTH for check in checks)
-    if controls or trials & {"stable", "cordoned"}:
+    if controls or scenarios & {"stable", "cordoned"}:
         wanted.add(Situation.ONE_POD)
     services = [service for situation, service in _situations(ground).items() if situation in wanted]
     announced = set()
@@ -150,13 +150,13 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
         pods.append(manifests.agent_pod(name, run, here, image, raw=False, labels=labels))
     if wanted & {Situation.UNREADY_POD, Situation.PUBLISHED_POD}:
         pods.append(manifests.gated(pod("unready", here, "unready")))
-    if trials & {"placement", "stable"}:
+    if scenarios & {"placement", "stable"}:
         pods += [slot(ground, place, number) for place in placed(ground) for number in range(SLOTS)]
         services.append(local_service("health-placement", run, {HEALTH_LABEL: "placed"}))
-    if "terminating" in trials:
+    if "terminating" in scenarios:
         pods += [leaving(ground, "leaving", Role.ENDPOINT_NODE), leaving(ground, "staying", Role.OTHER_NODE)]
         services.append(local_service("health-terminating", run, {HEALTH_LABEL: "leaving"}))
     clients = {question.client for question in questions}
     outside = ground.features["vantage.outside"].present
-    clients |= {OUTSIDE} if trials and outside else set()
+    clients |= {OUTSIDE} if scenarios and outside else set()
     return Objects(tuple(pods), tuple(services), frozenset(announced), frozenset(clients))

@@ -45,7 +45,7 @@ SCENARIO = Scenario(
         Typical("settle health checks", (HealthAnswer,), base=1),
         Typical("ask health checks", (HealthAnswer,), base=2, check=0.006),
         Typical(
-            "trials",
+            "health scenarios",
             (HealthScenario,),
             events=(
                 PlannedEvent("lifecycle", 18),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from esipp.base.document import MISSING, Block, Figure, Fold, Inline, Section, Strong, Table, Text, Words
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
-from esipp.base.plural import counted as many
+from esipp.base.plural import counted
 from esipp.checks.health import LOCAL_PODS, Answer, Place, Question, Situation, parts_of
 from esipp.checks.model import OUTSIDE, Family
 from esipp.checks.observation import Outcome
@@ -217,7 +217,7 @@ def _rounds(found: Sequence[Round], seed: int) -> list[Block]:
     drawing.axis(scale, 20, y)
     drawing.height, drawing.words = y + 20, "; ".join(words)
     caption = (
-        f"{many(len(found), 'round')} with pods placed at random (seed {seed}). A dot is a round in "
+        f"{counted(len(found), 'round')} with pods placed at random (seed {seed}). A dot is a round in "
         "which the node's answer had to change: seconds from the API server's answer until the health check was right "
         "three times in a row. The stroke is the median; quantiles are nearest-rank."
     )

@@ -35,7 +35,7 @@ CLUSTER_DOMAIN = re.compile(r"^search\b.*?\ssvc\.(\S+)", re.MULTILINE)
 
 
 @dataclass
-class Trial:
+class Lookups:
     """Asks for every name from every pod that checks name, and dials what was resolved."""
 
     asker: Asker

@@ -71,7 +71,7 @@ def is_whole(came: Came, until: float) -> bool:
 
 
 @dataclass
-class Trial:
+class Isolation:
     """Runs the scenario."""
 
     asker: Asker

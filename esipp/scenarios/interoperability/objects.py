@@ -39,10 +39,10 @@ def service_b(run: str, **spec: Any) -> Json:
 
 def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
-    trials = {check.subject.scenario for check in checks if is_about(check, Interoperability)}
+    scenarios = {check.subject.scenario for check in checks if is_about(check, Interoperability)}
     pods: list[Json] = []
     services: list[Json] = []
-    if "neighbours" in trials:
+    if "neighbours" in scenarios:
         services += [local_service(A, ground.run, {BACKEND_LABEL: Backends.POD.value}), service_b(ground.run)]
         for role in NEIGHBOUR_ROLES:
             labels, node = {NEIGHBOUR_LABEL: "b"}, ground.roles[role]
@@ -50,7 +50,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
             pods.append(manifests.gated(pod))
     announced = set()
     asking = {check.subject.client for check in checks if is_about(check, Interoperability) and check.subject.client}
-    if "names" in trials:
+    if "names" in scenarios:
         services += [*_named(ground.run)]
         here = ground.roles[Role.ENDPOINT_NODE]
         ready, unready = (
@@ -62,9 +62,9 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
             backend = {BACKEND_LABEL: Backends.POD.value}
             services.append(local_service(BALANCED, ground.run, backend, balancer=None))
             announced.add(BALANCED)
-    clients = asking | ({OUTSIDE} if trials & {"neighbours", "many"} else set())
+    clients = asking | ({OUTSIDE} if scenarios & {"neighbours", "many"} else set())
     families = [family for family in Family if ground.features[f"family.{family.value.lower()}"].present]
-    passing = [item for _, item in manifests_of(ground.run, families)] if "many" in trials and families else []
+    passing = [item for _, item in manifests_of(ground.run, families)] if "many" in scenarios and families else []
     return Objects(tuple(pods), tuple(services), frozenset(announced), frozenset(clients), tuple(passing))
 
 

@@ -7,9 +7,7 @@ from esipp.checks.model import Family
 from esipp.judging.topology import Node
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.health.probes import Asker
-from esipp.scenarios.interoperability import dns as names
-from esipp.scenarios.interoperability import isolation as neighbours
-from esipp.scenarios.interoperability import scale as many
+from esipp.scenarios.interoperability import dns, isolation, scale
 from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence
 from esipp.scenarios.interoperability.scenario import CREATION
 
@@ -18,19 +16,19 @@ def observe(context: Context) -> InteroperabilityEvidence:
     """The evidence of the scenarios: isolation and DNS in parallel with the creation of many Services; scale last."""
     run, testbed, topology = context.run, context.testbed, context.topology
     checks = context.asked(Interoperability)
-    trials = {check.subject.scenario for check in checks}
+    scenarios = {check.subject.scenario for check in checks}
     asker, seen = Asker(replace(testbed, nodes=_nodes(context)), context.clients), InteroperabilityEvidence()
     context.gathered = lambda: seen
-    many_services = many.Trial(asker, topology)
+    many_services = scale.Scale(asker, topology)
 
-    def beside() -> None:
+    def isolated() -> None:
         with kept("neighbours", run, seen):
-            seen.neighbours = neighbours.Trial(asker, topology, context.timeouts).perform()
+            seen.neighbours = isolation.Isolation(asker, topology, context.timeouts).perform()
 
     def named() -> None:
         with kept("names", run, seen):
             asked = [check for check in checks if check.subject.scenario == "names"]
-            seen.names = names.Trial(asker, topology, asked).perform()
+            seen.names = dns.Lookups(asker, topology, asked).perform()
 
     def prepared() -> None:
         with kept("many", run, seen):
@@ -40,14 +38,16 @@ def observe(context: Context) -> InteroperabilityEvidence:
         with kept("many", run, seen):
             seen.many = many_services.perform()
 
-    first = {"neighbours": beside, "names": named, "many": prepared}
-    acts = {CREATION if trial == "many" else trial: act for trial, act in first.items() if trial in trials}
-    with run.phase("inter-operation", ", ".join(sorted(trials))):
-        perform(run, "inter-operation", acts, asker.stop)
-    if "many" in trials and "many" not in seen.trouble | seen.broken:
-        with run.phase("many services", f"{MANY_SERVICES} at once"):
-            perform(run, "many services", {"many": looked_at}, asker.stop)
-    spare(testbed, seen, trials)
+    first = {"neighbours": isolated, "names": named, "many": prepared}
+    acts = {
+        CREATION if scenario == "many" else scenario: act for scenario, act in first.items() if scenario in scenarios
+    }
+    with run.phase("interoperability", ", ".join(sorted(scenarios))):
+        perform(run, "interoperability", acts, asker.stop)
+    if "many" in scenarios and "many" not in seen.trouble | seen.broken:
+        with run.phase("many Services", f"{MANY_SERVICES} at once"):
+            perform(run, "many Services", {"many": looked_at}, asker.stop)
+    spare(testbed, seen, scenarios)
     return seen
 
 

@@ -44,7 +44,7 @@ CLOSED = Budget("every node to close the health checks of deleted Services", 30.
 
 
 @dataclass
-class Trial:
+class Scale:
     """Runs the scenario: ``prepare`` in parallel with other scenarios, then ``perform`` alone."""
 
     asker: Asker

@@ -28,14 +28,14 @@ SCENARIO = Scenario(
     section=section,
     phases=(
         Typical(
-            "inter-operation",
+            "interoperability",
             events=(
                 PlannedEvent("neighbours", 25),
                 PlannedEvent("names", 15),
                 PlannedEvent(CREATION, 15, loads=True, of=("many",)),
             ),
         ),
-        Typical("many services", events=(PlannedEvent("many", 10, measures=True, loads=True),)),
+        Typical("many Services", events=(PlannedEvent("many", 10, measures=True, loads=True),)),
     ),
     rights=(*GATES, *rights("get patch", "services"), *rights("list", "endpointslices", DISCOVERY)),
 )

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from esipp.base.document import MISSING, Block, Fold, Section, Table, Text
-from esipp.base.plural import counted as many
+from esipp.base.plural import counted as number_of
 from esipp.checks.health import Answer
 from esipp.checks.model import Family
 from esipp.judging.reading import Reading
@@ -97,7 +97,7 @@ def _scale(seen: Many | None) -> list[Block]:
         rows = [[node, tallied(tally), tally.total()] for node, tally in sorted(nodes.items())]
         parts.append(Table.of(["node", f"health checks of {len(seen.answers)} of them", "n"], rows))
         held = [port for name in seen.answers for port in seen.ports.get(name, ())]
-        parts.append(Text(f"{many(len(held), 'health-check port')}, {len(set(held))} different."))
+        parts.append(Text(f"{number_of(len(held), 'health-check port')}, {len(set(held))} different."))
     gone = sum(seen.gone.values(), Counter())
     if gone:
         parts.append(Text(f"At their health-check ports after deletion: {tallied(gone)}."))
@@ -130,4 +130,4 @@ def _dns(seen: Names | None) -> list[Block]:
         said = [tallied(resolved), resolved.total(), ", ".join(clients), tallied(dialled)]
         rows.append([f"{claim} {family.value}", wanted, *said])
     head = ["claim", "expected", "resolved", "n", "client", "dialled by name"]
-    return headed("DNS", [Fold(f"{many(len(rows), 'claim')} about DNS names", (Table.of(head, rows),))])
+    return headed("DNS", [Fold(f"{number_of(len(rows), 'claim')} about DNS names", (Table.of(head, rows),))])

@@ -57,7 +57,7 @@ LOOK = {
         "'nf_conntrack: table full'; insert_failed in conntrack -S), and for a queue"
     ),
     Aspect.COPIES: (
-        "packets are doubled on the way to the Service: a rule that duplicates (nft dup, TEE), a mirrored port, or two "
+        "packets are duplicated on the way to the Service: by a rule (nft dup, TEE), a mirrored port, or two "
         "nodes that both forward what one of them got"
     ),
     Aspect.PORTS: (

@@ -50,7 +50,7 @@ def observe(context: Context) -> Evidence:
     taken = Taken()
     for number, names in enumerate(testbed.batches.windows):
         if testbed.batches.limited:
-            with run.phase("arrange", f"load balancers of window {number + 1}: {', '.join(sorted(names))}"):
+            with run.phase("set-up", f"load balancers of window {number + 1}: {', '.join(sorted(names))}"):
                 testbed.balance(names)
         these = [path_check for path_check in path_checks if testbed.batches.window_of(path_check) == number]
         topology = replace(topology, balancers={**topology.balancers, **vip_owners(testbed.vips)})

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from esipp.base.document import Block, Figure, Fold, Section, Table, Text, number
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, PAPER, WIDTH, Drawing, Scale
-from esipp.base.plural import counted as many
+from esipp.base.plural import counted
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.policy_change import At
 from esipp.judging.showing import attempt, headed, shorten, tallied
@@ -71,7 +71,7 @@ def _service(service: str, course: Course, ground: Ground, which: int) -> list[B
     never = sum(row[4] + row[8] for row in rows)
     summary = f"Seconds until stable by entry: at most {number(longest)}; never stable: {never}"
     caption = (
-        f"{service}: {many(len(course.flips) - 1, 'policy change')}. The table has the "
+        f"{service}: {counted(len(course.flips) - 1, 'policy change')}. The table has the "
         "seconds from the call until traffic showed the new policy and kept doing so until the next change. At the "
         "node without local endpoints, Local requires no answer."
     )
@@ -205,12 +205,14 @@ def _isolation(window: Window) -> list[Block]:
             tally[f"{each.outcome.value} {each.seen[0] if each.seen else ''}"] += each.count
     several = {path: tally for path, tally in shown_at.items() if len(tally) > 1}
     total = sum(tally.total() for tally in shown_at.values())
-    changes = ", ".join(f"{name} changed its policy {many(count, 'time')}" for name, count in sorted(made.items()))
-    words = f"{many(total, 'connection')} on {many(len(shown_at), 'path')} of unchanged Services, while "
+    changes = ", ".join(f"{name} changed its policy {counted(count, 'time')}" for name, count in sorted(made.items()))
+    words = f"{counted(total, 'connection')} on {counted(len(shown_at), 'path')} of unchanged Services, while "
     words += f"{changes or 'no other Service changed its policy'}."
     rows = [[path, tallied(tally), tally.total()] for path, tally in several.items()]
     more = (
-        Fold(f"{many(len(several), 'path')} with different observations", (Table.of(["path", "observed", "n"], rows),))
+        Fold(
+            f"{counted(len(several), 'path')} with different observations", (Table.of(["path", "observed", "n"], rows),)
+        )
         if several
         else Text("The observations of each path did not change.")
     )

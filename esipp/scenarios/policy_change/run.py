@@ -287,7 +287,7 @@ def observe(context: Context) -> PolicyChangeEvidence:
                     if known.get(name) != value:
                         run.fact(name, value, "the control listeners, while the policies of other Services changed")
     if services:
-        with run.phase("flips", f"Local, Cluster, Local: {', '.join(services)}"):
+        with run.phase("policy changes", f"Local, Cluster, Local: {', '.join(services)}"):
             keeps = any(is_about(check, PolicyChange) and check.subject.claim is PolicyClaim.KEPT for check in checks)
             _flip(context, services, stop, seen, keeps)
     return seen
@@ -309,7 +309,7 @@ def _flip(
             driver.perform()
 
     try:
-        perform(run, "flips", {service.value: partial(change, service) for service in services}, stop)
+        perform(run, "policy changes", {service.value: partial(change, service) for service in services}, stop)
     finally:
         traffic.stop(seen.controls.values())
     spare(testbed, seen, (service.value for service in services))

@@ -76,7 +76,7 @@ SCENARIO = Scenario(
         Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
         Typical("side by side", (Isolated, IsolatedHealth), base=12),
         Typical(
-            "flips",
+            "policy changes",
             (PolicyChange,),
             events=tuple(PlannedEvent(each.value, 21, measures=True) for each in ChangingService),
         ),

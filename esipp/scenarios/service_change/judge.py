@@ -173,7 +173,10 @@ def _spread(case: _Case) -> Decision:
         reason = f"the Service {each.stage.words}: {', '.join(missing)} did not answer in {len(each.samples)} requests"
         return Decision(Status.FAIL, case.check.expected, _words(made), reason)
     return Decision(
-        Status.PASS, case.check.expected, _words(made), sees="a pod that gets far less than its share passes"
+        Status.PASS,
+        case.check.expected,
+        _words(made),
+        sees="a pod that gets far fewer connections than its share goes unnoticed",
     )
 
 
@@ -189,7 +192,9 @@ def _sticky(case: _Case) -> Decision:
         last = say_observed(_answers(each.samples[-10:]))
         reason = f"the Service {each.stage.words}: several pods still answer; the last answers: {last}"
         return Decision(Status.FAIL, case.check.expected, _words(made), reason)
-    return Decision(Status.PASS, case.check.expected, _words(made), sees="the end of an affinity's timeout is not seen")
+    return Decision(
+        Status.PASS, case.check.expected, _words(made), sees="this does not show whether an affinity times out"
+    )
 
 
 def _outlived(case: _Case) -> Decision:
@@ -204,9 +209,10 @@ def _outlived(case: _Case) -> Decision:
         answered = sum(sample.answered for sample in each.samples)
         if answered < FEWEST:
             return undecided(case.check, f"only {answered} requests were answered in this stage", observed)
-        reason = f"the Service {each.stage.words}: one pod answered all {answered} requests, which were longer apart"
+        only = f"one pod answered all {answered} requests, although the affinity had timed out between them"
+        reason = f"the Service {each.stage.words}: {only}"
         return Decision(Status.FAIL, case.check.expected, observed, reason)
-    sees = f"whether a timeout of {AFFINITY_SECONDS} s is over after {case.subject.stream.every:.0f} s, no more"
+    sees = f"only whether a timeout of {AFFINITY_SECONDS} s is over after {case.subject.stream.every:.0f} s"
     return Decision(Status.PASS, case.check.expected, observed, sees=sees)
 
 
@@ -240,10 +246,13 @@ def _no_loss(case: _Case) -> Decision:
 def _status(case: _Case) -> Decision:
     """In each stage, the health check says what it must, within the limit."""
     if steady(case.stages[0], says(case.stages[0].stage, case.subject.stream.name)) is None:
-        why = "the health check did not say 200 before the change: other checks ask for that"
+        why = "the health check did not say 200 before the change: other checks are about that"
         return undecided(case.check, why, _words(case.stages))
     return _followed(
-        case, case.stages, lambda stage: says(stage, case.subject.stream.name), "its health check said what it must"
+        case,
+        case.stages,
+        lambda stage: says(stage, case.subject.stream.name),
+        "its health check gave the required answers",
     )
 
 

@@ -405,8 +405,8 @@ def observe(context: Context) -> ServiceChangeEvidence:
     wanted_clients = {OUTSIDE, INSIDE, *(check.subject.at.client for check in checks)}
     probers = {client.name: clients.probers[client.name] for client in wanted_clients}
     traffic = {name: Traffic(prober, prober.clock()) for name, prober in probers.items()}
-    events, props = events_of(checks), objects(list(checks), context.ground)
-    pods = {pod["metadata"]["name"]: pod for pod in props.pods}
+    events, scenario_objects = events_of(checks), objects(list(checks), context.ground)
+    pods = {pod["metadata"]["name"]: pod for pod in scenario_objects.pods}
     of_nodes = [each for node in topology.nodes.values() for each in node.internal.values()]
     of_client = map(str, topology.stands[OUTSIDE.name].addresses)
     admitted = SourceRanges(clients=True).of([*of_nodes, *of_client], list(Family))

@@ -24,7 +24,7 @@ def summary(run: RecordedRun) -> Section:
 def _blocks(run: RecordedRun) -> list[Block]:
     seen = run.evidence_of(ServiceChangeEvidence) or ServiceChangeEvidence()
     rows = [(name, *row) for name, event in seen.events.items() for row in _rows(event)]
-    about = "seconds until the last stream showed a change for good: new pods are reached, or nobody any more"
+    about = "seconds until the last stream showed a change for good: it reaches the new pods, or no pod any more"
     return [Text(about), Table(("event", "the Service", "streams", "max", "never"), tuple(rows))] if rows else []
 
 

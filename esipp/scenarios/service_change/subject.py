@@ -112,7 +112,7 @@ class Do(StrEnum):
     SELECT = "selects other pods"
     KILL = "loses its pod, which is killed without grace"
     START = "gets a pod in place of the killed one"
-    TERMINATE = "has only a pod that terminates and serves on"
+    TERMINATE = "has only a pod that is terminating and still serves"
     STAY = "stays as it is"
     DELETE = "is deleted"
     STAY_GONE = "stays deleted"
@@ -122,14 +122,14 @@ class Do(StrEnum):
     TAKE_OVER = "is deleted, and another Service gets its nodePorts and ClusterIPs"
     TO_CLUSTER_IP = "becomes a ClusterIP Service"
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
-    SHARE_PORT = "gets the nodePort of its TCP port for UDP, too"
+    SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
     AFFINITY_ON = "gets the affinity ClientIP"
-    AFFINITY_BRIEF = "gets the affinity ClientIP for 2 s"
-    AFFINITY_MINUTE = "gets the affinity ClientIP for a minute"
+    AFFINITY_BRIEF = "gets the affinity ClientIP with a timeout of 2 s"
+    AFFINITY_MINUTE = "gets the affinity ClientIP with a timeout of a minute"
     AFFINITY_OFF = "loses its affinity, and selects all pods"
-    ADMIT_OTHERS = "admits only addresses of others"
+    ADMIT_OTHERS = "admits only the addresses of other clients"
     ADMIT_CLIENT = "admits a hundred ranges, and last the addresses of the nodes and of the client"
-    ADMIT_ALL = "has the source ranges of the beginning again, usually none"
+    ADMIT_ALL = "has its first source ranges again (usually none)"
 
 
 class Health(StrEnum):
@@ -326,6 +326,6 @@ class ServiceChange(Subject):
 
 ServiceChangeCheck = Check[ServiceChange]
 
-STALE = "an endpoint of before answers a flow of before, and no other"
-"""Evidence: only flows from before a change reach the pods of before; new ones of the same client, at the same address,
-do not."""
+STALE = "a previous endpoint answers a flow from before the change, and no other"
+"""Evidence: only flows from before a change reach the previous pods; new flows of the same client, to the same
+address, do not."""

@@ -113,7 +113,7 @@ BREAKS = (
         RUN,
         stale,
         lambda check: at_bare_node(check, Claim.SERVED, Claim.GONE, reuse=Reuse.ONE_SOCKET, protocol="UDP"),
-        names="connection tracking goes on",
+        names="connection tracking still",
         at_once=False,
     ),
     Break(
@@ -123,7 +123,7 @@ BREAKS = (
         RUN,
         empty_at_first,
         lambda check: at_bare_node(check, Claim.NO_LOSS, reuse=Reuse.NEW, protocol="TCP"),
-        names="rules are removed before others are written",
+        names="kube-proxy removes rules before it writes others",
         at_once=False,
     ),
     Break(
@@ -136,7 +136,7 @@ BREAKS = (
             is_about(check, ServiceChange)
             and (check.subject.event.name, check.subject.at, check.subject.claim) == (GONE, At.BARE_NODE, Claim.GONE)
         ),
-        names="keeps the rules of a Service that is gone",
+        names="keeps the rules of a deleted Service",
         at_once=False,
     ),
     Break(
@@ -146,7 +146,7 @@ BREAKS = (
         RunOptions(("changes",), (f"changes.{SICK}.",), disruptive=True),
         says_well,
         lambda check: is_about(check, ServiceChange) and check.subject.claim is Claim.STATUS,
-        names="goes on to say that it is healthy",
+        names="still says 200 although",
         at_once=False,
     ),
 )

@@ -218,7 +218,7 @@ BREAKS = (
         run_of("replaced"),
         once("replaced", selects(Pods.SECOND), dropped_at_used_ports),
         of_stream("replaced", "tcp-port", claims=(Claim.SERVED,), at=AT_NODES),
-        names="connection tracking goes on",
+        names="connection tracking still",
         at_once=False,
         scoped=True,
     ),

@@ -203,7 +203,7 @@ BREAKS = (
         "the endpoint node sends datagrams of clients outside to nodePorts of Local Services twice to the pod",
         doubling,
         of(Aspect.COPIES, Protocol.UDP),
-        "doubled on the way",
+        "duplicated on the way",
     ),
     _break(
         "source-ports-moved",

@@ -218,7 +218,7 @@ BREAKS = (
         run_of_change(DELETED),
         keeps_its_endpoint,
         lambda check: of_change(check, DELETED, At.BARE_NODE, Claim.SERVED, Claim.GONE),
-        names="does not follow a change|an endpoint, or connection tracking|is no longer an endpoint",
+        names="does not follow a change|of its endpoints, or connection tracking|is no longer an endpoint",
         at_once=False,
     ),
     Break(

@@ -87,7 +87,7 @@ BREAKS = (
         RUN,
         withdrawn_while_cordoned,
         lambda check: of_event(check, At.VIP, Claim.SERVED, Claim.NO_LOSS),
-        names="takes a node out that still serves",
+        names="excludes a node that still serves",
         at_once=False,
     ),
     Break(
@@ -97,7 +97,7 @@ BREAKS = (
         RUN,
         says_that_it_stays,
         lambda check: of_event(check, At.ENDPOINT_NODE, Claim.STATUS) and Health.PROXY in check.id,
-        names="that is to be deleted, goes on to say that it is healthy",
+        names="or it is about to be deleted",
         at_once=False,
     ),
     Break(
