@@ -79,6 +79,16 @@ class Event:
     forgets: bool = False
 
     @property
+    def name(self) -> str:
+        """Return its name, as text."""
+        return self.phase.value
+
+    @property
+    def disruptions(self) -> tuple[Disruption, ...]:
+        """Return how it affects other users of the cluster; empty if it does not."""
+        return (self.disruption,) if self.disruption else ()
+
+    @property
     def takes_endpoints(self) -> bool:
         """Return whether a node takes no new connections to its own endpoints, which stay endpoints all the while."""
         return self.refuses and self.node is Role.ENDPOINT_NODE

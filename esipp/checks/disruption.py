@@ -70,6 +70,9 @@ FEATURES = {
     Disruption.API_SLOW: "control-plane.reachable",
 }
 
+CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW})
+"""Disruptions of the whole cluster; all others are of a node."""
+
 
 def feature_of(what: Disruption) -> str:
     """Return the feature that its checks need in addition to ``disruptive``, or ``disruptive`` if there is none."""

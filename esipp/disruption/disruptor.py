@@ -85,7 +85,7 @@ class Disruptor:
     ) -> None:
         self._cluster, self._findings, self._run = cluster, findings, run_id
         self._stop, self._guard, self._say = stop, guard, say
-        self._watchdog = WatchdogClient(cluster.context, cluster.kubeconfig, log)
+        self._watchdog = WatchdogClient(cluster.context, cluster.kubeconfig, log, cluster.as_user)
 
     def __enter__(self) -> "Disruptor":
         return self

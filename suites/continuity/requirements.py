@@ -166,6 +166,11 @@ def stream_requirement(event: Event, way: Way, stream: StreamKind) -> str:
     said = f"{through} {heard} again at the latest {allowed(event):.0f} s after it answers new TCP connections"
     if event.phase is Phase.QUIET:
         said = f"{through} {heard}, is never silent for {STEADY:.0f} s and loses at most one in twenty"
+    if event.phase is Phase.FLIPS and way.local:
+        return (
+            f"{said}; pods see {expected_source(way)}, or a node's while the policy is Cluster and at most "
+            f"{RECOVERS:.0f} s longer, or until TCP shows that it is Local again."
+        )
     return f"{said}; pods see {expected_source(way)}."
 
 

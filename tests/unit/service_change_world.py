@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from esipp.checks.model import Family, Role
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import Asked, ServiceChangeEvidence, Stage, Stages
-from esipp.scenarios.service_change.subject import BESIDE, INSIDE, At, Event, Health
+from esipp.scenarios.service_change.subject import BESIDE, INSIDE, ON_NODE, ROUTED, At, Event, Health
 from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS
 from tests.unit.world import CLIENT_ADDRESSES, ROLES
@@ -74,6 +74,7 @@ class World:
                 frozenset(each.value for each in change.stuck),
                 frozenset(each.value for each in change.sick),
                 change.within,
+                agent="agent",
             )
             for at, change in enumerate(event.changes)
         ]
@@ -123,7 +124,7 @@ class World:
     def seen(self) -> ServiceChangeEvidence:
         seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in EVENTS})
         times = [0.1 + 0.5 * number for number in range(int(2 * self.every * MOST))]
-        for client in ("outside-1", INSIDE.name, BESIDE.name):
+        for client in ("outside-1", INSIDE.name, BESIDE.name, ON_NODE.name, ROUTED.name):
             for family in self.families:
                 for node in (HOME, ROLES[Role.BARE_NODE]):
                     samples = [self._control(seq, when) for seq, when in enumerate(times)]

@@ -25,9 +25,9 @@ from esipp.disruption import agents, disruptor, restarts, services, shell
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.preflight.preflight import Findings
-from esipp.scenarios.health.cordon import ask_cordoned
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker as HealthAsker
+from esipp.scenarios.health.run import ask_cordoned
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
 OURS = {"esipp.dev__run": "r1"}

@@ -25,6 +25,7 @@ from esipp.scenarios.continuity import objects
 from esipp.scenarios.continuity.evidence import Asked, Places
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.traffic import CALM, Streams
+from esipp.scenarios.events import Steps
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.testbed import Testbed
 
@@ -58,32 +59,6 @@ class Notes:
         now = time.monotonic()
         self.causes.append(now)
         return now
-
-
-Step = Callable[[Notes], None]
-
-
-def _nothing(_: Notes) -> None:
-    """Nothing is to do."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """How an event is done.
-
-    Args:
-        do: does it.
-        prove: proves that it happened, and lets it last.
-        undo: undoes it, whatever broke it off.
-        settle: proves that it is undone.
-        times: how often.
-    """
-
-    do: Step = _nothing
-    prove: Step = _nothing
-    undo: Step = _nothing
-    settle: Step = _nothing
-    times: int = 1
 
 
 @dataclass
@@ -135,17 +110,11 @@ class Acts:
         if event.disruption is not None:
             self._disrupt(event.disruption, event, steps, notes)
             return
-        for _ in range(steps.times):
-            try:
-                steps.do(notes)
-                steps.prove(notes)
-            finally:
-                steps.undo(notes)
-            steps.settle(notes)
+        steps.perform(notes)
         notes.ended = time.monotonic()
 
     @cached_property
-    def _steps(self) -> Mapping[Phase, Steps]:
+    def _steps(self) -> Mapping[Phase, Steps[Notes]]:
         """How each event is done. The disruptor does and undoes disruptions, which stay in effect until proven."""
         return {
             Phase.ROLLING_UPDATE: Steps(self._roll, self._see_rolled),
@@ -223,7 +192,8 @@ class Acts:
     def _local(self) -> list[str]:
         """The Services whose policy is Local."""
         others = [objects.service_name(way, protocol) for way, protocol in self.others if way.local]
-        return [*(objects.service_name(way) for way in self.ways if way.local), *others]
+        own = [objects.service_name(way) for way in self.ways if way.local]
+        return [*own, *others, *({objects.HEALTH} & set(self.testbed.services))]
 
     def _change_policy(self, notes: Notes) -> None:
         notes.either.append((notes.cause(), math.inf))
@@ -259,7 +229,7 @@ class Acts:
         notes.words = f"{services} changed to Cluster and back to Local; sources stable {took} the health checks"
 
     # ----------------------------------------------------------------------------------------------------- with harm
-    def _disrupt(self, what: Disruption, event: Event, steps: Steps, notes: Notes) -> None:
+    def _disrupt(self, what: Disruption, event: Event, steps: Steps[Notes], notes: Notes) -> None:
         phase = event.phase
         if self.disruptor is None:
             raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
