@@ -156,7 +156,7 @@ def _fits(earlier: ClusterAccess, way: Way, lane: Lane, where: Places) -> bool:
 def _renew(earlier: ClusterAccess, way: Way, lane: Lane, where: Places, journal: Journal) -> ClusterAccess:
     """Reuse a kept cluster, with the images of the checkout."""
     journal.line("         A kept cluster of this lane stands and is healthy: it is used.")
-    network.give_second_addresses(earlier, journal)  # a node that was started again has lost them
+    network.give_further_addresses(earlier, journal)  # a node that was started again has lost them
     base = way.echo_base(earlier.kubernetes) if isinstance(way, Hermetic) else None
     image = cluster.build_echo(earlier, base, journal)
     if image != earlier.image:
@@ -181,7 +181,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         building = pool.submit(loadbalancer.build, there, prepared.balancer_base, journal) if wanted else None
         cluster.create(there, config, journal, where.logs)
         published.install(there, lane.published, where, journal)
-        network.give_second_addresses(there, journal)
+        network.give_further_addresses(there, journal)
         if prepared.cilium:  # no pod gets an address before
             cilium.install(there, prepared.cilium, lane, journal)
         naming = pool.submit(coredns.install, there, journal) if isinstance(way, Hermetic) else None

@@ -1,8 +1,9 @@
-"""The kind network: division of its subnets, and the nodes' second addresses.
+"""The kind network: division of its subnets, and the nodes' second addresses and ExternalIPs.
 
-Docker assigns the low end to nodes and clients. The middle has the nodes' second addresses, as many machines have
-several and clients dial nodePorts on them. The high end belongs to load balancers: MetalLB has the last addresses, the
-reference load balancer as many just below. The suite's own tests use the rest for hosts next to the nodes.
+Docker assigns the low end to nodes and clients. Then come the nodes' ExternalIPs, which their Node objects name as
+clouds do. The middle has their second addresses, which no object names, as many machines have several. Clients dial
+nodePorts on all of them. The high end belongs to load balancers: MetalLB has the last addresses, the reference load
+balancer as many just below. The suite's own tests use the rest for hosts next to the nodes.
 """
 
 from __future__ import annotations
@@ -99,10 +100,17 @@ def _pool(net: str, above: int) -> str:
 
 
 def second_address(first: str, nets: Sequence[str]) -> str:
-    """Choose a node's second address: as far into the subnet's upper half as its first one is into the lower.
+    """Choose a node's second address: as far into the subnet's upper half as its first one is into the lower."""
+    return _further(first, nets, 2)
 
-    It has the subnet's prefix length, like the first.
-    """
+
+def external_address(first: str, nets: Sequence[str]) -> str:
+    """Choose a node's ExternalIP: as far into the subnet's second quarter as its first address is into the first."""
+    return _further(first, nets, 1)
+
+
+def _further(first: str, nets: Sequence[str], quarters: int) -> str:
+    """Choose an address so many quarters of the subnet above the first one, with the same prefix length."""
     address = ipaddress.ip_address(first)
     network = next((net for net in map(ipaddress.ip_network, nets) if address in net), None)
     if network is None:
@@ -116,8 +124,8 @@ def second_address(first: str, nets: Sequence[str]) -> str:
             f"The kind network's subnet {network} is too small for the nodes' second addresses.",
             "give docker's default-address-pools subnets with a prefix of at most 24 bits.",
         )
-    second = ipaddress.ip_address(int(network.network_address) + network.num_addresses // 2 + offset)
-    return f"{second}/{network.prefixlen}"
+    found = ipaddress.ip_address(int(address) + quarters * (network.num_addresses // 4))
+    return f"{found}/{network.prefixlen}"
 
 
 def spare_addresses(net: str, count: int, taken: Collection[IPAddress]) -> list[str]:
@@ -142,7 +150,7 @@ def spare_addresses(net: str, count: int, taken: Collection[IPAddress]) -> list[
 
 
 def command(second: str) -> str:
-    """Say how `ip` gives a node its second address; a node that has it stays as it is.
+    """Say how `ip` gives a node a further address; a node that has it stays as it is.
 
     An IPv6 address that comes later would be what the node speaks from, an IPv4 one would not: hence deprecated, which
     is so in both families and leaves incoming connections alone.
@@ -151,13 +159,41 @@ def command(second: str) -> str:
     return f"address replace {second} dev {INTERFACE}{six}"
 
 
-def give_second_addresses(there: ClusterAccess, journal: Journal) -> None:
-    """Give every node a second address of each of the cluster's families, or see that it still has them."""
-    with journal.step("give the nodes second addresses", hint="ci/enter docker exec NODE ip address") as step:
+ADDRESSES_ARE_THE_PROVIDERS = """set -e
+flags=/var/lib/kubelet/kubeadm-flags.env
+grep --quiet -- --cloud-provider $flags && exit
+sed --in-place 's/^KUBELET_KUBEADM_ARGS="/&--cloud-provider=external /' $flags
+systemctl restart kubelet
+"""
+"""What makes a kubelet leave the addresses of its Node object to a cloud provider, who is nobody here. As its node is
+registered already, it adds no taint that a provider would have to remove."""
+
+
+def give_further_addresses(there: ClusterAccess, journal: Journal) -> None:
+    """Give every node a second address and an ExternalIP of each of the cluster's families, or see that it has them.
+
+    Its Node object names the ExternalIPs.
+    """
+    with journal.step("give the nodes further addresses", hint="ci/enter docker exec NODE ip address") as step:
         nets = subnets(there)
         nodes = node_addresses(there)
         for node, firsts in nodes.items():
-            batch = "".join(f"{command(second_address(first, nets))}\n" for first in firsts)
+            external = [external_address(first, nets) for first in firsts]
+            further = [*(second_address(first, nets) for first in firsts), *external]
+            batch = "".join(f"{command(each)}\n" for each in further)
             there.run(step, "docker", "exec", "--interactive", node, "ip", "-batch", "-", stdin=batch.encode())
+            there.run(step, "docker", "exec", node, "sh", "-c", ADDRESSES_ARE_THE_PROVIDERS)
+            named = [("InternalIP", first) for first in firsts]
+            named += [("ExternalIP", each.partition("/")[0]) for each in external]
+            addresses = [{"type": kind, "address": each} for kind, each in (*named, ("Hostname", node))]
+            patch = (
+                "--subresource",
+                "status",
+                "--type",
+                "merge",
+                "--patch",
+                json.dumps({"status": {"addresses": addresses}}),
+            )
+            there.run(step, "kubectl", "--context", CONTEXT, "patch", "node", node, *patch)
             step.say(f"{node}:\n{batch}")
-        step.note = f"{sum(map(len, nodes.values()))} on {len(nodes)} nodes"
+        step.note = f"{2 * sum(map(len, nodes.values()))} on {len(nodes)} nodes"

@@ -1,7 +1,7 @@
 """References of checks and known differences, each defined once."""
 
+from esipp.checks.reference import *
 from esipp.checks.reference import GITHUB, KUBERNETES_DOCS, Reference, docs, issue, kep
-from esipp.checks.version_references import *
 
 _KUBERNETES, _CILIUM = "kubernetes/kubernetes", "cilium/cilium"
 _KUBERNETES_SOURCE = f"{GITHUB}/{_KUBERNETES}/blob/v1.36.3"
@@ -48,7 +48,14 @@ TUTORIAL_PROXY = docs(
 CONNTRACK_SYSCTL = Reference(
     "Linux kernel, Netfilter Conntrack Sysfs variables", "https://docs.kernel.org/networking/nf_conntrack-sysctl.html"
 )
+CLOUD_CONTROLLERS = docs("concepts/architecture/cloud-controller/#service-controller", "Cloud Controller Manager")
+PROGRAMMING_LATENCY = Reference(
+    "Kubernetes scalability SLIs: network programming latency",
+    f"{GITHUB}/kubernetes/community/blob/main/sig-scalability/slos/network_programming_latency.md",
+)
+API_FINALIZERS = docs("concepts/overview/working-with-objects/finalizers/", "Finalizers")
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
+NODE_ADDRESSES = docs("reference/node/node-status/#addresses", "Node Status: addresses")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
 SYNC_PERIOD = docs(
     "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",
@@ -70,6 +77,10 @@ EXCLUDE_LABEL = docs(
 NODEPORT_ADDRESSES = docs(
     "reference/command-line-tools-reference/kube-proxy/#:~:text=nodeport%2Daddresses",
     "kube-proxy --nodeport-addresses",
+)
+LOCALHOST_NODE_PORTS = docs(
+    "reference/command-line-tools-reference/kube-proxy/#:~:text=iptables%2Dlocalhost%2Dnodeports",
+    "kube-proxy --iptables-localhost-nodeports",
 )
 CLUSTER_CIDR = docs(
     "reference/command-line-tools-reference/kube-proxy/#:~:text=cluster%2Dcidr", "kube-proxy --cluster-cidr"
@@ -107,6 +118,7 @@ def _api(field: str, shown: str, part: str = "ServiceSpec") -> Reference:
 API_ETP = _api("spec.externalTrafficPolicy", "externalTrafficPolicy (string)")
 API_ITP = _api("spec.internalTrafficPolicy", "internalTrafficPolicy (string)")
 API_HEALTH_PORT = _api("spec.healthCheckNodePort", "healthCheckNodePort (int32)")
+API_TYPE = _api("spec.type", "type (string)")
 API_NODE_PORT = _api("spec.ports.nodePort", "ports.nodePort (int32)")
 API_TARGET_PORT = _api("spec.ports.targetPort", "ports.targetPort (IntOrString)")
 API_HEADLESS = _api("spec.clusterIP: None", "clusterIP (string)")
@@ -206,6 +218,7 @@ IPVS_SHORT_CIRCUIT = issue(_KUBERNETES, 93456, "IPVS mode, in-cluster traffic to
 NFTABLES_SHORT_CIRCUIT = issue(_KUBERNETES, 131765, "nftables mode blackholes pods' traffic to VIPs under Local")
 NFTABLES_FIX = issue(_KUBERNETES, 132456, "nftables short-circuit local traffic to external addresses")
 NFTABLES_FIX_1_33 = issue(_KUBERNETES, 133969, "Automated cherry pick of #132456, for 1.33")
+LEFT_AFTER_RETYPING = issue(_KUBERNETES, 78954, "Service Load balancer may not be cleaned up on type change")
 SHARED_HEALTH_PORT = issue(_KUBERNETES, 114702, "dual-stack local traffic policy service health checks")
 SHARED_HEALTH_PORT_FIX = issue(_KUBERNETES, 137370, "fix health check binding failure in case of dual-stack")
 PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no defined semantics")
@@ -214,6 +227,18 @@ STALE_WITHOUT_ENDPOINTS = issue(
 )
 STALE_AFTER_RESTART = issue(_KUBERNETES, 125467, "Conntrack tables having stale entries for UDP connection")
 STALE_AFTER_FAILURE = issue(_KUBERNETES, 112604, "kube-proxy loses track of some changes if iptables-restore fails")
+PORT_NOT_RELEASED = issue(_KUBERNETES, 120536, "service nodeport cannot be released promptly.")
+MARTIAN_UNDER_LOCAL = issue(
+    _KUBERNETES,
+    57922,
+    "kube-proxy NodePort access via localhost, with externalTrafficPolicy=Local => martian source",
+)
+NODES_NOT_ANNOUNCED = issue("k3s-io/k3s", 11077, "ExternalTrafficPolicy: local not working well")
+ANSWERS_INTERCEPTED = issue(
+    _CILIUM,
+    44348,
+    "eBPF LB service lookup intercepts conntrack reply traffic, causing source port rewriting on UDP",
+)
 STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
 """The changes that replaced and removed the annotations."""

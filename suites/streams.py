@@ -36,12 +36,20 @@ SCTP_PORT = StreamKind(
     name="sctp-port", sent="an INIT every 500 ms, all from one source port", protocol=Protocol.SCTP,
     reuse=Reuse.ONE_SOCKET, every=0.5, timeout=UNANSWERED,
 )  # fmt: skip
+TCP_PORT = StreamKind(
+    name="tcp-port", sent="a new TCP connection every 100 ms, all from one source port", protocol=Protocol.TCP,
+    reuse=Reuse.NEW, every=0.1, ports=1,
+)  # fmt: skip
 BULK = tuple(
     StreamKind(
         name=f"bulk-{size}mb", sent=f"{size} MB there and back on one TCP connection, with checksums",
         protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.0, timeout=10.0, count=1, size=size * 1_000_000,
     )
     for size in (1, 10)
+)  # fmt: skip
+BULK_STEADY = StreamKind(
+    name="tcp-100kb", sent="100 kB there and back every second, each on a new TCP connection, with checksums",
+    protocol=Protocol.TCP, reuse=Reuse.NEW, every=1.0, timeout=5.0, size=100_000,
 )  # fmt: skip
 DATAGRAMS = tuple(
     StreamKind(

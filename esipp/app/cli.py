@@ -22,7 +22,6 @@ from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge, add_site, add_trend
 from esipp.app.config_file import add_init, expanded, schema
 from esipp.app.depth import Depth, within
-from esipp.app.detail_options import detail_of
 from esipp.app.doctor.command import COLORS, add_doctor, add_run_arguments, doctor
 from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
 from esipp.app.images.command import add_images
@@ -32,14 +31,14 @@ from esipp.app.load_balancers import add_load_balancers
 from esipp.app.options import add_run_options, settings_of
 from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
+from esipp.app.report import detail_of
 from esipp.app.requests import KUBECONFIG_HELP, add_requests
 from esipp.app.selection import chosen, select, words
 from esipp.app.session import Prepared
 from esipp.app.sign import add_sign
-from esipp.base.errors import EsippError, ExitCode, PreflightError
+from esipp.base.errors import EsippError, ExitCode, PreflightError, did_you_mean
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
-from esipp.base.similar import did_you_mean
 from esipp.checks.catalog import HOUSE, SUITES, all_checks, crossings, suite_names
 from esipp.checks.check import Check, missing_features
 from esipp.checks.crossing import as_text

@@ -13,9 +13,8 @@ from typing import Any
 import yaml
 
 from esipp.app.exit_codes import OF_INIT
-from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.errors import ExitCode, PreflightError, did_you_mean
 from esipp.base.json import Json
-from esipp.base.similar import did_you_mean
 
 NAME = "esipp.yaml"
 SCHEMA = Path(__file__).with_name("esipp.schema.json")

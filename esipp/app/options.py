@@ -30,6 +30,9 @@ from esipp.testbed.source_ranges import read as read_ranges
 MOST_BOUND = 3600.0
 """The largest ``--bound``, in seconds: with 30 endpoint changes of that length a run would take days."""
 
+MOST_FACTOR = 20.0
+"""The largest ``--timeout-factor``: pods that need 40 minutes to be ready."""
+
 
 def add_run_options(group: Any) -> None:
     """Add the options of a run to an argparse parser or a pytest option group."""
@@ -71,6 +74,14 @@ def add_run_options(group: Any) -> None:
         "sets timeouts and expectations (default: detected)",
     )
     add_bound(add)
+    add(
+        "--timeout-factor",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="on a slow cluster, wait N times as long for esipp's own pods and for its changes to show; limits of "
+        "checks stay as they are (default: 1)",
+    )
     add(
         "--without",
         action="append",
@@ -118,6 +129,11 @@ def add_run_options(group: Any) -> None:
         action="store_true",
         help="also run checks that affect other users of the cluster: they cordon nodes, drain our pods, exclude nodes "
         "from load balancers for a while, restart kube-proxy, speakers and kubelets, and stop the API server for 30 s",
+    )
+    add(
+        "--long",
+        action="store_true",
+        help="also run checks that take long: connections that are idle for 16 min, and a Service with 50 endpoints",
     )
     add(
         "--redact-cloud-ids",
@@ -239,6 +255,10 @@ def settings_of(options: Any) -> Settings:
         options.context, options.kubeconfig, options.in_cluster, yes=getattr(options, "yes", False)
     )
     check_numbers(options)
+    if not 1.0 <= options.timeout_factor <= MOST_FACTOR:
+        raise PreflightError(
+            f"--timeout-factor {options.timeout_factor:g} is out of range.", f"use 1 to {MOST_FACTOR:.0f}."
+        )
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(
             f"--lane '{options.lane}' cannot be part of a folder name.", "use letters, digits, '-' and '.'."
@@ -264,6 +284,7 @@ def settings_of(options: Any) -> Settings:
         require=read_required(options.require, list(counts(all_checks()))) if options.require else (),
         moves=depth.moves,
         allow_disruptive=options.allow_disruptive or PROFILES[options.profile].disruptive,
+        long=options.long,
         time_budget=options.time_budget,
         keep=options.keep,
         pause_on_failure=options.pause_on_failure,
@@ -277,6 +298,7 @@ def settings_of(options: Any) -> Settings:
         parallel_load_balancers=options.parallel_load_balancers,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
         bound=options.bound,
+        timeout_factor=options.timeout_factor,
         waivers_file=options.waivers,
         waivers=read_waivers(options.waivers, {check.id for check in all_checks()}) if options.waivers else (),
     )

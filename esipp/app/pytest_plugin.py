@@ -17,8 +17,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     named = [number for number, word in enumerate(args) if _means_suites(word)]
     if not named:
         return
-    from esipp.base.errors import EsippError
-    from esipp.base.similar import did_you_mean
+    from esipp.base.errors import EsippError, did_you_mean
     from esipp.checks import catalog
 
     try:

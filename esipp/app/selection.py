@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.app.run_profiles import PROFILES, RunProfile
-from esipp.base.errors import PreflightError
-from esipp.base.similar import which_check
+from esipp.base.errors import PreflightError, which_check
 from esipp.checks.catalog import all_checks, suite_names
 from esipp.checks.check import Check, Level
 from esipp.ledger.reading import read_run

@@ -18,6 +18,9 @@ ROUTE_LABEL, TOOLS_LABEL = "esipp.dev/route", "esipp.dev/tools"
 """Labels of an outside client's container: the addresses to which the docker engine's machine has a route because of
 it, and the image with the tools that remove it."""
 
+FINALIZER = "esipp.dev/kept"
+"""Keeps a Service that is deleted until the run removes it; ``esipp clean`` removes it, too."""
+
 UNSERVED_CLASS = "esipp.dev/nobody"
 """A load balancer class that no controller serves: the Service gets its ports and no VIP."""
 

@@ -64,6 +64,9 @@ OUTSIDE, TWO_ADDRESSES = "vantage.outside", "vantage.outside.two-addresses"
 """Features: a client outside the cluster, and a second one with another address. Features of their own say so if that
 does not hold for every IP family, or not for raw sockets: see ``_of_vantages``."""
 
+LONG = "long"
+"""Feature: the run may take long, as with ``--long``."""
+
 ROUTED, NAT = f"{OUTSIDE}.routed", f"{OUTSIDE}.nat"
 """Features: a client outside in another subnet, behind a router; and one behind NAT. esipp makes both next to kind's
 nodes."""
@@ -114,6 +117,11 @@ class Subject:
     @property
     def paths(self) -> tuple[Path, ...]:
         """Return every path that the verdict needs; the testbed must have the Service of each."""
+        return ()
+
+    @property
+    def judged(self) -> tuple[Path, ...]:
+        """Return the path whose connections alone the verdict is about; empty for checks other than of paths."""
         return ()
 
     @property
@@ -180,6 +188,10 @@ class Subject:
 
     def as_json(self) -> dict[str, Any]:
         """Return what the JSON object of the check says about its subject."""
+        return {}
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what the ledger keeps of it besides: its controls, its place in the matrix, and its siblings there."""
         return {}
 
 

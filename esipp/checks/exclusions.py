@@ -7,8 +7,7 @@ is ``unsupported`` with the reason. An excluded core check makes the result PART
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from esipp.base.errors import PreflightError
-from esipp.base.similar import which_check
+from esipp.base.errors import PreflightError, which_check
 from esipp.checks.check import EXCLUDED, Feature
 
 Exclusions = tuple[tuple[str, str], ...]

@@ -68,6 +68,11 @@ class StreamKind:
         return self.reuse in (Reuse.ONE_SOCKET, Reuse.ONE_WAY)
 
     @property
+    def is_fresh(self) -> bool:
+        """Whether each probe has a source port of its own, so that any pod may get it."""
+        return self.reuse is Reuse.NEW and not self.ports
+
+    @property
     def job_protocol(self) -> str:
         """The protocol of the prober's job."""
         if self.protocol is not Protocol.TCP:

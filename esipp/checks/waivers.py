@@ -17,8 +17,7 @@ import yaml
 from typing_extensions import TypedDict
 
 from esipp.base import strict
-from esipp.base.errors import PreflightError
-from esipp.base.similar import which_check
+from esipp.base.errors import PreflightError, which_check
 
 OPTION = "--waivers"
 HINT = "docs/verdicts.md#waivers describes the file."

@@ -8,8 +8,10 @@ credentials and TLS.
 import contextlib
 import json
 import os
+import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,6 @@ from esipp.base.customisation import NOTHING, Customisation
 from esipp.base.errors import PreflightError
 from esipp.base.json import Json
 from esipp.base.redaction import learn_authorization, learn_environment, learn_kubeconfig
-from esipp.cluster.calls import ApiCalls
 from esipp.cluster.dialect import Dialect, dialect_of
 from esipp.cluster.errors import NOT_THERE as NOT_THERE
 from esipp.cluster.errors import ApiError as ApiError
@@ -33,8 +34,42 @@ from esipp.cluster.errors import refusal, too_old
 from esipp.cluster.impersonation import impersonation
 from esipp.cluster.paging import listed
 from esipp.cluster.proxy import account_at, proxy_for, proxy_hint
-from esipp.cluster.wire import lines_of, plain_reason
 from esipp.ledger.run import REQUEST_TIMEOUT, Settings
+
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+PATH = re.compile(
+    r"/(?:api/v1|apis/[^/]+/[^/]+)/(?:namespaces/[^/]+/(?=[a-z]))?(?P<resource>[a-z]+)"
+    r"(?:/(?P<name>[^/]+)(?:/(?P<sub>.+))?)?"
+)
+
+
+def call_of(method: str, path: str, query: Mapping[str, str] | None = None) -> str:
+    """The name of a request: ``list nodes``, ``watch pods``, ``get pods/log``; its path if it names no resource."""
+    found = PATH.fullmatch(path)
+    if found is None:
+        return f"{VERBS.get(method, 'get')} {path}"
+    verb = VERBS.get(method) or ("get" if found["name"] else "watch" if "watch" in (query or {}) else "list")
+    return f"{verb} {found['resource']}" + (f"/{found['sub']}" if found["sub"] else "")
+
+
+class ApiCalls:
+    """A thread-safe counter of sent requests, whatever their result."""
+
+    def __init__(self) -> None:
+        self._counted: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, method: str, path: str, query: Mapping[str, str] | None = None) -> None:
+        """Count a request."""
+        with self._lock:
+            self._counted[call_of(method, path, query)] += 1
+
+    def told(self) -> dict[str, int]:
+        """The counts so far, the most frequent first."""
+        with self._lock:
+            return dict(self._counted.most_common())
+
 
 VERSION = "/version"
 CONNECT_TIMEOUT = 5.0
@@ -481,3 +516,23 @@ def _credentials(api: client.ApiClient) -> tuple[Any, ...]:
     settings = api.configuration
     files = [Path(each).read_bytes() for each in (settings.cert_file, settings.key_file) if each]
     return settings.api_key.get("BearerToken"), settings.username, settings.password, *files
+
+
+# ----------------------------------------------------------------------------------------------------------------- HTTP
+def lines_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """The lines of a streamed body, as they arrive."""
+    rest = b""
+    for chunk in response.stream(amt=None, decode_content=True):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+
+
+def plain_reason(broken: BaseException) -> str:
+    """The innermost message in a chain of wrapped network errors."""
+    reason = getattr(broken, "reason", None)
+    if isinstance(reason, BaseException):
+        return plain_reason(reason)
+    text = str(broken).rpartition("): ")[2] or str(broken) or type(broken).__name__
+    while text[-1:] in ("'", '"') or (text.endswith(")") and text.count(")") > text.count("(")):
+        text = text[:-1]  # rest of the removed wrapping
+    return text.lstrip("\"'")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from esipp.base.errors import HarnessError
-from esipp.base.labels import MANAGED_BY
+from esipp.base.json import Json
+from esipp.base.labels import FINALIZER, MANAGED_BY
 from esipp.base.waiting import Budget, Reading, converge, waiting
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 
@@ -133,11 +134,21 @@ def insist(do: Callable[[], T], budget: Budget = BACK) -> T:
 
 
 def _remove_objects(cluster: Cluster, namespace: str, kinds: tuple[str, ...], grace: int) -> None:
-    """Delete all objects of these kinds. ``grace`` is the grace period of pods; 0 removes them at once."""
-    objects = [f"{namespace}/{kind}/{each['metadata']['name']}" for kind in kinds
-               for each in cluster.list(f"{namespace}/{kind}")]  # fmt: skip
+    """Delete all objects of these kinds, and what a killed run keeps them by.
+
+    ``grace`` is the grace period of pods; 0 removes them at once.
+    """
+    found = [(kind, each["metadata"]) for kind in kinds for each in cluster.list(f"{namespace}/{kind}")]
+
+    def remove(kind: str, metadata: Json) -> None:
+        path, kept = f"{namespace}/{kind}/{metadata['name']}", metadata.get("finalizers") or []
+        if FINALIZER in kept:
+            others = [each for each in kept if each != FINALIZER]
+            cluster.patch(path, {"metadata": {"finalizers": others or None}}, "merge-patch")
+        cluster.delete(path, grace=grace)
+
     with ThreadPoolExecutor(max_workers=8) as pool:
-        list(pool.map(lambda path: cluster.delete(path, grace=grace), objects))
+        list(pool.map(lambda each: remove(*each), found))
 
 
 def _what_holds(cluster: Cluster, path: str) -> str:

@@ -56,7 +56,8 @@ MARKS = {
 class Node:
     """A node: its name, the InternalIP of each family, and every address it is known to hold.
 
-    ``only_external`` says that it has no InternalIP, so that its ExternalIPs take their place.
+    ``only_external`` says that it has no InternalIP, so that its ExternalIPs take their place; ``external`` are its
+    ExternalIPs beside InternalIPs.
 
     ``usable`` means that a pod pinned to it can run our image (ready, Linux); ``schedulable`` also that the scheduler
     may place pods on it. ``marks`` are those of ``MARKS`` that it has. A node that the user has not ``chosen`` runs no
@@ -72,6 +73,7 @@ class Node:
     marks: frozenset[str] = frozenset()
     chosen: bool = True
     only_external: bool = False
+    external: Mapping[Family, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,10 @@ def read_node(item: Mapping[str, Any], customisation: Customisation = NOTHING) -
     listed = [a["address"] for a in status.get("addresses", []) if a["type"] in ("InternalIP", "ExternalIP")]
     held = {a["type"] for a in status.get("addresses", [])}
     kind = "InternalIP" if "InternalIP" in held else "ExternalIP"
-    internal = by_family(a["address"] for a in status.get("addresses", []) if a["type"] == kind)
+    internal, external = (
+        by_family(a["address"] for a in status.get("addresses", []) if a["type"] == each)
+        for each in (kind, "ExternalIP")
+    )
     repelled = customisation.repelled(spec.get("taints") or [])
     linux = status.get("nodeInfo", {}).get("operatingSystem", "linux") == "linux"
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
@@ -251,6 +256,7 @@ def read_node(item: Mapping[str, Any], customisation: Customisation = NOTHING) -
         usable=ready and linux,
         provider_id=spec.get("providerID", ""),
         only_external=kind == "ExternalIP",
+        external={} if kind == "ExternalIP" else external,
         marks=frozenset(mark for mark, label in MARKS.items() if label in (metadata.get("labels") or {})),
         chosen=customisation.takes(item),
     )

@@ -24,6 +24,7 @@ from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refus
 from esipp.checks.waivers import NONE, Waiver, Waivers
 from esipp.judging.scenario import where_to_look
 from esipp.judging.schedule import PlannedEvent
+from esipp.ledger.codec import record_of
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import SCHEMA_VERSION, Ledger
 from esipp.ledger.progress import Progress
@@ -48,7 +49,8 @@ class Settings:
     judged window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses
     which. ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0;
     ``require`` are features without which the cluster is refused (requiring.py). ``allow_disruptive`` allows what
-    others on the cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account.
+    others on the cluster would notice; ``long`` asks what takes long; ``redact_cloud_ids`` puts pseudonyms for what
+    names a cloud's account.
     ``implementation`` is what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most
     (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load
     balancer that the cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
@@ -56,8 +58,8 @@ class Settings:
     ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
     None for all that are needed. ``time_budget`` is how many seconds the run may take, ``keep`` leaves its namespace,
     ``pause_on_failure`` waits for somebody to look. ``waivers`` are the failures that somebody answers for, from
-    ``waivers_file``. ``as_user`` is whom requests to the API server impersonate, and ``request_timeout`` is the time
-    limit of one in seconds.
+    ``waivers_file``. ``timeout_factor`` is how many times as long esipp waits for what is its own. ``as_user`` is whom
+    requests to the API server impersonate, and ``request_timeout`` is the time limit of one in seconds.
     """
 
     context: str
@@ -74,6 +76,7 @@ class Settings:
     moves: int = DEFAULT_MOVES
     seed: int = 0
     allow_disruptive: bool = False
+    long: bool = False
     redact_cloud_ids: bool = False
     customisation: Customisation = NOTHING
     implementation: Pairs = ()
@@ -89,6 +92,7 @@ class Settings:
     time_budget: float | None = None
     keep: bool = False
     pause_on_failure: bool = False
+    timeout_factor: float = 1.0
     as_user: str = ""
     request_timeout: float = REQUEST_TIMEOUT
 
@@ -114,12 +118,14 @@ class Settings:
         words += [f"--parallel-load-balancers {most}"] if most is not None else []
         words += [f"--waivers {shlex.quote(self.waivers_file)}"] if self.waivers_file else []
         words += ["--allow-disruptive"] if self.allow_disruptive else []
+        words += ["--long"] if self.long else []
         words += [shlex.quote(word) for word in self.customisation.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
         words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
         words += [f"--bound {self.bound:g}"] if self.bound is not None else []
+        words += [f"--timeout-factor {self.timeout_factor:g}"] if self.timeout_factor != 1.0 else []
         words += [f"--without {name}" for name in self.without]
         words += [f"--require {name}" for name in self.require]
         words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
@@ -304,7 +310,7 @@ class Run:
         verdict = replace(verdict, observed=redact(verdict.observed), reason=redact(verdict.reason))
         self.verdicts[verdict.check_id] = verdict
         self.progress.judged(verdict.check_id, verdict.status)
-        self.record("verdict", **verdict.as_json())
+        self.record("verdict", **record_of(verdict))
 
     def conclude(self) -> Conclusion:
         """The conclusion of all verdicts and of the harness itself: a result and an exit code."""

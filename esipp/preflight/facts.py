@@ -20,7 +20,7 @@ PROXY_CONFIG = "ConfigMap kube-system/kube-proxy"
 PROXY_MODE = ("127.0.0.1", 10249, "/proxyMode")
 """The endpoint on a node where kube-proxy reports its mode (upstream.md §2.6)."""
 
-SETTINGS = ("proxy-mode", "detect-local", "node-port-addresses", "masquerade-all")
+SETTINGS = ("proxy-mode", "detect-local", "node-port-addresses", "localhost-node-ports", "masquerade-all")
 """The facts about kube-proxy's settings."""
 
 VERSION = "kube-proxy-version"
@@ -120,11 +120,14 @@ def read_proxy_config(config: Mapping[str, Any]) -> dict[str, Fact]:
         detect = "none"  # kube-proxy's no-op detector
     ports = config.get("nodePortAddresses")
     where = ",".join(ports) if ports else ("primary" if mode == "nftables" else "all")
+    localhost = (config.get("iptables") or {}).get("localhostNodePorts")
+    serves = mode == "iptables" and localhost is not False
     masquerade = (config.get(mode) or {}).get("masqueradeAll", False)
     return {
         "proxy-mode": Fact(mode, how(config.get("mode"))),
         "detect-local": Fact(detect, how(config.get("detectLocalMode")) + (f", clusterCIDR {cidr}" if cidr else "")),
         "node-port-addresses": Fact(where, how(ports)),
+        "localhost-node-ports": Fact(str(serves).lower(), how(localhost)),
         "masquerade-all": Fact(str(bool(masquerade)).lower(), PROXY_CONFIG),
     }
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from esipp.base.client_places import Place
 from esipp.base.customisation import Pairs
-from esipp.base.errors import HarnessError, PreflightError
+from esipp.base.errors import HarnessError, PreflightError, did_you_mean
 from esipp.base.plural import counted
-from esipp.base.similar import did_you_mean
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import (
     HEALTH_VIEW,
     HOST_NETWORK,
     KUBERNETES,
+    LONG,
     NAT,
     OUTSIDE,
     OWN_REFERENCE,
@@ -34,22 +34,29 @@ from esipp.judging.topology import MARKS, Node, marked, with_control_plane
 from esipp.ledger.run import Settings
 from esipp.loadbalancers import capabilities as carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
-from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.provider_annotations import header_features, headers_asked, speaker
-from esipp.loadbalancers.reference import DEFAULT, Reference
+from esipp.loadbalancers.reference import DEFAULT, Reference, as_it_runs
 from esipp.loadbalancers.reference import find as find_reference
-from esipp.loadbalancers.settings import as_it_runs
 from esipp.loadbalancers.timeouts import steering_of
 from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
 from esipp.preflight import outside_clients
 from esipp.preflight.cilium import sctp_feature
-from esipp.preflight.cluster_dns import dns_feature
 from esipp.preflight.components import BALANCER, Component, find_components, node_facts, reference_component
-from esipp.preflight.disruptions import disruption_features
 from esipp.preflight.facts import VERSION, proxy_facts
 from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
-from esipp.preflight.steps import Outside, answered, check_nodes, check_outside, check_rights, check_server, list_nodes
+from esipp.preflight.steps import (
+    Outside,
+    answered,
+    check_nodes,
+    check_outside,
+    check_rights,
+    check_server,
+    disruption_features,
+    dns_feature,
+    list_nodes,
+    objects_of,
+)
 from esipp.probing.hosts import HostDescription
 from esipp.probing.node_containers import proven
 from esipp.testbed import network_policies
@@ -185,11 +192,17 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
     features["disruptive"] = Feature(allowed, said, ours=True)
+    features[LONG] = Feature(settings.long, "--long was given" if settings.long else "only with --long", ours=True)
     ways = proven(raw)
     features |= disruption_features(cluster, [item["metadata"]["name"] for item in raw], ways)
     everywhere = facts["node-port-addresses"] == "all"
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
+    )
+    of_localhost = facts.get("localhost-node-ports", "unknown")
+    features["node-ports.localhost"] = Feature(
+        of_localhost == "true",
+        f"localhost-node-ports: {of_localhost} ({decided.get('localhost-node-ports', facts['service-proxy'])})",
     )
     features |= sctp_feature(facts, decided)
     features |= left_out(settings.without, features) | features_of(settings.exclude)
@@ -383,7 +396,7 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
     features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp disables it")
     features["packets"] = Feature(True, "tcpdump in the agents; --without packets disables it")
     for family in Family:
-        for name in ("nodes.second-address", "nodes.other-addresses"):
+        for name in ("nodes.second-address", "nodes.other-addresses", "nodes.external-ips"):
             features[f"{name}.{family.value.lower()}"] = Feature(True, "the agents report it once they run")
         several = f"load-balancer.several-addresses.{family.value.lower()}"
         features[several] = Feature(True, "the Services show it once they have VIPs")

@@ -5,7 +5,8 @@ ranges for benchmarks (RFC 2544, RFC 5180), which nobody routes.
 
 - *Behind a router*: the container sends everything to the network's gateway, which is the machine of the docker engine.
   That machine gets a route to the one address for the run, so that nodes and load balancers answer as they answer
-  anybody who is not their neighbour.
+  anybody who is not their neighbour. The route has a smaller MTU than the nodes' network, as tunnels on the way to real
+  clients have.
 - *Behind NAT*: the container rewrites its own packets to its address on the docker network. Nobody else needs to know.
 
 Both need ``ip`` and ``iptables``, which the nodes' image has. Short-lived containers of that image run them: in the
@@ -22,6 +23,9 @@ from esipp.base.json import Json
 
 PROTOCOL = 198
 """The number by which our routes are known (``ip route``: proto)."""
+
+SMALL_MTU = 1300
+"""Bytes of the largest packet on the way back to a client behind a router: 1,280, the least of IPv6, and a little."""
 
 FORWARDING = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
 """Settings of the client behind a router. A router ignores the gateway's redirects to a shorter way."""
@@ -94,7 +98,10 @@ def inside(client: str, own: Mapping[int, str], attached: Iterable[Link]) -> str
 
 def way_back(own: Mapping[int, str], attached: Iterable[Link]) -> str:
     """The script that routes a client's addresses to its container; it runs in the engine's network namespace."""
-    routes = [f"{_ip(link.version)} add {own[link.version]} via {link.address} proto {PROTOCOL}" for link in attached]
+    routes = [
+        f"{_ip(link.version)} add {own[link.version]} via {link.address} proto {PROTOCOL} mtu lock {SMALL_MTU}"
+        for link in attached
+    ]
     return "\n".join(["set -e", *routes])
 
 

@@ -9,7 +9,7 @@ from esipp.base.errors import HarnessError
 from esipp.checks.model import BACKENDS, Client, Family, Vantage
 from esipp.judging.client_addresses import Owners, behind_nat
 from esipp.judging.topology import IPAddress, Node, Stand, Topology, family_of, parse_address, without_shared
-from esipp.probing import transports
+from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.vantages import Outside
 from esipp.testbed.testbed import Testbed
@@ -83,10 +83,10 @@ class Clients:
         return self._keep(self.outside.prober(client.name))
 
     def _in_pod(self, pod: str) -> Prober:
-        return self._keep(Prober(pod, self.exec_command(pod, transports.IN_IMAGE)))
+        return self._keep(Prober(pod, self.exec_command(pod, vantages.IN_IMAGE)))
 
     def _agent(self, node: str) -> Prober:
-        return self._keep(Prober(f"the agent on {node}", self.on_agent(node, transports.IN_IMAGE)))
+        return self._keep(Prober(f"the agent on {node}", self.on_agent(node, vantages.IN_IMAGE)))
 
     def _keep(self, prober: Prober) -> Prober:
         """Register a prober for ``close``."""
@@ -141,7 +141,7 @@ def _own(proxies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[IPAddress]
 
 
 def second_addresses(node: Node) -> dict[Family, str]:
-    """The address of a node that is closest to its InternalIP, for each family.
+    """The address of a node that is closest to its InternalIP, for each family; an ExternalIP is none of them.
 
     Closest means the longest common prefix, because an outside client can reach addresses in the same network. An
     address that shares less than a quarter of its bits belongs to another network (of a pod bridge or a tunnel).
@@ -149,11 +149,11 @@ def second_addresses(node: Node) -> dict[Family, str]:
     found = {}
     for family, internal in node.internal.items():
         own = parse_address(internal)
-        bits = own.max_prefixlen
+        bits, known = own.max_prefixlen, {own, *map(parse_address, node.external.values())}
         near = [
             (bits - (int(own) ^ int(each)).bit_length(), str(each))
             for each in node.addresses
-            if family_of(each) is family and each != own and not each.is_link_local and not each.is_loopback
+            if family_of(each) is family and each not in known and not each.is_link_local and not each.is_loopback
         ]
         if near and max(near)[0] >= bits // 4:
             found[family] = max(near)[1]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from esipp.checks.check import Level
+from esipp.checks.check import LONG, ROUTED, Level
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import Family, Protocol
@@ -21,7 +21,7 @@ from esipp.scenarios.service_change.subject import (
     ServiceChangeCheck,
     place,
 )
-from suites.changes.events import ENTRIES, EVENTS, FRESH, HEALTH_CHECKS, MORE_NODES, STREAMS, TCP_NEW, why_not
+from suites.changes.events import ENTRIES, EVENTS, FRESH, HEALTH_CHECKS, IDLE, MORE_NODES, STREAMS, TCP_NEW, why_not
 from suites.needs import needs
 from suites.references import *
 
@@ -37,6 +37,7 @@ EXPECTED = {
     Claim.STICKY: "one pod answers under affinity",
     Claim.OUTLIVED: "several pods answer after the timeout",
     Claim.NO_LOSS: "no request is lost",
+    Claim.LIVES: "the same pod answers on the same connection",
     Claim.STATUS: "503 while the node serves badly or is to go, else 200",
 }
 
@@ -50,10 +51,22 @@ FAILS_IF = {
     Claim.STICKY: "nodes ignore that sessionAffinity was set on an existing Service, or forget clients at once",
     Claim.OUTLIVED: "nodes ignore timeoutSeconds, and keep clients at their pod for the usual three hours",
     Claim.NO_LOSS: "rules are removed before others are written as kube-proxy starts, or other nodes depend on the "
-    "one whose kube-proxy is stopped, or a load balancer takes a node out that still serves",
+    "one whose kube-proxy is stopped, or a load balancer takes a node out that still serves, or gives up a VIP because "
+    "its controller, the API server or another Node object is away",
+    Claim.LIVES: "a node forgets connections that are idle, and resets or drops what comes on them afterwards",
     Claim.STATUS: "a node whose rules are out of date, or that is to be deleted, goes on to say that it is healthy, so "
     "that load balancers send requests to it; or a healthy one never says again that it is",
 }
+
+
+TAKEN_FOR_REQUESTS = (
+    "a node takes answers that come to the port of a nodePort for requests to its Service, although they belong to a "
+    "connection that a pod of the node has made"
+)
+
+TOO_LARGE = (
+    "a node drops large packets, or the ICMP messages by which a pod on another node learns of a smaller MTU on the way"
+)
 
 
 def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference:
@@ -95,16 +108,18 @@ KNOWN = {
 def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     """Yield what is required of a stream."""
     changes, there = event.changes, place(at, stream.protocol.value.lower())
-    if stream in HEALTH_CHECKS:
-        yield Claim.STATUS
+    if stream in HEALTH_CHECKS or stream in IDLE:
+        yield Claim.LIVES if stream in IDLE else Claim.STATUS
         return
     if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
         yield Claim.NO_LOSS
     if at not in MORE_NODES:
         yield Claim.SERVED
+    if at in (At.SMALL_MTU, At.OUT):
+        return
     if any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes)):
         yield Claim.GONE
-    if at in MORE_NODES or stream.reuse is not Reuse.NEW:
+    if at in MORE_NODES or not stream.is_fresh:
         return
     if stream is TCP_NEW and event.name == "scaled-to-zero":
         yield Claim.REFUSED
@@ -118,19 +133,19 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.STICKY
 
 
-DOCUMENTED = ("source-ranges", "affinity-outlived")
+DOCUMENTED = ("source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped")
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
 
-def level(event: Event, stream: StreamKind, claim: Claim) -> Level:
+def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
     """Return the level.
 
     What becomes of flows that are under way is documented for kube-proxy alone. Core checks of disruptions would make
     every usual run PARTIAL.
     """
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
-    core = by_contract and stream.reuse is Reuse.NEW and stream.protocol is not Protocol.SCTP and not event.disruptions
-    return Level.CORE if core else Level.EXTENDED
+    plain = stream.is_fresh and not stream.size and stream.protocol is not Protocol.SCTP
+    return Level.CORE if by_contract and plain and at is not At.OUT and not event.disruptions else Level.EXTENDED
 
 
 ABOUT = {
@@ -138,6 +153,9 @@ ABOUT = {
     "terminating-local": (KEP_1669,),
     "affinity": (API_AFFINITY,),
     "affinity-outlived": (API_AFFINITY_TIMEOUT,),
+    "affinity-held": (API_AFFINITY_TIMEOUT,),
+    "finalizer": (API_FINALIZERS, PORT_NOT_RELEASED),
+    "vip-retyped": (API_TYPE,),
     "retyped": (API_NODE_PORT,),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
@@ -145,21 +163,31 @@ ABOUT = {
     "proxy-stopped-deleted": (E2E_RESTARTS,),
     "proxy-sick": (KEP_3836, PROXY_HEALTHY),
     "unwanted-node": (NODES_PAGE, KEP_3458, KEP_3836),
+    "controller-stopped": (CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING),
+    "node-deleted": (NODES_PAGE,),
+    "node-deleted-vip": (NODES_PAGE, KEP_3458),
+    "api-slow": (PROGRAMMING_LATENCY,),
 }
 """References of single events."""
 
 
-def references(event: Event, stream: StreamKind, claim: Claim) -> tuple[Reference, ...]:
+def references(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Reference, ...]:
     """Return the references of a check."""
     if claim is Claim.REFUSED:
         return (E2E_REJECTED,)
-    general = (VIRTUAL_IPS, API_SELECTOR) if stream.reuse is Reuse.NEW else (VIRTUAL_IPS, E2E_CONNTRACK)
+    if at is At.OUT:
+        return (API_NODE_PORT, ANSWERS_INTERCEPTED)
+    if stream.size:
+        return (VIRTUAL_IPS, RFC_1191, RFC_8201)
+    if claim is Claim.LIVES:
+        return (CONNTRACK, RFC_9293)
+    general = (VIRTUAL_IPS, API_SELECTOR) if stream.is_fresh else (VIRTUAL_IPS, E2E_CONNTRACK)
     return (*ABOUT.get(event.name, ()), *general)
 
 
-def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> str:
+def requirement(event: Event, at: At, stream: StreamKind, claim: Claim) -> str:
     """Return the requirement of a check."""
-    client = f"a client that sends {stream.sent} to {where}"
+    client = f"a client that sends {stream.sent} to {ENTRIES[at]}"
     if claim is Claim.REFUSED:
         return f"{event.meanwhile}, {client} is refused while there is no endpoint."
     if claim is Claim.SPREAD:
@@ -175,9 +203,14 @@ def requirement(event: Event, where: str, stream: StreamKind, claim: Claim) -> s
         return f"{event.meanwhile}, {stream.sent} {said}."
     if claim is Claim.STICKY:
         return f"{event.meanwhile}, {client} is answered by one of several pods under affinity, {WITHIN}."
+    if claim is Claim.LIVES:
+        return f"{event.meanwhile}, {client} is answered both times by the same pod."
     if claim is Claim.OUTLIVED:
         return f"{event.meanwhile}, {client} is answered by more than one pod, as each affinity is over by then."
     reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "is answered by"
+    if at is At.OUT:
+        source = "" if stream.is_fresh else " whose source port is the Service's nodePort,"
+        return f"{event.meanwhile}, a pod that sends {stream.sent},{source} to another node is answered, {WITHIN}."
     if claim is Claim.SERVED:
         return f"{event.meanwhile}, {client} {reached} its pods, {WITHIN}."
     return f"{event.meanwhile}, {client} {reached} no other pod, {WITHIN}."
@@ -190,32 +223,35 @@ def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifferen
     return (found,) if found and concerned else ()
 
 
-def check(event: Event, at: At, where: str, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
+def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
     vip = ("load-balancer",) if event.announced else ()
     of_kube_proxy = stream.name == Health.PROXY or {*event.disruptions} & {*PROXIES}
     kube_proxy = ("service-proxy.kube-proxy",) if of_kube_proxy else ()
+    routed = (ROUTED,) if at is At.SMALL_MTU else ()
+    long = (LONG,) if event.long else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
+    deletion = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
-        requirement=requirement(event, where, stream, claim),
-        level=level(event, stream, claim),
+        requirement=requirement(event, at, stream, claim),
+        level=level(event, at, stream, claim),
         suite=SUITE,
-        references=references(event, stream, claim),
-        features=needs("vantage.outside", *sctp, *vip, *kube_proxy, family=family, node=at.role).union(
-            *(needs(disruption=each) for each in event.disruptions)
-        ),
+        references=references(event, at, stream, claim),
+        features=needs(
+            "vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, *deletion, family=family, node=at.role
+        ).union(*(needs(disruption=each) for each in event.disruptions)),
         subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
         expected=EXPECTED[claim],
-        fails_if=FAILS_IF[claim],
+        fails_if={At.SMALL_MTU: TOO_LARGE, At.OUT: TAKEN_FOR_REQUESTS}.get(at, FAILS_IF[claim]),
         asked=f"{stream.sent}, from before the first change until after the last one",
         differences=known(event, stream, claim),
     )
 
 
 CHECKS = [
-    check(event, at, where, stream, family, claim)
+    check(event, at, stream, family, claim)
     for event in EVENTS
-    for at, where in ENTRIES.items()
+    for at in ENTRIES
     for stream in STREAMS
     if not why_not(event, at, stream)
     for family in Family

@@ -10,7 +10,17 @@ from esipp.checks.disruption import Disruption
 from esipp.checks.model import Protocol, Role, ServiceType, TrafficPolicy
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
-from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, At, Change, Do, Event, Health, Pods, closing
+from esipp.scenarios.service_change.subject import (
+    AFFINITY_SECONDS,
+    MINUTE,
+    At,
+    Change,
+    Do,
+    Event,
+    Health,
+    Pods,
+    closing,
+)
 from suites import streams
 
 NODE_PORTS = (At.ENDPOINT_NODE, At.BARE_NODE, At.OTHER_NODE, At.CONTROL_PLANE)
@@ -24,7 +34,12 @@ CONTROLLERS = 5.0
 PROXY_STOPPED = Disruption.PROXY_STOPPED
 AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
 """What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
+LONG_IDLE = 960.0
+"""Seconds of a silence that outlives the 15 min for which IPVS knows connections by default."""
+
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
+NO_VIP = closing((At.VIP,), TCP)
+CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
 
 EVENTS = (
     Event(
@@ -46,11 +61,32 @@ EVENTS = (
         ),
     ),
     Event(
+        "replaced-local",
+        "While the only endpoint of a Service with Local policies is replaced by another one on its node",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND),
+        ),
+        external=TrafficPolicy.LOCAL,
+        internal=TrafficPolicy.LOCAL,
+    ),
+    Event(
         "deleted",
         "While a Service is deleted, and created again with its nodePorts and ClusterIPs over another pod",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.DELETE),
+            Change(Do.CREATE_AGAIN, Pods.SECOND),
+        ),
+    ),
+    Event(
+        "finalizer",
+        "While a Service is deleted but kept by a finalizer, loses it, and is created again with its nodePorts and "
+        "ClusterIPs over another pod",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.HOLD, Pods.FIRST),
+            Change(Do.RELEASE),
             Change(Do.CREATE_AGAIN, Pods.SECOND),
         ),
     ),
@@ -101,6 +137,28 @@ EVENTS = (
         ),
     ),
     Event(
+        "scaled-to-fifty",
+        "While a Service goes from one endpoint to fifty and back",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.FIFTY, lasts=45.0),
+            Change(Do.SELECT, Pods.FIRST),
+        ),
+        long=True,
+    ),
+    *(
+        Event(
+            name,
+            f"While nothing changes and a connection is idle for {words}",
+            (
+                Change(Do.CREATE, Pods.ALL),
+                Change(Do.STAY, Pods.ALL, lasts=seconds + 4.0),
+            ),
+            long=name != "idle",
+        )
+        for name, words, seconds in (("idle", "a minute", MINUTE), ("idle-16-min", "16 min", LONG_IDLE))
+    ),
+    Event(
         "affinity",
         "While a Service with five endpoints gets the affinity ClientIP, has its endpoints replaced, and loses it",
         (
@@ -116,6 +174,14 @@ EVENTS = (
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.AFFINITY_BRIEF, Pods.ALL, brief=True, lasts=24.0),
+        ),
+    ),
+    Event(
+        "affinity-held",
+        f"While a Service gets five endpoints, and the affinity ClientIP with a timeout of {MINUTE} s",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.AFFINITY_MINUTE, Pods.ALL, sticky=True, lasts=36.0),
         ),
     ),
     Event(
@@ -161,11 +227,24 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
     ),
     Event(
-        "source-ranges",
-        "While a LoadBalancer's source ranges admit only others, the client among a hundred, and everybody",
+        "vip-retyped",
+        "While a LoadBalancer becomes a ClusterIP Service",
         (
             Change(Do.CREATE, Pods.FIRST),
-            Change(Do.ADMIT_OTHERS, Pods.FIRST, closed=closing((At.VIP,), TCP)),
+            Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=NO_VIP),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
+    Event(
+        "source-ranges",
+        "While a LoadBalancer's source ranges admit only others, the client and the nodes among a hundred, and "
+        "everybody",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.ADMIT_OTHERS, Pods.FIRST, closed=NO_VIP,
+                stuck=frozenset({At.VIP_FROM_NODE}),  # whether nodes filter their own traffic is left to them
+            ),
             Change(Do.ADMIT_CLIENT, Pods.FIRST),
             Change(Do.ADMIT_ALL, Pods.FIRST),
         ),
@@ -225,9 +304,62 @@ EVENTS = (
         external=TrafficPolicy.LOCAL,
         unserved=True,
     ),
+    Event(
+        "controller-stopped",
+        "While the controller of a Service's load balancer is stopped, the Service's only endpoint is replaced; after "
+        "the controller has started again, and been stopped once more, the Service becomes a ClusterIP Service",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND, disruption=CONTROLLER_STOPPED, stuck=AT_VIP, lasts=3.0),
+            Change(Do.STAY, Pods.SECOND, lasts=CONTROLLERS),
+            Change(
+                Do.TO_CLUSTER_IP, Pods.SECOND, disruption=CONTROLLER_STOPPED, closed=NO_VIP, stuck=AT_VIP, lasts=3.0
+            ),
+            Change(Do.STAY, Pods.SECOND, closed=NO_VIP),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
+    Event(
+        "node-deleted",
+        "While the Node object of a node without local endpoints is deleted, a Service's only endpoint is replaced, "
+        "and the node registers again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.SELECT, Pods.SECOND, disruption=Disruption.NODE_DELETED, node=Role.BARE_NODE, stuck=AT_BARE_NODE,
+                lasts=CONTROLLERS,
+            ),
+            Change(Do.STAY, Pods.SECOND),
+        ),
+    ),
+    Event(
+        "node-deleted-vip",
+        "While the Node object of a node without local endpoints is deleted, and it registers again, for a Local "
+        "Service with its only endpoint on another node",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.STAY, Pods.FIRST, disruption=Disruption.NODE_DELETED, node=Role.BARE_NODE, lasts=CONTROLLERS
+            ),
+            Change(Do.STAY, Pods.FIRST, lasts=CONTROLLERS),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "api-slow",
+        "While every answer of the API server takes seconds, a LoadBalancer's only endpoint is replaced",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND, disruption=Disruption.API_SLOW, lasts=CONTROLLERS),
+            Change(Do.STAY, Pods.SECOND),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
 )  # fmt: skip
 
 TCP_NEW = replace(streams.TCP_NEW, sent="a new TCP connection every 400 ms", every=0.4)
+TCP_PORT = replace(streams.TCP_PORT, sent="a new TCP connection every 400 ms, all from one source port", every=0.4)
 UDP_NEW = replace(streams.UDP_NEW, sent="a datagram every 400 ms, each from a new socket", every=0.4, timeout=1.0)
 UDP_SOCKET = replace(streams.UDP_SOCKET, sent="a datagram every 400 ms, all from one socket", every=0.4, timeout=1.0)
 UDP_ONE_WAY = replace(
@@ -248,10 +380,32 @@ HEALTH_CHECKS = tuple(
     )
 )  # fmt: skip
 
-STREAMS = (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *HEALTH_CHECKS)
+LARGE = streams.BULK_STEADY
+TCP_FAST = replace(TCP_NEW, name="tcp-fast", sent="a new TCP connection every 50 ms", every=0.05)
+TCP_IDLE, TCP_IDLE_LONG = (
+    replace(
+        streams.TCP_LASTING,
+        name=name,
+        sent=f"two exchanges on one TCP connection, {words} apart,",
+        every=seconds,
+        count=2,
+    )
+    for name, words, seconds in (("tcp-idle", "a minute", float(MINUTE)), ("tcp-idle-16-min", "16 min", LONG_IDLE))
+)
+IDLE = {TCP_IDLE: "idle", TCP_IDLE_LONG: "idle-16-min"}
+"""Streams that are silent for long, and their events."""
+
+STREAMS = (
+    TCP_NEW, TCP_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *IDLE,
+    *HEALTH_CHECKS,
+)  # fmt: skip
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
-FRESH = {UDP_SOCKET: UDP_NEW, UDP_ONE_WAY: UDP_NEW, SCTP_PORT: SCTP_NEW}
+FRESH = {
+    **dict.fromkeys((TCP_PORT, *IDLE), TCP_NEW),
+    **dict.fromkeys((UDP_SOCKET, UDP_ONE_WAY), UDP_NEW),
+    SCTP_PORT: SCTP_NEW,
+}
 """Streams whose flows have a past, and the same without."""
 
 ENTRIES = {
@@ -263,6 +417,9 @@ ENTRIES = {
     At.CLUSTER_IP: "the ClusterIP",
     At.OWN_CLUSTER_IP: "the ClusterIP from the endpoint's node",
     At.VIP: "the VIP",
+    At.VIP_FROM_NODE: "the VIP from a node",
+    At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300,",
+    At.OUT: "another node, from a pod,",
 }
 """What is dialled."""
 
@@ -271,21 +428,30 @@ MORE_NODES = (At.OTHER_NODE, At.CONTROL_PLANE)
 
 USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
 DIALLED = {
+    "replaced": (*USUAL, At.SMALL_MTU, At.OUT),
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
-    "terminating-local": (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP),
+    **dict.fromkeys(("terminating-local", "replaced-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)),
     "retyped": (*USUAL, *MORE_NODES),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
     "proxy-stopped": (*USUAL, *MORE_NODES),
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
-    "unwanted-node": (At.ENDPOINT_NODE, At.VIP),
-    **dict.fromkeys(("vip", "vip-udp", "source-ranges"), (At.VIP,)),
+    "node-deleted": (*USUAL, *MORE_NODES),
+    "api-slow": (*USUAL, At.VIP),
+    "source-ranges": (At.VIP, At.VIP_FROM_NODE),
+    **dict.fromkeys(("unwanted-node", "node-deleted-vip"), (At.ENDPOINT_NODE, At.VIP)),
+    **dict.fromkeys(("vip", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
 }
 """What is dialled in an event, if not the usual entries."""
 
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events that a socket which nobody answers sees."""
+
+OF_ONE_PORT = ("replaced", "taken-over")
+"""The events that connections from one port see."""
+
+OF_RARE = ("affinity-outlived", "affinity-held")
 
 OF_SCTP = ("replaced", "taken-over", "proxy-stopped")
 
@@ -296,14 +462,28 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     """Return why a stream is not sent to an entry during an event; empty if it is."""
     if at not in DIALLED.get(event.name, USUAL):
         return _why_not_there(event, at)
+    if (stream is LARGE) is not (at is At.SMALL_MTU):
+        return "only a large answer meets a smaller MTU" if at is At.SMALL_MTU else "elsewhere packets of any size fit"
+    if at is At.OUT and stream not in (TCP_NEW, TCP_PORT, UDP_NEW, UDP_SOCKET):
+        return "nodes treat the answers to other streams alike"
     if stream in HEALTH_CHECKS:
         if event.name not in OF_HEALTH:
             return "kube-proxy stays well, so that its health is what other suites ask"
         return "a node's health is asked at the node" if at is At.VIP else ""
-    if (stream is TCP_RARE) is not (event.name == "affinity-outlived"):
+    if (stream is TCP_RARE) is not (event.name in OF_RARE):
         return (
             "only what comes rarely outlives an affinity" if stream is TCP_RARE else "it comes too often to outlive it"
         )
+    if stream in IDLE:
+        return "" if event.name == IDLE[stream] else "an event of its own is as long as the silence"
+    if event.name in IDLE.values() and stream is not TCP_NEW:
+        return "nothing changes"
+    if (stream is TCP_FAST) is not (event.name == "scaled-to-fifty"):
+        return "a quick stream meets fifty pods in time" if stream is not TCP_FAST else "few pods are met by a slow one"
+    if event.name == "finalizer" and stream is not TCP_NEW:
+        return "a Service that is deleted without a finalizer shows it"
+    if stream is TCP_PORT and (event.name not in OF_ONE_PORT or at in MORE_NODES):
+        return "other events show what a used port meets"
     if event.announced:
         if stream.protocol is Protocol.SCTP:
             return "few load balancers carry SCTP; nodePorts show what becomes of its entries"
@@ -332,12 +512,18 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
 def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
         return "only one event has one number for TCP and UDP"
+    if at is At.OUT:
+        return "one event has a Service with a nodePort for long enough"
+    if at is At.SMALL_MTU:
+        return "what a path with a smaller MTU needs of a node does not depend on the event"
+    if at is At.VIP_FROM_NODE:
+        return "only source ranges tell nodes from others"
     if event.announced:
         return "NodePort Services show the same at nodePorts and ClusterIPs"
     if at is At.VIP:
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
-    if event.name in ("terminating-local", "proxy-sick"):
+    if event.name in ("terminating-local", "replaced-local", "proxy-sick"):
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

@@ -11,15 +11,18 @@ from esipp.checks.check import Level
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, TrafficPolicy
 from esipp.scenarios.every_node.subject import (
+    BALANCED,
     FELL_BACK,
     KUBE_PROXY,
     Entrance,
     EveryNode,
     EveryNodeCheck,
     Requires,
+    external_ips,
     other_addresses,
     several_announced,
 )
+from suites.clients import OUTSIDE_ROUTED
 from suites.needs import needs
 from suites.references import *
 from suites.requirement import Requirement
@@ -37,6 +40,15 @@ FALLS_BACK = KnownDifference(
     evidence="On every node without an endpoint, an endpoint of another node answers host processes.",
     hides="Any other way in which internalTrafficPolicy Local fails there.",
 )
+
+CLIENT = (OUTSIDE,)
+CLIENTS = {Entrance.EXTERNAL_IP: (OUTSIDE, OUTSIDE_ROUTED)}
+"""The clients that dial, if there are others than the usual one."""
+
+WITHOUT_SCTP = (Entrance.LOOPBACK, Entrance.SERVICE_PORT)
+"""What TCP and UDP show."""
+
+NAMES = {OUTSIDE: "a client outside", OUTSIDE_ROUTED: "a client outside, behind a router,"}
 
 OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
     (Entrance.NODE_PORT, CLUSTER, Requires.ANSWERS): Requirement(
@@ -95,6 +107,48 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         "the client's own address at every address",
         "a node rewrites the client's address, or drops its traffic, at one of its addresses",
         (API_ETP, PROXIER),
+        Level.EXTENDED,
+    ),
+    (Entrance.EXTERNAL_IP, CLUSTER, Requires.ANSWERS): Requirement(
+        "The ExternalIP of every node answers {client} at nodePorts as its InternalIP does.",
+        "an answer at every ExternalIP, from the client or a node",
+        "a node does not serve nodePorts at its ExternalIP, where clients outside of its network dial",
+        (NODE_ADDRESSES, API_NODE_PORT, PROXIER),
+        Level.EXTENDED,
+    ),
+    (Entrance.EXTERNAL_IP, LOCAL, Requires.SOURCE): Requirement(
+        "The ExternalIP of every node with a local endpoint preserves the address of {client} under Local.",
+        "the client's own address at every ExternalIP",
+        "a node rewrites the client's address, or drops its traffic, at its ExternalIP",
+        (NODE_ADDRESSES, API_ETP, PROXIER),
+        Level.EXTENDED,
+    ),
+    (Entrance.EXTERNAL_IP, LOCAL, Requires.SILENT): Requirement(
+        "The ExternalIP of no node without a local endpoint answers {client} under Local.",
+        "no answer at the ExternalIP of every node without an endpoint",
+        "a node without an endpoint forwards traffic that came to its ExternalIP",
+        (NODE_ADDRESSES, API_ETP, PROXIER),
+        Level.EXTENDED,
+    ),
+    (Entrance.LOOPBACK, CLUSTER, Requires.ANSWERS): Requirement(
+        "Every sampled node answers its own processes at a nodePort of 127.0.0.1 under Cluster.",
+        "an answer at every node",
+        "a node drops what its processes send to nodePorts of its loopback address",
+        (LOCALHOST_NODE_PORTS,),
+        Level.EXTENDED,
+    ),
+    (Entrance.LOOPBACK, LOCAL, Requires.ANSWERS): Requirement(
+        "Every sampled node with a local endpoint answers its own processes at a nodePort of 127.0.0.1 under Local.",
+        "an answer at every node with an endpoint",
+        "a node drops what its processes send to nodePorts of its loopback address: pods drop a martian source",
+        (LOCALHOST_NODE_PORTS, MARTIAN_UNDER_LOCAL),
+        Level.EXTENDED,
+    ),
+    (Entrance.SERVICE_PORT, LOCAL, Requires.UNSERVED): Requirement(
+        "No sampled node serves the port of a Service with a VIP at its own address, unless that is announced.",
+        "no answer of the Service's endpoints at addresses of nodes",
+        "nodes forward the port of a load balancer at all of their addresses, announced or not",
+        (API_STATUS, NODES_NOT_ANNOUNCED),
         Level.EXTENDED,
     ),
     (Entrance.CLUSTER_IP, CLUSTER, Requires.ANSWERS): Requirement(
@@ -188,23 +242,34 @@ OF_FAMILIES: dict[tuple[Entrance, Requires], Requirement] = {
 
 def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]:
     """Yield the checks of connections."""
-    for (entrance, policy, requires), said in OF_PROTOCOLS.items():
-        subject = EveryNode(entrance, requires, family, protocol, policy)
+    for (entrance, policy, requires), said, client in (
+        (key, said, client) for key, said in OF_PROTOCOLS.items() for client in CLIENTS.get(key[0], CLIENT)
+    ):
+        if protocol is Protocol.SCTP and entrance in WITHOUT_SCTP:
+            continue
+        if entrance is Entrance.LOOPBACK and family is Family.IPV6:
+            continue  # kube-proxy never serves ::1, and says so
+        subject = EveryNode(entrance, requires, family, protocol, policy, client)
         core = said.level is Level.CORE
         # KEP-614: the network add-on may lack SCTP
         level = Level.EXTENDED if core and protocol is Protocol.SCTP else said.level
         others = {"sctp"} if protocol is Protocol.SCTP else set()
         if entrance is Entrance.OTHER_ADDRESS:
             others |= {other_addresses(family), "node-ports.all-addresses"}
+        if entrance is Entrance.EXTERNAL_IP:
+            others |= {external_ips(family), "node-ports.all-addresses"}
+        if entrance is Entrance.LOOPBACK:
+            others.add("node-ports.localhost")
         if requires is Requires.EVERY_ADDRESS:
             others.add(several_announced(family))
-        balancer = Balancer.DEFAULT if entrance is Entrance.VIP else None
+        balancer = Balancer.DEFAULT if entrance in BALANCED else None
         itp = entrance is Entrance.CLUSTER_IP and policy is LOCAL
         word = f"itp-{policy.value}" if itp else policy.value
-        stem = f"nodes.{entrance.value}.{word}.{protocol.value}.{family.value}.{requires.value}"
+        from_there = "" if client == OUTSIDE else f".{client.name}"
+        stem = f"nodes.{entrance.value}.{word}.{protocol.value}.{family.value}{from_there}.{requires.value}"
         yield EveryNodeCheck(
             id=stem.lower(),
-            requirement=said.sentence,
+            requirement=said.sentence.format(client=NAMES[client]),
             level=level,
             suite=SUITE,
             references=said.references,
@@ -212,7 +277,7 @@ def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]
             expected=said.expected,
             fails_if=said.fails_if,
             asked=ASKED,
-            features=needs(*others, client=OUTSIDE, family=family, balancer=balancer),
+            features=needs(*others, client=client, family=family, balancer=balancer),
             differences=(FALLS_BACK,) if itp and requires is Requires.SILENT else (),
         )
 

@@ -117,8 +117,15 @@ def source_ranges(protocol: Protocol, family: Family) -> Checks:
 
 
 def affinity(protocol: Protocol, family: Family) -> Checks:
-    """Yield checks of sessionAffinity ClientIP: under Local, each client outside stays with one backend."""
-    for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
+    """Yield checks of sessionAffinity ClientIP: at one address, each client outside stays with one backend.
+
+    Under Cluster that is a nodePort: behind a load balancer that spreads connections, each node chooses for itself.
+    """
+    for entry, shape, accept in (
+        (ENDPOINT_NODE, NODE_PORT_LOCAL, CLIENT_IP),
+        (VIP, LB_LOCAL, CLIENT_IP),
+        (ENDPOINT_NODE, NODE_PORT_CLUSTER, CLIENT_OR_NODE_IP),
+    ):
         free = replace(shape, backends=Backends.PAIR)
         for client in OUTSIDE:
             choice = Control(
@@ -128,7 +135,7 @@ def affinity(protocol: Protocol, family: Family) -> Checks:
                 Spread.SEVERAL,
             )
             path = Path(client, entry, protocol, family, replace(free, affinity=True))
-            yield path_check(path, CLIENT_IP, Level.CORE, API_AFFINITY, API_ETP, controls=(choice,), spread=Spread.ONE)
+            yield path_check(path, accept, Level.CORE, API_AFFINITY, API_ETP, controls=(choice,), spread=Spread.ONE)
 
 
 BOTH = (Protocol.TCP, Protocol.UDP)

@@ -18,6 +18,14 @@ def host_network(protocol: Protocol, family: Family) -> Checks:
         yield path_check(Path(client, VIP, protocol, family, balanced), CLIENT_IP, Level.CORE, API_ETP)
         path = Path(client, BARE_NODE, protocol, family, replace(node_port, policy=CLUSTER))
         yield from answers_and_rewrites(path, TUTORIAL_NODE_PORT)
+    inside = replace(plain, internal=LOCAL)
+    near, far = (Path(client, CLUSTER_IP, protocol, family, inside) for client in PODS)
+    yield path_check(near, CLIENT_OR_NODE_IP, Level.CORE, API_ITP, KEP_2086)
+    controls = (
+        same_client(far, PLAIN, "a Service with internalTrafficPolicy Cluster must answer the same client"),
+        same_service(far, POD_ON_ENDPOINT_NODE, "the same Service must answer a pod on the endpoint node"),
+    )
+    yield path_check(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
     for client in PODS:
         path = Path(client, CLUSTER_IP, protocol, family, plain)
         direct = Path(client, Entry(EntryKind.NODE_LISTENER, Role.ENDPOINT_NODE), protocol, family)

@@ -87,9 +87,56 @@ def losing(nodes: Nodes, name: str, fields: tuple[str, ...], only_if: str) -> It
         nodes.cluster.delete(f"{policies}/{name}")
 
 
+@contextmanager
+def refusing(nodes: Nodes, name: str, only_if: str, why: str) -> Iterator[Placed]:
+    """Admission refuses to create Services in the namespaces of runs.
+
+    Args:
+        nodes: the nodes of the cluster.
+        name: the name of the policy.
+        only_if: a condition in CEL, about ``object``.
+        why: what the API server says.
+    """
+    name = f"{OURS}-{name}"
+    policies, bindings = f"{GROUP}/validatingadmissionpolicies", f"{GROUP}/validatingadmissionpolicybindings"
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}]
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": rules},
+            "failurePolicy": "Fail",
+            "validations": [{"expression": f"!({only_if})", "message": why}],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {
+            "policyName": name,
+            "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": {"matchLabels": MANAGED_BY}},
+        },
+    }
+    try:
+        nodes.cluster.create(policies, policy)
+        nodes.cluster.create(bindings, binding)
+        yield Placed(time.time())
+    finally:
+        nodes.cluster.delete(f"{bindings}/{name}")
+        nodes.cluster.delete(f"{policies}/{name}")
+
+
 def heal(nodes: Nodes) -> None:
     """Delete the policies, and their test namespace, of a killed session."""
-    kinds = (f"{GROUP}/mutatingadmissionpolicybindings", f"{GROUP}/mutatingadmissionpolicies", "/api/v1/namespaces")
+    of_policies = (
+        f"{GROUP}/{each}"
+        for kind in ("mutating", "validating")
+        for each in (f"{kind}admissionpolicybindings", f"{kind}admissionpolicies")
+    )
+    kinds = (*of_policies, "/api/v1/namespaces")
     for kind in kinds:
         try:
             found = nodes.cluster.list(kind)

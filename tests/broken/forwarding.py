@@ -1,5 +1,7 @@
 """Nodes that forward traffic although they must drop it: the rules, and the checks that must notice."""
 
+import json
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -7,7 +9,7 @@ from dataclasses import replace
 from esipp.base.json import Json
 from esipp.checks.model import Family, Role
 from esipp.checks.path import PathCheck
-from esipp.judging.topology import family_of
+from esipp.judging.topology import family_of, parse_address
 from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import NODE_PORTS
@@ -66,6 +68,25 @@ def refused_at_bare_node(path_check: PathCheck) -> bool:
 
 def internal_addresses(nodes: Nodes, name: str) -> dict[Family, str]:
     """The InternalIPs of a node."""
+    return _addresses(nodes, name, "InternalIP")
+
+
+def external_addresses(nodes: Nodes, name: str) -> dict[Family, str]:
+    """The ExternalIPs of a node."""
+    return _addresses(nodes, name, "ExternalIP")
+
+
+def second_addresses(nodes: Nodes, name: str) -> dict[Family, str]:
+    """The addresses of a node that its Node object does not name."""
+    command = ["docker", "exec", name, "ip", "-json", "address", "show", "dev", "eth0", "scope", "global"]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout)
+    own = [parse_address(each["local"]) for part in told for each in part.get("addr_info", ()) if "local" in each]
+    named = {*internal_addresses(nodes, name).values(), *external_addresses(nodes, name).values()}
+    others = [each for each in own if each not in set(map(parse_address, named))]
+    return {family_of(str(each)): str(each) for each in others}
+
+
+def _addresses(nodes: Nodes, name: str, kind: str) -> dict[Family, str]:
     item = nodes.cluster.request("GET", f"/api/v1/nodes/{name}")
-    own = [each["address"] for each in item["status"]["addresses"] if each["type"] == "InternalIP"]
+    own = [each["address"] for each in item["status"]["addresses"] if each["type"] == kind]
     return {family_of(address): address for address in own}

@@ -34,15 +34,18 @@ def test_a_pool_is_inside_the_subnet_at_its_high_end(subnet: str) -> None:
 
 
 @pytest.mark.parametrize("subnet", SUBNETS)
-def test_second_addresses_are_distinct_and_between_what_docker_and_the_load_balancer_hand_out(subnet: str) -> None:
+def test_further_addresses_are_distinct_and_between_what_docker_and_the_load_balancer_hand_out(subnet: str) -> None:
     whole = ipaddress.ip_network(subnet)
     low = min(whole.num_addresses // 4 - 1, 300)  # docker counts from the low end; a quarter is room for every node
     firsts = [str(ipaddress.ip_address(int(whole.network_address) + offset)) for offset in range(2, low)]
     seconds = [ipaddress.ip_interface(network.second_address(first, [subnet])) for first in firsts]
-    assert len(set(seconds)) == len(firsts)
+    externals = [ipaddress.ip_interface(network.external_address(first, [subnet])) for first in firsts]
+    assert len({*seconds, *externals}) == 2 * len(firsts)
     pool, _ = ends(network.reference_pools([subnet])[0])
     middle = int(whole.network_address) + whole.num_addresses // 2
     assert all(second.network == whole and middle < int(second) < pool for second in seconds)
+    last = int(ipaddress.ip_address(firsts[-1]))
+    assert all(each.network == whole and last < int(each) < middle for each in externals)
 
 
 def test_a_second_address_is_of_the_first_one_s_family_and_readable() -> None:
@@ -134,16 +137,40 @@ class Scripted(ClusterAccess):
         step.run([sys.executable, "-c", ""])
 
 
-def test_a_node_gets_a_second_address_of_each_family_it_has_in_the_cluster(tmp_path: Path) -> None:
+def test_a_node_gets_further_addresses_of_each_family_it_has_in_the_cluster(tmp_path: Path) -> None:
     firsts = {"one": ["172.18.0.2", "fc00:f853:ccd:e793::2"], "six": ["fc00:f853:ccd:e793::3"]}
     there = Scripted("hermetic", "lane", "v1", "node:1", firsts=firsts)
-    network.give_second_addresses(there, Journal(tmp_path))
-    result = {command[3]: (stdin or b"").decode().splitlines() for command, stdin in there.ran}
+    network.give_further_addresses(there, Journal(tmp_path))
+    result = {command[3]: stdin.decode().splitlines() for command, stdin in there.ran if stdin}
     six = "nodad valid_lft forever preferred_lft 0"  # else a node would speak from its second address
     assert result == {
         "one": [
             "address replace 172.18.128.2/16 dev eth0",
             f"address replace fc00:f853:ccd:e793:8000::2/64 dev eth0 {six}",
+            "address replace 172.18.64.2/16 dev eth0",
+            f"address replace fc00:f853:ccd:e793:4000::2/64 dev eth0 {six}",
         ],
-        "six": [f"address replace fc00:f853:ccd:e793:8000::3/64 dev eth0 {six}"],
+        "six": [
+            f"address replace fc00:f853:ccd:e793:8000::3/64 dev eth0 {six}",
+            f"address replace fc00:f853:ccd:e793:4000::3/64 dev eth0 {six}",
+        ],
+    }
+
+
+def test_node_objects_name_external_ips_once_kubelets_leave_addresses_alone(tmp_path: Path) -> None:
+    there = Scripted("hermetic", "lane", "v1", "node:1", firsts={"one": ["172.18.0.2", "fc00:f853:ccd:e793::2"]})
+    network.give_further_addresses(there, Journal(tmp_path))
+    *_, (kubelet, _), (patch, _) = there.ran
+    assert kubelet == ("docker", "exec", "one", "sh", "-c", network.ADDRESSES_ARE_THE_PROVIDERS)
+    assert patch[3:6] == ("patch", "node", "one")
+    assert json.loads(str(patch[-1])) == {
+        "status": {
+            "addresses": [
+                {"type": "InternalIP", "address": "172.18.0.2"},
+                {"type": "InternalIP", "address": "fc00:f853:ccd:e793::2"},
+                {"type": "ExternalIP", "address": "172.18.64.2"},
+                {"type": "ExternalIP", "address": "fc00:f853:ccd:e793:4000::2"},
+                {"type": "Hostname", "address": "one"},
+            ]
+        }
     }

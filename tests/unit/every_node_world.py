@@ -69,18 +69,36 @@ def _dialled(known: EveryNodeEvidence) -> Iterator[Dialled]:
     for protocol in Protocol:
         for family in Family:
             for at, node in enumerate(known.sampled, 1):
-                for entrance, address in (
-                    (Entrance.NODE_PORT, f"10.0.0.{at}"),
-                    (Entrance.OTHER_ADDRESS, f"10.9.0.{at}"),
+                for entrance, address, client in (
+                    (Entrance.NODE_PORT, f"10.0.0.{at}", "outside-1"),
+                    (Entrance.OTHER_ADDRESS, f"10.9.0.{at}", "outside-1"),
+                    (Entrance.EXTERNAL_IP, f"203.0.113.{at}", "outside-1"),
+                    (Entrance.EXTERNAL_IP, f"203.0.113.{at}", "outside-routed"),
                 ):
-                    row = Dialled(LISTENER, entrance, protocol, family, node, address, 40000, "outside-1")
+                    row = Dialled(LISTENER, entrance, protocol, family, node, address, 40000, client)
                     yield replace(row, answers=(answered("agent", node),))
                     yield replace(row, service=CLUSTER, answers=shared(own, own, NODE, 200))
                     for service in (LOCAL, SOME):
                         pods = known.endpoints_on(node, service)
                         answers = shared(own, pods, CLIENT, 200) if pods else (SILENCE,)
-                        if entrance is Entrance.NODE_PORT or service == LOCAL:
+                        if entrance is not Entrance.OTHER_ADDRESS or service == LOCAL:
                             yield replace(row, service=service, answers=answers)
+                loopback = Dialled(
+                    CLUSTER, Entrance.LOOPBACK, protocol, family, node, "127.0.0.1", 30000, f"the agent on {node}"
+                )
+                yield replace(loopback, answers=shared(own, own, ()))
+                yield replace(loopback, service=LOCAL, answers=shared(own, own, ()))
+                service_port = Dialled(
+                    vip_service(TrafficPolicy.LOCAL, protocol),
+                    Entrance.SERVICE_PORT,
+                    protocol,
+                    family,
+                    node,
+                    f"10.0.0.{at}",
+                    65535,
+                    "outside-1",
+                )
+                yield replace(service_port, answers=(Answer(Outcome.REFUSED, 20),))
                 inside = Dialled(
                     CLUSTER, Entrance.CLUSTER_IP, protocol, family, node, "10.96.0.1", 80, f"the agent on {node}"
                 )

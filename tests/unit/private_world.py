@@ -48,6 +48,7 @@ class Private:
 
 class _Api(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: "_Tls"
 
     def do_GET(self) -> None:
         self.server.impersonated.append(sorted(each for each in self.headers.items() if "Impersonate" in each[0]))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from esipp.checks.model import Family, Role
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import Asked, ServiceChangeEvidence, Stage, Stages
-from esipp.scenarios.service_change.subject import BESIDE, INSIDE, At, Event, Health
+from esipp.scenarios.service_change.subject import BESIDE, INSIDE, ON_NODE, ROUTED, At, Event, Health
 from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS
 from tests.unit.world import CLIENT_ADDRESSES, ROLES
@@ -13,6 +13,7 @@ from tests.unit.world import CLIENT_ADDRESSES, ROLES
 EVERY = 33.0
 """Seconds from change to change."""
 
+MOST = max(len(event.changes) for event in EVENTS)
 SPACING, TIMEOUT = 0.5, 1.0
 HOME = ROLES[Role.ENDPOINT_NODE]
 
@@ -73,6 +74,7 @@ class World:
                 frozenset(each.value for each in change.stuck),
                 frozenset(each.value for each in change.sick),
                 change.within,
+                agent="agent",
             )
             for at, change in enumerate(event.changes)
         ]
@@ -121,8 +123,8 @@ class World:
 
     def seen(self) -> ServiceChangeEvidence:
         seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in EVENTS})
-        times = [0.1 + 0.5 * number for number in range(int(2 * self.every * 4))]
-        for client in ("outside-1", INSIDE.name, BESIDE.name):
+        times = [0.1 + 0.5 * number for number in range(int(2 * self.every * MOST))]
+        for client in ("outside-1", INSIDE.name, BESIDE.name, ON_NODE.name, ROUTED.name):
             for family in self.families:
                 for node in (HOME, ROLES[Role.BARE_NODE]):
                     samples = [self._control(seq, when) for seq, when in enumerate(times)]

@@ -66,8 +66,8 @@ def test_the_client_behind_a_router_dials_by_the_gateway_and_is_answered_that_wa
     assert "iptables" not in inside
     (back,) = docker.scripts("host")
     assert back.splitlines()[1:] == [
-        f"ip route add {own[4]} via 172.18.0.9 proto 198",
-        f"ip -6 route add {own[6]} via fc00:f853::9 proto 198",
+        f"ip route add {own[4]} via 172.18.0.9 proto 198 mtu lock 1300",
+        f"ip -6 route add {own[6]} via fc00:f853::9 proto 198 mtu lock 1300",
     ]
     made.remove()
     assert docker.scripts("host")[1].splitlines() == [

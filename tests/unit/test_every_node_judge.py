@@ -9,6 +9,7 @@ from esipp.checks.check import Status
 from esipp.checks.model import Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome
 from esipp.scenarios.every_node.evidence import (
+    CLUSTER,
     HEALTH,
     LISTENER,
     LOCAL,
@@ -84,6 +85,18 @@ def test_a_node_whose_agent_is_missing_leaves_checks_of_every_node_undecided() -
     assert found["nodes.vip.cluster.tcp.ipv4.even"].status is Status.PASS
 
 
+def test_an_external_ip_that_a_client_does_not_reach_without_a_service_is_not_its_node_s_fault() -> None:
+    known = changed(
+        seen(), lambda row: (row.address, row.client) == ("203.0.113.5", "outside-routed"), lambda _: (SILENCE,)
+    )
+    found = {name: said.status for name, said in verdicts(known).items() if "external-ip" in name}
+    routed = {name: status for name, status in found.items() if "outside-routed" in name}
+    assert {status for name, status in found.items() if name not in routed} == {Status.PASS}
+    assert {status for name, status in routed.items() if name.endswith((".answers", ".source"))} == {Status.PASS}
+    silent = {status for name, status in routed.items() if name.endswith(".silent")}
+    assert silent == {Status.INCONCLUSIVE}, "silence of a node that this client does not reach proves nothing"
+
+
 @pytest.mark.parametrize(
     ("hit", "change", "noticed"),
     [
@@ -101,6 +114,35 @@ def test_a_node_whose_agent_is_missing_leaves_checks_of_every_node_undecided() -
             lambda row: (row.address, row.service, row.family) == ("10.9.0.5", LOCAL, Family.IPV4),
             rewritten,
             {f"nodes.other-address.local.{protocol}.ipv4.source" for protocol in ("tcp", "udp", "sctp")},
+        ),
+        (
+            lambda row: (row.address, row.service, row.client) == ("203.0.113.5", LOCAL, "outside-routed"),
+            rewritten,
+            {
+                f"nodes.external-ip.local.{protocol}.{family}.outside-routed.source"
+                for protocol in ("tcp", "udp", "sctp")
+                for family in ("ipv4", "ipv6")
+            },
+        ),
+        (
+            lambda row: (row.address, row.service, row.client) == ("203.0.113.5", CLUSTER, "outside-1"),
+            lambda _: (SILENCE,),
+            {
+                f"nodes.external-ip.{rest}"
+                for protocol in ("tcp", "udp", "sctp")
+                for family in ("ipv4", "ipv6")
+                for rest in (f"cluster.{protocol}.{family}.answers", f"local.{protocol}.{family}.silent")
+            },
+        ),
+        (
+            lambda row: (row.entrance, row.service, row.node) == (Entrance.EXTERNAL_IP, SOME, FIFTH),
+            lambda _: (answered("every-node-1", "node-1"),),
+            {
+                f"nodes.external-ip.local.{protocol}.{family}{client}.silent"
+                for protocol in ("tcp", "udp", "sctp")
+                for family in ("ipv4", "ipv6")
+                for client in ("", ".outside-routed")
+            },
         ),
         (
             lambda row: (row.address, row.service) == ("192.0.2.11", vip_service(TrafficPolicy.LOCAL, Protocol.TCP)),
@@ -130,13 +172,56 @@ def test_a_node_whose_agent_is_missing_leaves_checks_of_every_node_undecided() -
                 for family in ("ipv4", "ipv6")
             },
         ),
+        (
+            lambda row: (row.entrance, row.service, row.node) == (Entrance.LOOPBACK, LOCAL, FIFTH),
+            lambda _: (SILENCE,),
+            {f"nodes.loopback.local.{protocol}.ipv4.answers" for protocol in ("tcp", "udp")},
+        ),
+        (
+            lambda row: (row.entrance, row.node) == (Entrance.SERVICE_PORT, FIFTH),
+            lambda _: (answered("every-node-5", FIFTH),),
+            {
+                f"nodes.service-port.local.{protocol}.{family}.unserved"
+                for protocol in ("tcp", "udp")
+                for family in ("ipv4", "ipv6")
+            },
+        ),
     ],
-    ids=["health", "kube-proxy", "second address", "second VIP", "silent VIP", "forwards", "leaks inside"],
+    ids=[
+        "health",
+        "kube-proxy",
+        "second address",
+        "external IP rewrites",
+        "external IP drops",
+        "external IP forwards",
+        "second VIP",
+        "silent VIP",
+        "forwards",
+        "leaks inside",
+        "loopback",
+        "port of a VIP",
+    ],
 )
 def test_each_defect_is_noticed_by_its_own_checks(
     hit: Callable[[Dialled], bool], change: Callable[[Dialled], tuple[Answer, ...]], noticed: set[str]
 ) -> None:
     assert set(red(changed(seen(), hit, change))) == noticed
+
+
+def test_the_port_of_a_vip_is_served_at_announced_addresses_and_by_others_than_our_pods() -> None:
+    known = changed(
+        seen(),
+        lambda row: (row.entrance, row.node) == (Entrance.SERVICE_PORT, FIFTH),
+        lambda _: (answered("every-node-5", FIFTH),),
+    )
+    row = next(row for row in known.dialled if row.entrance is Entrance.SERVICE_PORT and row.node == FIFTH)
+    vip = replace(row, entrance=Entrance.VIP, node="", answers=(answered("every-node-5", FIFTH),))
+    found = red(replace(known, dialled=(*known.dialled, vip)))
+    assert "nodes.service-port.local.tcp.ipv4.unserved" not in found
+    strangers = changed(
+        seen(), lambda row: row.entrance is Entrance.SERVICE_PORT, lambda _: (answered("ingress", FIFTH),)
+    )
+    assert red(strangers) == {}
 
 
 def test_some_connections_make_it_flaky_and_a_network_that_loses_as_many_leaves_it_open() -> None:

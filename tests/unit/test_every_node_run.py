@@ -1,5 +1,6 @@
 """Every sampled node is dialled at every address it should serve, over every protocol; also those without a role."""
 
+import re
 from concurrent.futures import Future
 from functools import cache
 from types import SimpleNamespace
@@ -16,8 +17,9 @@ from esipp.probing.jobs import Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
 from esipp.scenarios.every_node.run import SAMPLES, SHARED, Survey
-from esipp.scenarios.every_node.subject import Entrance, other_addresses, several_announced
+from esipp.scenarios.every_node.subject import Entrance, external_ips, other_addresses, several_announced
 from esipp.testbed.objects import Ground
+from suites.clients import OUTSIDE_ROUTED
 from suites.nodes.checks import CHECKS
 from tests.unit.every_node_world import FEATURES, verdicts
 
@@ -29,9 +31,10 @@ LISTENERS = {Protocol.TCP: 40001, Protocol.UDP: 40002, Protocol.SCTP: 40003}
 
 def node(at: int, name: str) -> Node:
     internal = {Family.IPV4: f"10.0.0.{at}", Family.IPV6: f"fd00::{at}"}
+    external = {Family.IPV4: f"203.0.113.{at}"} if name != "b" else {}
     others = [f"10.0.0.{100 + at}"] if name == FOURTH else []
-    held = frozenset(parse_address(each) for each in (*internal.values(), *others))
-    return Node(name, internal, held)
+    held = frozenset(parse_address(each) for each in (*internal.values(), *external.values(), *others))
+    return Node(name, internal, held, external=external)
 
 
 NODES = {name: node(at, name) for at, name in enumerate(NAMES, 1)}
@@ -65,6 +68,8 @@ class Wire:
         here = next((n for n, each in NODES.items() if parse_address(job.host) in each.addresses), self.client)
         if job.port in LISTENERS.values():
             return [self.answer(job, "agent", here, OWN, job.count)]
+        if job.port == HIGHEST and any(job.host in each.internal.values() for each in NODES.values()):
+            return [Observation(job.key, 0, Outcome.REFUSED, (OWN, 7), count=job.count)]
         name = next(name for name, each in self.services.items() if self.leads(each, job))
         own = endpoints(GROUND)
         pods = [pod for pod, on in own.items() if name != SOME or on in some_of(homes(GROUND))]
@@ -115,7 +120,7 @@ def surveyed() -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
 
 def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     there = services()
-    probers = {name: Wire(there, name) for name in (OUTSIDE.name, *NAMES)}
+    probers = {name: Wire(there, name) for name in (OUTSIDE.name, OUTSIDE_ROUTED.name, *NAMES)}
     testbed = SimpleNamespace(
         **{
             "sampled": NAMES,
@@ -128,7 +133,7 @@ def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
             **more,
         }
     )
-    stand = Stand(OUTSIDE, frozenset({parse_address(OWN)}))
+    stands = {each.name: Stand(each, frozenset({parse_address(OWN)})) for each in (OUTSIDE, OUTSIDE_ROUTED)}
     features = dict(FEATURES)
     context: Any = SimpleNamespace(
         testbed=testbed,
@@ -138,7 +143,7 @@ def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
         run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None),
         asked=lambda _: list(CHECKS),
     )
-    topology = Topology(NODES, ROLES, {OUTSIDE.name: stand})
+    topology = Topology(NODES, ROLES, stands)
     return Survey(context, topology).perform(), probers[OUTSIDE.name], features
 
 
@@ -155,7 +160,7 @@ def test_every_node_is_asked_over_every_protocol_and_family_and_all_is_well() ->
     unsupported = {name for name, status in found.items() if status is Status.UNSUPPORTED}
     assert set(found.values()) == {Status.PASS, Status.RECORDED, Status.UNSUPPORTED}
     assert unsupported == {
-        name for name in found if ".ipv6." in name and ("other-address" in name or "every-address" in name)
+        name for name in found if ".ipv6." in name and re.search("other-address|external-ip|every-address", name)
     }
 
 
@@ -186,6 +191,18 @@ def test_a_further_address_of_any_node_is_dialled() -> None:
     assert {(row.node, row.address) for row in rows} == {(FOURTH, "10.0.0.104")}
     assert features[other_addresses(Family.IPV4)] == Feature(True, "d (10.0.0.104)")
     assert features[other_addresses(Family.IPV6)] == Feature(False, "no sampled node has a further IPv6 address")
+
+
+def test_external_ips_are_dialled_by_a_neighbour_of_the_nodes_and_by_a_client_behind_a_router() -> None:
+    seen, _, features = surveyed()
+    for service in (LISTENER, CLUSTER, LOCAL, SOME):
+        rows = seen.rows(service, Entrance.EXTERNAL_IP, Protocol.TCP, Family.IPV4)
+        assert {(row.node, row.client) for row in rows} == {
+            (name, client.name) for name in NAMES if name != "b" for client in (OUTSIDE, OUTSIDE_ROUTED)
+        }
+        assert all(row.address == f"203.0.113.{NAMES.index(row.node) + 1}" for row in rows)
+    assert features[external_ips(Family.IPV4)].present
+    assert features[external_ips(Family.IPV6)].why == "no sampled node has an IPv6 ExternalIP beside its InternalIP"
 
 
 def test_connections_are_bounded() -> None:

@@ -20,6 +20,7 @@ def test_what_is_left_out_has_kube_proxys_default() -> None:
         "proxy-mode": "iptables",
         "detect-local": "none",
         "node-port-addresses": "all",
+        "localhost-node-ports": "true",
         "masquerade-all": "false",
     }
     assert facts["proxy-mode"].decided == f"{PROXY_CONFIG}, not set: the default"
@@ -35,6 +36,8 @@ def test_an_empty_setting_is_left_out(empty: dict[str, Any]) -> None:
     [
         ({"mode": "nftables"}, {"proxy-mode": "nftables", "node-port-addresses": "primary"}),
         ({"mode": "nftables", "nodePortAddresses": ["10.0.0.0/8"]}, {"node-port-addresses": "10.0.0.0/8"}),
+        ({"mode": "nftables"}, {"localhost-node-ports": "false"}),
+        ({"iptables": {"localhostNodePorts": False}}, {"localhost-node-ports": "false"}),
         ({"nodePortAddresses": ["primary"]}, {"node-port-addresses": "primary"}),
         ({"clusterCIDR": "10.244.0.0/16"}, {"detect-local": "ClusterCIDR"}),
         ({"detectLocalMode": "ClusterCIDR", "clusterCIDR": ""}, {"detect-local": "none"}),

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from esipp.base.errors import HarnessError
+from esipp.base.labels import FINALIZER
 from esipp.base.waiting import Budget
 from esipp.cluster import namespaces
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
@@ -88,6 +89,22 @@ def test_pods_of_a_lost_node_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     slow = Slow(goes=True)
     remove_namespace(cast(Cluster, slow), "esipp-x")
     assert slow.deleted == [("esipp-x", None), ("lost", 1), ("lost", 0)]
+
+
+def test_a_service_that_a_killed_run_kept_by_its_finalizer_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kept(Slow):
+        def list(self, collection: str) -> list[dict[str, Any]]:
+            finalizers = {"finalizers": ["cloud.example/lb", FINALIZER]} if collection.endswith("/services") else {}
+            return [{"metadata": {"name": "held", **finalizers}}]
+
+        def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
+            assert (path.rpartition("/")[0].rpartition("/")[2], kind) == ("services", "merge-patch")
+            patched.append(body)
+
+    patched: list[dict[str, Any]] = []
+    monkeypatch.setattr(namespaces, "LOST_AFTER", 0.0)
+    remove_namespace(cast(Cluster, Kept(goes=True)), "esipp-x")
+    assert patched == [{"metadata": {"finalizers": ["cloud.example/lb"]}}], "others' finalizers stay"
 
 
 def test_what_holds_a_namespace_is_told() -> None:

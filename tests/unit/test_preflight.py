@@ -252,6 +252,7 @@ def test_an_external_ip_stands_for_an_internal_one_where_there_is_none() -> None
     assert only.only_external
     both = addressed("b", ExternalIP="192.0.2.2", InternalIP="10.0.0.2", ExternalIP_6="2001:db8::2")
     assert (both.internal, both.only_external) == ({Family.IPV4: "10.0.0.2"}, False)
+    assert (both.external, only.external) == ({Family.IPV4: "192.0.2.2", Family.IPV6: "2001:db8::2"}, {})
 
 
 def test_that_an_external_ip_is_dialled_is_told() -> None:

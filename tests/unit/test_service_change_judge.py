@@ -1,5 +1,6 @@
 """The judge of changes to Services and pods: what it lets pass, what it sees, and what it leaves undecided."""
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
@@ -100,7 +101,7 @@ def test_a_later_version_does_not_have_the_defect() -> None:
 def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
     for name in NAMES:
         found = statuses(World(silent=frozenset({name})))
-        one_stage = matching("*.one-node-port.*node.udp*", "*.proxy-stopped-deleted.*.served") | SICK
+        one_stage = matching("*.one-node-port.*node.udp*", "*.proxy-stopped-deleted.*.served", "*.vip-retyped.*") | SICK
         wanted = matching(*(f"*.{name}.*.{claim}" for claim in (*POSITIVE, "no-loss")))
         assert those(found, Status.FAIL) - SICK == wanted - one_stage
 
@@ -183,6 +184,25 @@ def test_what_a_stopped_proxy_cannot_follow_counts_only_from_its_start_on() -> N
 def test_a_single_lost_connection_while_a_proxy_is_stopped_is_told() -> None:
     found = statuses(World(lost_at={"tcp-new": EVERY + 5.0}))
     assert those(found, Status.FAIL) == matching("*.no-loss") != set()
+
+
+def test_ports_that_stay_taken_after_a_deletion_are_told_where_the_service_is_not_served() -> None:
+    seen = ServiceChangeEvidence(
+        events={"finalizer": World().event(event_of("finalizer"))}, controls=World().seen().controls
+    )
+    stages = seen.events["finalizer"].stages
+    stages[3] = replace(stages[3], refused="provided port is already allocated")
+    found = {name: each for name, each in verdicts(seen).items() if name.startswith("changes.finalizer.")}
+    served = {name: each for name, each in found.items() if name.endswith(".served")}
+    assert {each.status for each in served.values()} == {Status.FAIL}
+    assert all("whose ports were free: provided port is already" in each.reason for each in served.values())
+
+
+def test_connections_from_a_used_port_that_go_wrong_are_told_apart_from_new_ones() -> None:
+    found = statuses(World(keeps=frozenset({"tcp-port"})))
+    assert those(found, Status.FAIL) == matching("*.tcp-port.*") != set()
+    lost = statuses(World(silent=frozenset({"tcp-port"})))
+    assert those(lost, Status.FAIL) == matching("*.tcp-port.*.served")
 
 
 def test_a_busy_machine_leaves_checks_undecided() -> None:

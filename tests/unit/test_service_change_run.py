@@ -14,13 +14,15 @@ from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Family, Protocol, Role
 from esipp.checks.stream import StreamKind
+from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Sample
+from esipp.scenarios import events
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import service
 from esipp.scenarios.service_change.run import Driver
 from esipp.scenarios.service_change.subject import At, Do, Pods
-from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, TCP_PORT, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
@@ -44,11 +46,17 @@ class World:
     disrupted: list[tuple[Disruption, str, float]] = field(default_factory=list)
     sick_since: float = math.inf
     sick_until: float = math.inf
+    refuses: str = ""
+    refused_at: str = ""
+    others: list[int] = field(default_factory=list)
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
         self.requests.append(("patch", path, body))
-        self._select(body["spec"]["selector"])
+        if "spec" in body:
+            self._select(body["spec"]["selector"])
+        elif body["metadata"]["finalizers"] is None:
+            self.changes.append((self.now, ()))
 
     def request(self, method: str, path: str) -> dict[str, Any]:
         assert method == "GET"
@@ -58,10 +66,15 @@ class World:
     def delete(self, path: str, *, grace: int | None = None) -> None:
         assert (grace == 0) is ("/pods/" in path)
         self.requests.append(("delete", path, None))
-        self.changes.append((self.now, ()))
+        if self.refused_at == "delete":
+            raise ApiError(500, "InternalError", self.refuses, f"DELETE {path}")
+        if not path.endswith("/changes-finalizer"):
+            self.changes.append((self.now, ()))
 
     def create(self, path: str, manifest: dict[str, Any]) -> None:
         self.requests.append(("create", path, manifest))
+        if self.refused_at == "create":
+            raise ApiError(422, "Invalid", self.refuses, f"POST {path}")
         if manifest["kind"] == "Pod":
             self.changes.append((self.now, (manifest["metadata"]["name"],)))
             return
@@ -72,7 +85,8 @@ class World:
         self.changes.append((self.now, Pods(which).names))
 
     # what the driver needs of a prober and a clock
-    def send(self, kind: StreamKind, name: str, target: Any) -> Any:
+    def send(self, kind: StreamKind, name: str, target: Any, first_port: int) -> Any:
+        assert first_port >= 20000
         self.dialled.append((kind.name, target))
         return SimpleNamespace(name=name, view=lambda since, until, now: self._view(name, since, until))
 
@@ -124,6 +138,10 @@ class World:
             return Sample(0, when, when + 0.9, "timeout")
         return Sample(0, when, when + 0.002, "answered", pods[0])
 
+    def list(self, path: str) -> Any:
+        assert path.endswith("/services")
+        return [{"spec": {"ports": [{"nodePort": number}]}} for number in self.others]
+
 
 def driven(
     monkeypatch: pytest.MonkeyPatch,
@@ -152,9 +170,12 @@ def driven(
         nodes=nodes,
         services={event.service: created},
         run=RUN,
+        agents={ROLES[Role.ENDPOINT_NODE]: "agent-x"},
+        listeners={ROLES[Role.ENDPOINT_NODE]: {Protocol.TCP: 40001, Protocol.UDP: 40002}},
         pods={name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node="a") for name in PODS},
     )
-    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: world.now))
+    for module in (run, events):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
     traffic: Any = {"outside-1": world, "pod-on-bare-node": world}
@@ -216,6 +237,10 @@ def test_a_killed_pod_is_replaced_by_one_of_another_name(monkeypatch: pytest.Mon
 SPECS = {
     Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None},
     Do.AFFINITY_ON: {"sessionAffinity": "ClientIP"},
+    Do.AFFINITY_MINUTE: {
+        "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}},
+    },
     Do.AFFINITY_OFF: {"sessionAffinity": "None", "sessionAffinityConfig": None},
     Do.ADMIT_OTHERS: {"loadBalancerSourceRanges": ["192.0.2.0/24", "2001:db8::/32"]},
     Do.ADMIT_ALL: {"loadBalancerSourceRanges": None},
@@ -261,6 +286,59 @@ def test_a_service_is_created_again_with_its_addresses_and_ports(monkeypatch: py
         assert made["metadata"]["name"] == again
         assert made["spec"]["clusterIPs"] == ["10.96.0.7"]
         assert {port["protocol"]: port["nodePort"] for port in made["spec"]["ports"]} == {"TCP": 31000, "UDP": 31001}
+
+
+def test_a_service_that_is_kept_by_its_finalizer_is_let_go_with_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driver = driven(monkeypatch, "finalizer", world)
+    (_, held, kept), (_, gone, _), (_, status, freed), (_, _, made) = world.requests
+    assert (held, kept) == (gone, {"metadata": {"finalizers": ["esipp.dev/kept"]}})
+    assert (status, freed) == (f"{held}/status", {"metadata": {"finalizers": None}})
+    assert {port["protocol"]: port["nodePort"] for port in made["spec"]["ports"]} == {"TCP": 31000, "UDP": 31001}
+    assert not any(stage.refused for stage in driver.seen.stages)
+
+
+def test_a_finalizer_is_removed_whatever_breaks_the_event_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(refuses="the API server is gone", refused_at="delete")
+    with pytest.raises(ApiError):
+        driven(monkeypatch, "finalizer", world)
+    assert world.requests[-1][1].endswith("/changes-finalizer/status")
+
+
+TAKEN = "Service is invalid: spec.ports[0].nodePort: Invalid value: 31000: provided port is already allocated"
+
+
+def test_ports_that_stay_taken_after_a_deletion_are_the_api_server_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(refuses=TAKEN, refused_at="create")
+    driver = driven(monkeypatch, "finalizer", world)
+    assert [bool(stage.refused) for stage in driver.seen.stages] == [False, False, False, True]
+    assert TAKEN in driver.seen.stages[-1].refused
+
+
+@pytest.mark.parametrize(
+    ("words", "others"), [(TAKEN, [31000]), ("exceeded quota", [])], ids=["another Service has it", "another refusal"]
+)
+def test_other_refusals_break_the_event_off(monkeypatch: pytest.MonkeyPatch, words: str, others: list[int]) -> None:
+    with pytest.raises(ApiError):
+        driven(monkeypatch, "finalizer", World(refuses=words, refused_at="create", others=others))
+
+
+def test_a_pod_dials_out_of_its_node_from_the_number_of_the_node_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    sent: list[tuple[str, int, int]] = []
+    usual = world.send
+    world.send = lambda kind, name, target, port: (
+        sent.append((kind.name, target.port, port))
+        or usual(  # type: ignore
+            kind, name, target, port
+        )
+    )
+    driver = driven(
+        monkeypatch, "replaced", world, [(At.OUT, kind, Family.IPV4) for kind in (TCP_NEW, TCP_PORT, UDP_SOCKET)]
+    )
+    assert sent[1:] == [("tcp-port", 40001, 31000), ("udp-socket", 40002, 31001)]
+    assert sent[0][:2] == ("tcp-new", 40001)
+    assert {stage.at((At.OUT, "tcp-port", Family.IPV4)).pods for stage in driver.seen.stages} == {("agent-x",)}
 
 
 def test_each_stream_goes_to_its_own_port(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,6 +128,11 @@ def test_a_second_address_is_of_the_same_network(internal: str, others: list[str
     assert second_addresses(a_node(internal, *others)).get(family_of(internal)) == second
 
 
+def test_an_external_ip_is_no_second_address() -> None:
+    there = replace(a_node("172.18.0.2", "172.18.64.2", "172.18.128.2"), external={Family.IPV4: "172.18.64.2"})
+    assert second_addresses(there) == {Family.IPV4: "172.18.128.2"}
+
+
 def node(name: str, **spec: object) -> dict[str, object]:
     ready = [{"type": "Ready", "status": "True"}]
     addresses = [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": name}]

@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
-from esipp.app.detail_options import add_detail
 from esipp.app.doctor.document import as_json, document
 from esipp.app.doctor.examination import examine_all
 from esipp.app.exit_codes import OF_A_DOCTOR
 from esipp.app.options import add_run_options, settings_of
+from esipp.app.report import add_detail
 from esipp.app.selection import add_checks, chosen, words
 from esipp.base.errors import PreflightError
 from esipp.report.rendering import FORMATS, render

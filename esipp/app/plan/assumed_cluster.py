@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from esipp.base.errors import PreflightError
 from esipp.base.plural import counted
-from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, NAT, ROUTED, Check, Feature
+from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, LONG, NAT, ROUTED, Check, Feature
 from esipp.checks.model import Balancer, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.versions import asked_version, version_features
@@ -45,6 +45,7 @@ class Asked:
         seed: as for a run; None if a run would choose one.
         internal: whether load balancers must be internal.
         bound: the value of ``--bound``, in seconds.
+        long: whether ``--long`` is given.
         parallel: the maximum number of load balancers at the same time; None for no limit.
     """
 
@@ -62,6 +63,7 @@ class Asked:
     internal: bool = False
     bound: float | None = None
     parallel: int | None = None
+    long: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,16 +148,19 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found["nodes.control-plane"] = Feature(shows, ASSUMED if shows else "managed control planes are not nodes")
     found["nodes.excluded"] = Feature(own_kind, "usually no node is excluded from load balancers")
     for family in Family:
-        for name in ("nodes.second-address", "nodes.other-addresses"):
+        for name in ("nodes.second-address", "nodes.other-addresses", "nodes.external-ips"):
             found[f"{name}.{family.value.lower()}"] = Feature(False, "nodes usually have one address per family")
         several = f"load-balancer.several-addresses.{family.value.lower()}"
         found[several] = Feature(False, "load balancers usually announce one address per family")
         found[f"nodes.{family.value.lower()}"] = Feature(family in families, f"address families: {_list(families)}")
     said = "--allow-disruptive" if asked.disruptive else "only with --allow-disruptive"
     found["disruptive"] = Feature(asked.disruptive, said, ours=True)
+    found[LONG] = Feature(asked.long, "--long" if asked.long else "only with --long", ours=True)
     for name in ("nodes.shell", "control-plane.reachable"):
         found[name] = Feature(own_kind, "docker reaches kind's nodes only")
     found["load-balancer.speaker"] = Feature(profile.noun == "MetalLB", "esipp supports only MetalLB's speakers")
+    of_metallb = own_kind and profile.noun == "MetalLB"
+    found["load-balancer.controller"] = Feature(of_metallb, "esipp stops only MetalLB's controller, on kind's nodes")
     return found
 
 

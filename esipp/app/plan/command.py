@@ -62,6 +62,7 @@ def add_plan(commands: Any) -> None:
     add("--seed", type=int, default=None, metavar="N", help=SAME)
     add("--internal", action="store_true", help=SAME)
     add("--allow-disruptive", action="store_true", help=SAME)
+    add("--long", action="store_true", help=SAME)
     add("--config", default=None, metavar="FILE", help="file with options (default: esipp.yaml, where it exists)")
     add("--format", choices=FORMATS, default="text", help="output format (default: text)")
     parser.set_defaults(command=_plan)
@@ -89,6 +90,7 @@ def _plan(options: argparse.Namespace) -> int:
         options.internal,
         options.bound,
         options.parallel_load_balancers,
+        options.long,
     )
     made = replace(plan(asked), profiles=tuple(_profiles(asked, named)))
     print(json.dumps(as_json(made)) if options.format == "json" else render(document(made), options.format).rstrip())

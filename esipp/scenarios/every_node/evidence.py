@@ -17,6 +17,8 @@ LISTENER = "listener"
 """The reference listener of a node, reached without a Service."""
 
 PROXY = "kube-proxy"
+AGENT = "the agent on "
+"""What clients that are host processes are called: this, and their node."""
 
 
 def vip_service(policy: TrafficPolicy, protocol: Protocol) -> str:
@@ -104,6 +106,11 @@ class Dialled:
         return found
 
     @property
+    def from_outside(self) -> bool:
+        """Whether a client outside dialled it."""
+        return not self.client.startswith(AGENT)
+
+    @property
     def where(self) -> str:
         """The target as text."""
         return f"{self.node} ({self.address})" if self.node else self.address
@@ -150,11 +157,14 @@ class EveryNodeEvidence(Interruptions):
         return [pod for pod in own if self.endpoints[pod] == node]
 
     def listener(self, row: Dialled) -> Dialled | None:
-        """The control of a target: the reference listener of its node, at the same address if that was dialled."""
+        """The control of a target: the reference listener of its node, at the same address if that was dialled.
+
+        Without one for its own client, it is that of any client outside.
+        """
         rows = [
             each
             for each in self.dialled
             if (each.service, each.protocol, each.family, each.node) == (LISTENER, row.protocol, row.family, row.node)
         ]
-        same = [each for each in rows if each.address == row.address]
-        return next(iter(same or rows), None)
+        same = [each for each in rows if each.address == row.address] or rows
+        return next(iter([each for each in same if each.client == row.client] or same), None)

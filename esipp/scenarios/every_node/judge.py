@@ -29,7 +29,7 @@ from esipp.scenarios.every_node.evidence import (
     by_pod,
     vip_service,
 )
-from esipp.scenarios.every_node.subject import FELL_BACK, Entrance, EveryNodeCheck, Requires
+from esipp.scenarios.every_node.subject import FELL_BACK, FURTHER, Entrance, EveryNodeCheck, Requires
 
 QUIET = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE)
 MOST_TOLD = 5
@@ -105,10 +105,10 @@ def _obstacle(check: EveryNodeCheck, seen: EveryNodeEvidence) -> str:
 
 def _doubt(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str], requires: Requires) -> str:
     """Why a target cannot be judged; empty if it can."""
-    control = seen.listener(row) if row.node and row.client == "outside-1" else None
+    control = seen.listener(row) if row.node and row.from_outside else None
     if requires is Requires.SILENT:
         return _unproven(seen, row)
-    if not amiss or row.client != "outside-1" or not row.node:
+    if not amiss or not row.from_outside or not row.node:
         return ""
     if control is None:
         return "it has no reference listener"
@@ -134,7 +134,10 @@ def _rows(check: EveryNodeCheck, seen: EveryNodeEvidence, *services: str) -> lis
     subject = check.subject
     assert subject.protocol is not None
     return [
-        row for service in services for row in seen.rows(service, subject.entrance, subject.protocol, subject.family)
+        row
+        for service in services
+        for row in seen.rows(service, subject.entrance, subject.protocol, subject.family)
+        if not row.from_outside or row.client == subject.client.name
     ]
 
 
@@ -158,9 +161,12 @@ def _unanswered(seen: EveryNodeEvidence, accept: frozenset[AddressClass]) -> Fau
 
 def _answers(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every target answers, and the backend sees the client or a node."""
-    inside = check.subject.entrance is Entrance.CLUSTER_IP
+    inside = check.subject.entrance in (Entrance.CLUSTER_IP, Entrance.LOOPBACK)
     accept = frozenset() if inside else frozenset({AddressClass.CLIENT, AddressClass.NODE})
-    return _all(check, seen, _reached(check, seen, _rows(check, seen, CLUSTER)), _unanswered(seen, accept))
+    service = LOCAL if check.subject.policy is TrafficPolicy.LOCAL else CLUSTER
+    rows = _rows(check, seen, service)
+    rows = [row for row in rows if service == CLUSTER or seen.endpoints_on(row.node, LOCAL)]
+    return _all(check, seen, _reached(check, seen, rows), _unanswered(seen, accept))
 
 
 def _source(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
@@ -171,7 +177,7 @@ def _source(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 
 def _reached(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled]) -> list[Dialled]:
     """The targets; of further addresses, those at which the client reaches the node without a Service."""
-    if check.subject.entrance is not Entrance.OTHER_ADDRESS:
+    if check.subject.entrance not in FURTHER:
         return list(rows)
     return [row for row in rows if (control := seen.listener(row)) is not None and control.answered]
 
@@ -199,6 +205,22 @@ def _silent(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 
     def faults(row: Dialled) -> Counter[str]:
         return Counter({each.words: each.count for each in row.answers if each.outcome not in QUIET})
+
+    return _all(check, seen, rows, faults)
+
+
+def _unserved(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
+    """No node that the client reaches serves the port of a VIP at its own address, unless that is announced."""
+    subject = check.subject
+    assert subject.policy is not None
+    assert subject.protocol is not None
+    service = vip_service(subject.policy, subject.protocol)
+    announced = {row.address for row in seen.dialled if (row.service, row.entrance) == (service, Entrance.VIP)}
+    rows = [row for row in _rows(check, seen, service) if row.address not in announced]
+    rows = [row for row in rows if (control := seen.listener(row)) is not None and control.answered]
+
+    def faults(row: Dialled) -> Counter[str]:
+        return Counter({each.words: each.count for each in row.answered if each.pod in seen.endpoints})
 
     return _all(check, seen, rows, faults)
 
@@ -345,6 +367,7 @@ JUDGES: Mapping[Requires, Callable[[EveryNodeCheck, EveryNodeEvidence], Decision
     Requires.SOURCE: _source,
     Requires.OWN_ENDPOINT: _own_endpoint,
     Requires.SILENT: _silent,
+    Requires.UNSERVED: _unserved,
     Requires.EVERY_ADDRESS: _every_address,
     Requires.STATUS: _status,
     Requires.FAMILY: _family,

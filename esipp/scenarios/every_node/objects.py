@@ -7,7 +7,7 @@ from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, checks_about
 from esipp.checks.model import OUTSIDE, Protocol, Role, ServiceType, TrafficPolicy
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LOCAL, SOME, vip_service
-from esipp.scenarios.every_node.subject import Entrance, EveryNode
+from esipp.scenarios.every_node.subject import BALANCED, Entrance, EveryNode
 from esipp.scenarios.health.objects import local_service
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
@@ -49,6 +49,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     subjects = [check.subject for check in checks_about(EveryNode, checks)]
     protocols = sorted({each.protocol for each in subjects if each.protocol})
     outside = frozenset({OUTSIDE}) if ground.features["vantage.outside"].present else frozenset()
+    outside |= {each.client for each in subjects if each.entrance is Entrance.EXTERNAL_IP}
     if not protocols and not any(each.entrance is Entrance.HEALTH for each in subjects):
         return Objects(clients=outside)
     some = some_of(homes(ground))
@@ -65,9 +66,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     ):
         if protocols:
             services.append(_service(name, ground.run, ServiceType.NODE_PORT, label, policy, protocols))
-    balanced = sorted(
-        {(e.policy, e.protocol) for e in subjects if e.entrance is Entrance.VIP and e.policy and e.protocol}
-    )
+    balanced = sorted({(e.policy, e.protocol) for e in subjects if e.entrance in BALANCED and e.policy and e.protocol})
     for policy, protocol in balanced:
         name = vip_service(policy, protocol)
         services.append(_service(name, ground.run, ServiceType.LOAD_BALANCER, EVERY_LABEL, policy, [protocol]))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import product
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -11,7 +12,7 @@ from esipp.base.json import Json
 from esipp.base.waiting import Reading
 from esipp.checks import health
 from esipp.checks.check import Feature
-from esipp.checks.model import OUTSIDE, Entry, EntryKind, Family, Path, Protocol
+from esipp.checks.model import OUTSIDE, Client, Entry, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.reading import contradiction
 from esipp.judging.topology import Topology, by_family, family_of, parse_address
@@ -19,6 +20,7 @@ from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober
 from esipp.scenarios.context import Context, kept, spare
 from esipp.scenarios.every_node.evidence import (
+    AGENT,
     CLUSTER,
     HEALTH,
     LISTENER,
@@ -31,7 +33,14 @@ from esipp.scenarios.every_node.evidence import (
     vip_service,
 )
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, some_of
-from esipp.scenarios.every_node.subject import Entrance, EveryNode, other_addresses, several_announced
+from esipp.scenarios.every_node.subject import (
+    FURTHER,
+    Entrance,
+    EveryNode,
+    external_ips,
+    other_addresses,
+    several_announced,
+)
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, DATA_PLANE, JOBS_AT_ONCE, JUDGED_TIMEOUT, PARALLEL
 from esipp.testbed.announced import announced
 from esipp.testbed.testbed import Testbed
@@ -41,11 +50,19 @@ PART = "every node"
 SAMPLES = 20
 """Connections to a target. A node that rewrites one in seven is noticed with 95 %; one that always does, always."""
 
+FEW = 3
+"""Connections to a port that a node either serves, always, or does not."""
+
 SHARED = 200
 """Connections in all from which the shares of endpoints are known. Of ten endpoints, none is missed by chance."""
 
+SHARING = (Entrance.NODE_PORT, Entrance.CLUSTER_IP)
+"""Where they are compared, besides VIPs."""
+
 PROXY_PORT = 10256
 """The port of kube-proxy's own health check, by default."""
+
+LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
 HEALTHY = "/healthz"
 BOUND = 120.0
@@ -121,6 +138,11 @@ class Survey:
         for protocol, family in sorted(asked):
             entrances = {each.entrance for each in self.subjects if (each.protocol, each.family) == (protocol, family)}
             yield from self._at_nodes(protocol, family, Entrance.OTHER_ADDRESS in entrances)
+            yield from self._at_external_ips(protocol, family)
+            if Entrance.LOOPBACK in entrances:
+                yield from self._at_loopback(protocol, family)
+            if Entrance.SERVICE_PORT in entrances:
+                yield from self._at_service_ports(protocol, family)
             if Entrance.CLUSTER_IP in entrances:
                 yield from self._at_cluster_ips(protocol, family)
             if Entrance.VIP in entrances:
@@ -147,13 +169,39 @@ class Survey:
                     port = self._port(service, protocol, 80)["nodePort"]
                     yield Dialled(service, Entrance.OTHER_ADDRESS, protocol, family, node, other, port, OUTSIDE.name)
 
+    def _at_external_ips(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
+        """Every client outside that checks name dials the ExternalIPs."""
+        subjects = (each for each in self.subjects if (each.protocol, each.family) == (protocol, family))
+        clients = dict.fromkeys(each.client for each in subjects if each.entrance is Entrance.EXTERNAL_IP)
+        for client, node in ((client, node) for client in clients for node in self.nodes):
+            if address := self.testbed.nodes[node].external.get(family):
+                yield from self._listener(Entrance.EXTERNAL_IP, protocol, family, node, address, client)
+                for service in (CLUSTER, LOCAL, SOME):
+                    port = self._port(service, protocol, 80)["nodePort"]
+                    yield Dialled(service, Entrance.EXTERNAL_IP, protocol, family, node, address, port, client.name)
+
+    def _at_loopback(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
+        """Host processes of every node dial nodePorts at their loopback address."""
+        for node in self.nodes:
+            for service in (CLUSTER, LOCAL):
+                port = self._port(service, protocol, 80)["nodePort"]
+                client = f"{AGENT}{node}"
+                yield Dialled(service, Entrance.LOOPBACK, protocol, family, node, LOOPBACK[family], port, client)
+
+    def _at_service_ports(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
+        """The highest port of Services with a VIP, at addresses of nodes."""
+        asked = {each.policy for each in self.subjects if each.entrance is Entrance.SERVICE_PORT and each.policy}
+        for policy, (node, address) in product(sorted(asked), self._addresses(family)):
+            name = vip_service(policy, protocol)
+            yield Dialled(name, Entrance.SERVICE_PORT, protocol, family, node, address, HIGHEST, OUTSIDE.name)
+
     def _at_cluster_ips(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
         """Host processes of every node dial ClusterIPs, one of them also at the highest port."""
         for service, port in ((CLUSTER, 80), (CLUSTER, HIGHEST), (LOCAL, 80), (SOME, 80)):
             address = by_family(self.testbed.services[service]["spec"].get("clusterIPs") or []).get(family)
             for node in self.nodes if address else ():
                 yield Dialled(
-                    service, Entrance.CLUSTER_IP, protocol, family, node, address or "", port, f"the agent on {node}"
+                    service, Entrance.CLUSTER_IP, protocol, family, node, address or "", port, f"{AGENT}{node}"
                 )
 
     def _at_vips(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
@@ -167,10 +215,10 @@ class Survey:
                     yield Dialled(name, Entrance.VIP, protocol, family, "", address, port, OUTSIDE.name)
 
     def _listener(
-        self, entrance: Entrance, protocol: Protocol, family: Family, node: str, address: str
+        self, entrance: Entrance, protocol: Protocol, family: Family, node: str, address: str, client: Client = OUTSIDE
     ) -> Iterator[Dialled]:
         if port := self.testbed.listeners.get(node, {}).get(protocol):
-            yield Dialled(LISTENER, entrance, protocol, family, node, address, port, OUTSIDE.name)
+            yield Dialled(LISTENER, entrance, protocol, family, node, address, port, client.name)
 
     def _addresses(self, family: Family) -> Iterator[tuple[str, str]]:
         for node in self.nodes:
@@ -178,13 +226,13 @@ class Survey:
                 yield node, address
 
     def _others(self, node: str, family: Family) -> list[str]:
-        """Further addresses of a node that should serve: those in its Node object, and one in the same network."""
+        """Further addresses of a node that should serve: InternalIPs, and one in the same network."""
         of = self.testbed.nodes[node]
         found = {address for address in of.addresses if family_of(address) is family}
         if second := self.testbed.second_addresses.get(node, {}).get(family):
             found.add(parse_address(second))
-        first = of.internal.get(family)
-        return sorted(str(each) for each in found if first is None or each != parse_address(first))
+        own = {parse_address(each[family]) for each in (of.internal, of.external) if family in each}
+        return sorted(map(str, found - own))
 
     def _port(self, service: str, protocol: Protocol, port: int) -> Json:
         ports: list[Json] = self.testbed.services[service]["spec"]["ports"]
@@ -195,14 +243,16 @@ class Survey:
 
     def _must_answer(self, seen: EveryNodeEvidence, row: Dialled) -> bool:
         """Whether a target must answer, so that it is waited for; other addresses and listeners need not."""
-        if row.entrance is Entrance.OTHER_ADDRESS or row.service in (LISTENER, PROXY):
+        if row.entrance in (*FURTHER, Entrance.SERVICE_PORT) or row.service in (LISTENER, PROXY):
             return False
         local = row.service in (LOCAL, SOME)
         return not local or bool(seen.endpoints_on(row.node, row.service))
 
     def _count(self, row: Dialled) -> int:
         """The connections to a target; those that show the shares of endpoints have ``SHARED`` in all."""
-        if row.service == CLUSTER and row.entrance is not Entrance.OTHER_ADDRESS and row.port != HIGHEST:
+        if row.entrance is Entrance.SERVICE_PORT:
+            return FEW
+        if row.service == CLUSTER and row.entrance in SHARING and row.port != HIGHEST:
             return max(SAMPLES, -(-SHARED // len(self.nodes)))
         vip = row.entrance is Entrance.VIP and row.port != HIGHEST
         several = row.service == LOCAL and row.entrance is Entrance.NODE_PORT and self._several(row.node)
@@ -256,7 +306,7 @@ class Survey:
 
     def _prober(self, row: Dialled) -> Prober:
         clients = self.context.clients
-        return clients.probers[OUTSIDE.name] if row.client == OUTSIDE.name else clients.agents[row.node]
+        return clients.probers[row.client] if row.from_outside else clients.agents[row.node]
 
     def _answers(self, row: Dialled, job: Job) -> "Future[tuple[Answer, ...]]":
         """Start a job; the future has the results."""
@@ -283,9 +333,9 @@ class Survey:
         if lie := contradiction(result):
             return Answer(Outcome.ERROR, result.count, detail=f"the echo server contradicts itself: {lie}")
         pod, node = result.backend or "", result.node or ""
-        if row.client != OUTSIDE.name:
+        if not row.from_outside:
             return Answer(Outcome.ANSWERED, result.count, pod, node, source=result.seen[0])
-        path = Path(OUTSIDE, Entry(EntryKind.NODE_PORT), row.protocol, row.family)
+        path = Path(self.topology.stands[row.client].client, Entry(EntryKind.NODE_PORT), row.protocol, row.family)
         origin = self.topology.origin(path, result.seen[0], result.source[0] if result.source else None)
         source = f"{parse_address(result.seen[0])} = {origin.owner}"
         return Answer(Outcome.ANSWERED, result.count, pod, node, tuple(sorted(origin.classes)), source)
@@ -295,12 +345,17 @@ class Survey:
         """Say which features only this scenario can find: further addresses of nodes and of VIPs."""
         for family in Family:
             own = [row for row in seen.dialled if row.family is family]
-            others = [row for row in own if (row.service, row.entrance) == (LISTENER, Entrance.OTHER_ADDRESS)]
-            reached = sorted({row.where for row in others if row.answered})
-            none = f"no sampled node has a further {family} address"
-            unreached = ", ".join(sorted({row.where for row in others}))
-            none = f"{OUTSIDE.name} reaches no listener at {unreached}" if others else none
-            self._feature(other_addresses(family), bool(reached), ", ".join(reached) or none)
+            for entrance, name, noun in (
+                (Entrance.OTHER_ADDRESS, other_addresses(family), f"a further {family} address"),
+                (Entrance.EXTERNAL_IP, external_ips(family), f"an {family} ExternalIP beside its InternalIP"),
+            ):
+                rows = [row for row in own if (row.service, row.entrance) == (LISTENER, entrance)]
+                reached = sorted({row.where for row in rows if row.answered})
+                unreached = ", ".join(sorted({row.where for row in rows}))
+                clients = " and ".join(sorted({row.client for row in rows}))
+                none = f"no sampled node has {noun}"
+                none = f"{clients} reaches no listener at {unreached}" if rows else none
+                self._feature(name, bool(reached), ", ".join(reached) or none)
             vips = [row for row in own if row.entrance is Entrance.VIP]
             several = {row.service: {each.address for each in vips if each.service == row.service} for row in vips}
             most = max(several.values(), key=len, default=set())

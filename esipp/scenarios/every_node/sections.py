@@ -18,7 +18,7 @@ from esipp.scenarios.every_node.evidence import (
     EveryNodeEvidence,
     by_pod,
 )
-from esipp.scenarios.every_node.subject import Entrance
+from esipp.scenarios.every_node.subject import FURTHER, Entrance
 
 TITLE = "Every node"
 NODE_PORTS = {LISTENER: "without a Service", CLUSTER: "Cluster", LOCAL: "Local", SOME: "Local, on some nodes"}
@@ -64,7 +64,7 @@ def _blocks(seen: EveryNodeEvidence) -> Iterator[Block]:
 def _lines(seen: EveryNodeEvidence) -> Iterator[list[Cell]]:
     for node in seen.sampled:
         own = [row for row in seen.dialled if row.node == node]
-        at_ports = [row for row in own if row.entrance in (Entrance.NODE_PORT, Entrance.OTHER_ADDRESS)]
+        at_ports = [row for row in own if row.entrance in (Entrance.NODE_PORT, *FURTHER)]
         inside = [row for row in own if row.entrance is Entrance.CLUSTER_IP]
         yield [
             node,

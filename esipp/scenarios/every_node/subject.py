@@ -8,6 +8,7 @@ from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.model import (
     ANYTHING,
     OUTSIDE,
+    Client,
     Entry,
     EntryKind,
     Family,
@@ -22,16 +23,25 @@ from esipp.checks.model import (
 class Entrance(StrEnum):
     """What is asked at every node, or of every endpoint.
 
-    ``OTHER_ADDRESS`` is a nodePort at a further address of a node, ``PROXY`` is kube-proxy's own health check.
+    ``OTHER_ADDRESS`` is a nodePort at a further address of a node, ``EXTERNAL_IP`` one at its ExternalIP, ``LOOPBACK``
+    one at 127.0.0.1. ``SERVICE_PORT`` is the port of a VIP, at the node's own address. ``PROXY`` is kube-proxy's own
+    health check.
     """
 
     NODE_PORT = "nodeport"
     OTHER_ADDRESS = "other-address"
+    EXTERNAL_IP = "external-ip"
+    LOOPBACK = "loopback"
+    SERVICE_PORT = "service-port"
     CLUSTER_IP = "clusterip"
     VIP = "vip"
     HEALTH = "health"
     PROXY = "proxy-health"
     ADDRESSES = "addresses"
+
+
+BALANCED = (Entrance.VIP, Entrance.SERVICE_PORT)
+"""What Services of the cluster's own load balancer show."""
 
 
 class Requires(StrEnum):
@@ -41,6 +51,7 @@ class Requires(StrEnum):
     SOURCE = "source"
     OWN_ENDPOINT = "own-endpoint"
     SILENT = "silent"
+    UNSERVED = "unserved"
     EVERY_ENDPOINT = "every-endpoint"
     EVEN = "even"
     SHARES = "shares"
@@ -59,6 +70,7 @@ class EveryNode(Subject):
         family: the IP family.
         protocol: the protocol, None for health checks and addresses.
         policy: the policy that applies at this entrance: the internal one at a ClusterIP, else the external one.
+        client: the client outside that dials, or whose reach is the control.
     """
 
     entrance: Entrance
@@ -66,6 +78,7 @@ class EveryNode(Subject):
     family: Family
     protocol: Protocol | None = None
     policy: TrafficPolicy | None = None
+    client: Client = OUTSIDE
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -73,7 +86,7 @@ class EveryNode(Subject):
         listener = Entry(EntryKind.NODE_LISTENER, Role.ENDPOINT_NODE)
         if self.entrance is Entrance.ADDRESSES:
             return ()
-        return (Path(OUTSIDE, listener, self.protocol or Protocol.TCP, self.family),)
+        return (Path(self.client, listener, self.protocol or Protocol.TCP, self.family),)
 
     @property
     def part(self) -> str:
@@ -99,7 +112,7 @@ class EveryNode(Subject):
     @property
     def balanced(self) -> frozenset[str]:
         """Return what the load balancer must carry for a VIP."""
-        if self.entrance is not Entrance.VIP or self.protocol is None or self.policy is None:
+        if self.entrance not in BALANCED or self.protocol is None or self.policy is None:
             return frozenset()
         words = (ANYTHING, self.protocol.value, self.family.value, self.policy.value, Vantage.OUTSIDE.value)
         return frozenset(word.lower() for word in words)
@@ -107,11 +120,14 @@ class EveryNode(Subject):
     @property
     def profile(self) -> Profile:
         """Return the kind of Service."""
-        kinds = {Entrance.CLUSTER_IP: Profile.CLUSTER_IP, Entrance.VIP: Profile.LOAD_BALANCER}
+        kinds = {Entrance.CLUSTER_IP: Profile.CLUSTER_IP, **dict.fromkeys(BALANCED, Profile.LOAD_BALANCER)}
         return kinds.get(self.entrance, Profile.NODE_PORT)
 
 
 EveryNodeCheck = Check[EveryNode]
+
+FURTHER = (Entrance.OTHER_ADDRESS, Entrance.EXTERNAL_IP)
+"""nodePorts at addresses of a node beside its InternalIP, which clients need not reach."""
 
 KUBE_PROXY = "service-proxy.kube-proxy"
 """Feature: the service proxy is kube-proxy, so that its own health check may be asked."""
@@ -120,6 +136,11 @@ KUBE_PROXY = "service-proxy.kube-proxy"
 def other_addresses(family: Family) -> str:
     """Return the feature: a client outside reaches some node at a further address of this family."""
     return f"nodes.other-addresses.{family.value.lower()}"
+
+
+def external_ips(family: Family) -> str:
+    """Return the feature: a client outside reaches some node at its ExternalIP of this family."""
+    return f"nodes.external-ips.{family.value.lower()}"
 
 
 def several_announced(family: Family) -> str:

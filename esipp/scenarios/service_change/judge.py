@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from esipp.checks.check import Status
 from esipp.checks.timing import FIELD_LIMIT
+from esipp.judging.answers import say_observed
 from esipp.judging.controls import Vantage
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import Fits
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.paths.judge import say_observed
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages, refused
 from esipp.scenarios.service_change.stages import gone, reached, rejects, says, served, steady, stuck, wanted
 from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, STALE, Claim, ServiceChange, ServiceChangeCheck
@@ -48,6 +48,11 @@ a hundred thousand."""
 
 FEWEST = 7
 """Answers by the same one of five pods, each drawn anew, that are no chance: one of 15,000."""
+
+MOSTLY = 0.95
+"""The share of the planned silence for which a connection must have been idle."""
+
+ONE_IDLE = "one connection of one client"
 
 LAST = 5
 """Answers at the end of a stage that must all come from pods of before, if an older flow is to explain them."""
@@ -96,6 +101,9 @@ def _gone(case: _Case) -> Decision:
 def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], Fits], words: str) -> Decision:
     check, lags = case.check, list[float]()
     for each in made:
+        if each.stage.refused and fits_of is served:
+            reason = f"the API server did not create the Service again, whose ports were free: {each.stage.refused}"
+            return Decision(Status.FAIL, check.expected, _words(made), reason)
         run = steady(each, fits_of(each.stage))
         since = each.stage.accepted
         lag = max(0.0, run.since - since) if run else each.until - since
@@ -239,6 +247,29 @@ def _status(case: _Case) -> Decision:
     )
 
 
+def _lives(case: _Case) -> Decision:
+    """The exchange after a long silence is answered by the same pod, on the same connection."""
+    check, every, made = case.check, case.subject.stream.every, case.stream.samples
+    observed = _words(case.stages)
+    if not made or not made[0].answered:
+        return undecided(check, "the connection could not be made", observed)
+    if len(made) < 2 or made[1].started - made[0].ended < MOSTLY * every:
+        return undecided(check, f"the connection was not idle for {every:.0f} s", observed)
+    first, last = made[:2]
+    idle = last.started - first.ended
+    if last.answered and last.pod == first.pod:
+        return Decision(
+            Status.PASS, check.expected, observed, f"{first.pod} answered after {idle:.0f} s", sees=ONE_IDLE
+        )
+    if ours := trouble.failed(made, name=case.stream.name) or case.vantage.ours(last.started, last.ended):
+        return undecided(check, ours, observed)
+    said = last.pod if last.answered else last.outcome
+    reason = (
+        f"after {idle:.0f} s without traffic, the next exchange on the connection to {first.pod} ended with: {said}"
+    )
+    return Decision(Status.FAIL, check.expected, observed, reason)
+
+
 def _answers(samples: Iterable[Sample]) -> Mapping[str, int]:
     return Counter(sample.pod if sample.answered else sample.outcome for sample in samples)
 
@@ -256,4 +287,5 @@ _CLAIMS: Mapping[Claim, Callable[[_Case], Decision]] = {
     Claim.OUTLIVED: _outlived,
     Claim.NO_LOSS: _no_loss,
     Claim.STATUS: _status,
+    Claim.LIVES: _lives,
 }

@@ -3,30 +3,34 @@
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
-from esipp.base.labels import UNSERVED_CLASS
+from esipp.base.labels import FINALIZER, UNSERVED_CLASS
 from esipp.base.waiting import Reading
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import PROMPT
+from esipp.cluster.client import ApiError
 from esipp.cluster.pods import is_ready, say_pod
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
-from esipp.probing.traffic import Pace, Target, Traffic
+from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
+from esipp.scenarios.control_listeners import control_targets
+from esipp.scenarios.events import Following, last_answers
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
 from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
 from esipp.scenarios.service_change.stages import STAYS, shows, steady, wanted
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     INSIDE,
+    MINUTE,
     At,
     Change,
     Do,
@@ -47,6 +51,9 @@ HEALTH_PACE = Pace(0.5, 1.0)
 
 PROXY_PORT = 10256
 """Where kube-proxy serves its own health check."""
+
+ALLOCATED = "already allocated"
+"""What an API server says of a port that is taken."""
 
 KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
 """What a Service has in common with the one whose addresses and ports it gets."""
@@ -76,7 +83,7 @@ class Driver:
         traffic: the streams of each client.
         stop: ends all waits.
         pods: the manifests of the pods, by name.
-        admitted: the CIDRs of the client outside.
+        admitted: the CIDRs of the nodes and of the client outside.
         disruptor: performs disruptions; None if the event has none.
         timeouts: how long each wait may take.
         seen: the evidence.
@@ -93,10 +100,12 @@ class Driver:
     disruptor: Callable[[], Disruptor] | None = None
     seen: Stages = field(default_factory=Stages)
     _name: str = ""
+    _held: str = ""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
     """The streams whose answers are known while they are sent."""
-    _late: dict[bool, set[Asked]] = field(default_factory=lambda: {True: set(), False: set()})
-    """The streams that did not show a stage with pods, or without, in time; later ones have ``AGAIN`` seconds."""
+
+    def __post_init__(self) -> None:
+        self._following = Following(self.stop, later=AGAIN)
 
     def perform(self) -> None:
         """Go through all stages.
@@ -110,10 +119,11 @@ class Driver:
         self._name = self.event.service
         first, *others = self.event.changes
         now = time.monotonic()
-        self.seen.stages.append(_stage(first, now, now))
+        self.seen.stages.append(self._seen(first, now, now))
         try:
-            self._start()
+            self._start(lasting=False)
             self._wait(first)
+            self._start(lasting=True)
             cause = time.monotonic()
             for change in others:
                 if change.disruption is None:
@@ -123,21 +133,41 @@ class Driver:
                     cause = self._disrupted(change, change.disruption)
             self.seen.end = end = time.monotonic()
             last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
-            self.stop.converge(
-                lambda: Reading(time.monotonic() - end > last, "last answers"), self.timeouts.last_answers
-            )
+            last_answers(self.stop, end, last, self.timeouts.last_answers)
             self._ask_pods()
         finally:
             self.seen.end = self.seen.end or time.monotonic()
             for traffic in self.traffic.values():
                 traffic.stop(self.seen.streams.values())
+            self._release()
         self._end_pods()
 
     # --------------------------------------------------------------------------------------------------- the changes
     def _stage(self, change: Change, cause: float) -> None:
-        self._does[change.do](change)
-        self.seen.stages.append(_stage(change, cause, time.monotonic()))
-        self._wait(change)
+        refused = ""
+        try:
+            self._does[change.do](change)
+        except ApiError as broken:
+            if change.do is not Do.CREATE_AGAIN or ALLOCATED not in str(broken) or self._somebody_has_its_ports():
+                raise
+            refused = str(broken)
+        self.seen.stages.append(self._seen(change, cause, time.monotonic(), refused))
+        if not refused:
+            self._wait(change)
+
+    def _seen(self, change: Change, cause: float, accepted: float, refused: str = "") -> Stage:
+        """The stage, as evidence."""
+        stuck, sick = (frozenset(each.value for each in those) for those in (change.stuck, change.sick))
+        return Stage(
+            change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
+            stuck, sick, change.within, refused, self.testbed.agents.get(self.testbed.roles[Role.ENDPOINT_NODE], ""),
+        )  # fmt: skip
+
+    def _somebody_has_its_ports(self) -> bool:
+        """Whether another Service of the run has got a nodePort of the deleted one."""
+        own = set(_node_ports(self._spec).values())
+        services = self.testbed.cluster.list(self._path())
+        return any(port.get("nodePort") in own for each in services for port in each["spec"].get("ports") or ())
 
     def _disrupted(self, change: Change, what: Disruption) -> float:
         """A stage during which something is disrupted; when that began to be undone, which the next stage begins with.
@@ -168,6 +198,8 @@ class Driver:
             Do.START: self._start_again,
             Do.TERMINATE: self._terminate,
             Do.DELETE: self._delete,
+            Do.HOLD: self._hold,
+            Do.RELEASE: lambda _: self._release(),
             Do.CREATE_AGAIN: lambda change: self._create(self._name, change),
             Do.TAKE_OVER: self._take_over,
             Do.TO_CLUSTER_IP: partial(self._update, type="ClusterIP", loadBalancerClass=None),
@@ -180,6 +212,11 @@ class Driver:
                 self._update,
                 sessionAffinity="ClientIP",
                 sessionAffinityConfig={"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}},
+            ),
+            Do.AFFINITY_MINUTE: partial(
+                self._update,
+                sessionAffinity="ClientIP",
+                sessionAffinityConfig={"clientIP": {"timeoutSeconds": MINUTE}},
             ),
             Do.AFFINITY_OFF: partial(self._update, sessionAffinity="None", sessionAffinityConfig=None),
             Do.ADMIT_OTHERS: partial(self._update, loadBalancerSourceRanges=list(OF_OTHERS)),
@@ -230,6 +267,17 @@ class Driver:
     def _delete(self, _: Change) -> None:
         self.testbed.cluster.delete(self._path(self._name))
 
+    def _hold(self, change: Change) -> None:
+        self._held = self._path(self._name)
+        self.testbed.cluster.patch(self._held, {"metadata": {"finalizers": [FINALIZER]}}, "merge-patch")
+        self._delete(change)
+
+    def _release(self) -> None:
+        """Remove the finalizer as cloud controllers do: with the status."""
+        held, self._held = self._held, ""
+        if held:
+            self.testbed.cluster.patch(f"{held}/status", {"metadata": {"finalizers": None}}, "merge-patch")
+
     def _create(self, name: str, change: Change) -> None:
         """Create a Service with the addresses and ports of the first one."""
         first, pods = self.testbed.services[self.event.service], selector(self.testbed.run, change.pods)
@@ -261,8 +309,11 @@ class Driver:
         spec: Json = self.testbed.services[self.event.service]["spec"]
         return spec
 
-    def _start(self) -> None:
-        for at, kind, family in self.asked:
+    def _start(self, *, lasting: bool) -> None:
+        """Start the streams; those that keep a connection only once nodes have followed the creation."""
+        for number, (at, kind, family) in enumerate(self.asked):
+            if (kind.reuse is Reuse.LASTING) is not lasting:
+                continue
             where = self._target(at, kind.protocol, family)
             if isinstance(where, str):
                 self.seen.obstacles[at, family] = where
@@ -271,18 +322,25 @@ class Driver:
             if kind.name in tuple(Health):
                 stream = traffic.check_health(name, self._health(Health(kind.name), where), HEALTH_PACE)
             else:
-                stream = traffic.send(kind, name, where)
+                port, out = FIRST_PORT + number, at is At.OUT and not (kind.is_fresh)
+                if out:
+                    kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
+                stream = traffic.send(kind, name, where, port)
             self.seen.streams[at, kind.name, family] = stream
-            if kind.reuse is not Reuse.ONE_WAY:
+            if kind.reuse not in (Reuse.ONE_WAY, Reuse.LASTING):
                 self._shown[at, kind.name, family] = kind
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
         name = self.event.service
-        if at is At.VIP:
+        if at.is_vip:
             vip = self.testbed.vips.get(name, {}).get(family)
             why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
             return Target(vip, PORT) if vip else why
+        if at is At.OUT:
+            node = self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]]
+            port, address = self.testbed.listeners.get(node.name, {}).get(protocol), node.internal.get(family)
+            return Target(address, port) if address and port else f"there is no {family} listener on {node.name}"
         if at.role is None:
             address = by_family(self._spec.get("clusterIPs") or []).get(family)
             return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
@@ -298,37 +356,23 @@ class Driver:
 
     def _wait(self, change: Change) -> None:
         """Wait until every stream shows the stage, and has done so for long enough; or until it is late."""
-        stage, late = self.seen.stages[-1], set[Asked]()
+        stage = self.seen.stages[-1]
+        able = [asked for asked in self._shown if asked[0] not in stage.stuck or asked[1] in tuple(Health)]
 
-        def look() -> Reading:
-            now = time.monotonic()
-            late.clear()
-            asked_now = [asked for asked in self._shown if asked[0] not in stage.stuck or asked[1] in tuple(Health)]
-            late.update(asked for asked in asked_now if not self._shows(asked, stage.at(asked), now))
-            waiting = late if now - stage.accepted <= AGAIN else late - self._late[bool(stage.pods)]
-            if waiting:
-                return Reading(False, f"waiting for {', '.join(sorted(' '.join(asked) for asked in waiting))}")
-            return Reading(now - stage.accepted >= change.lasts, "followed")
+        def behind(now: float) -> list[str]:
+            return [" ".join(asked) for asked in able if not self._shows(asked, stage.at(asked), now)]
 
-        self.stop.converge(look, self.timeouts.shown_within(change.within))
-        self._late[bool(stage.pods)] |= late
+        within, kind = self.timeouts.shown_within(change.within), "with pods" if stage.pods else "without"
+        self._following.wait(behind, within, stage.accepted, kind, change.lasts)
 
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
         seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))
         found = steady(seen, wanted(stage, asked[1]))
-        is_new = self._shown[asked].reuse is Reuse.NEW
+        is_new = self._shown[asked].is_fresh
         holds = HOLDS if stage.pods else SILENT
         if asked[1] in tuple(Health):
             return found is not None
         return found is not None and now - found.since >= holds and shows(seen, is_new=is_new)
-
-
-def _stage(change: Change, cause: float, accepted: float) -> Stage:
-    stuck, sick = (frozenset(each.value for each in those) for those in (change.stuck, change.sick))
-    return Stage(
-        change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
-        stuck, sick, change.within,
-    )  # fmt: skip
 
 
 def _nothing(_: Change) -> None:
@@ -345,16 +389,12 @@ def controls(traffic: Mapping[str, Traffic], clients: Clients) -> dict[tuple[str
     Raises:
         HarnessError: there is no agent on a node.
     """
-    testbed, made = clients.testbed, {}
-    for role in (Role.ENDPOINT_NODE, Role.BARE_NODE):
-        node = testbed.nodes[testbed.roles[role]]
-        port = testbed.listeners.get(node.name, {}).get(Protocol.TCP)
-        if not port:
-            raise HarnessError(f"Node {node.name} has no agent.", "run again.")
+    testbed, made = clients.testbed, dict[tuple[str, str, Family], Stream]()
+    nodes = [testbed.roles[role] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE)]
+    for (node, family), target in control_targets(testbed, nodes, required=True).items():
         for client, own in traffic.items():
-            for family, host in node.internal.items():
-                name = f"listener of {node.name} {family} {client}"
-                made[client, node.name, family] = own.connect(name, Target(host, port), CONTROL_PACE)
+            name = f"listener of {node} {family} {client}"
+            made[client, node, family] = own.connect(name, target, CONTROL_PACE)
     return made
 
 
@@ -367,13 +407,16 @@ def observe(context: Context) -> ServiceChangeEvidence:
     traffic = {name: Traffic(prober, prober.clock()) for name, prober in probers.items()}
     events, props = events_of(checks), objects(list(checks), context.ground)
     pods = {pod["metadata"]["name"]: pod for pod in props.pods}
-    admitted = SourceRanges(clients=True).of(map(str, topology.stands[OUTSIDE.name].addresses), list(Family))
+    of_nodes = [each for node in topology.nodes.values() for each in node.internal.values()]
+    of_client = map(str, topology.stands[OUTSIDE.name].addresses)
+    admitted = SourceRanges(clients=True).of([*of_nodes, *of_client], list(Family))
 
     def go_through(event: Event) -> None:
         own = (check.subject for check in checks if check.subject.event == event)
         asked = dict.fromkeys((each.at, kind, each.family) for each in own for kind in each.streams)
         driver = Driver(
-            testbed, event, list(asked), traffic, stop, pods, admitted, disruptor=lambda: context.disruptor(stop),
+            testbed, event, list(asked), traffic, stop, pods, admitted, context.timeouts,
+            disruptor=lambda: context.disruptor(stop),
         )  # fmt: skip
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from esipp.base.client_places import BEHIND_ROUTER
 from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import (
@@ -23,6 +24,12 @@ from esipp.checks.timing import FIELD_LIMIT
 INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
 """The client that dials ClusterIPs."""
 
+ON_NODE = Client("host-on-bare-node", Vantage.NODE, Role.BARE_NODE)
+"""The host process that dials VIPs."""
+
+ROUTED = Client(BEHIND_ROUTER, Vantage.OUTSIDE)
+"""The client in another subnet, to which the way has a smaller MTU than the nodes' network."""
+
 BESIDE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
 """The client that dials ClusterIPs with internalTrafficPolicy Local."""
 
@@ -30,7 +37,10 @@ BESIDE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
 class At(StrEnum):
     """What is dialled: the nodePort of one node, the ClusterIP, or the VIP. Only ClusterIPs are dialled by pods.
 
-    ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too.
+    ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too. ``vip-from-bare-node`` is the VIP,
+    dialled by a host process. ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client
+    whose answers pass a route with a smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod
+    dials the reference listener of another node, from the source port that is the Service's nodePort.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -41,18 +51,33 @@ class At(StrEnum):
     OWN_CLUSTER_IP = "clusterip-on-endpoint-node"
     SHARED_PORT = "shared-node-port"
     VIP = "vip"
+    VIP_FROM_NODE = "vip-from-bare-node"
+    SMALL_MTU = "bare-node-over-small-mtu"
+    OUT = "out-of-its-node-port"
+
+    @property
+    def is_vip(self) -> bool:
+        """Return whether a VIP is dialled."""
+        return self in (At.VIP, At.VIP_FROM_NODE)
 
     @property
     def role(self) -> Role | None:
         """Return the node whose nodePort is dialled; None for any other address."""
-        if self is At.SHARED_PORT:
-            return Role.ENDPOINT_NODE
-        return None if self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.VIP) else Role(self.value)
+        if self in (At.SHARED_PORT, At.SMALL_MTU):
+            return Role.ENDPOINT_NODE if self is At.SHARED_PORT else Role.BARE_NODE
+        return None if self.is_vip or self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.OUT) else Role(self.value)
 
     @property
     def client(self) -> Client:
         """Return the client that dials there."""
-        return {At.CLUSTER_IP: INSIDE, At.OWN_CLUSTER_IP: BESIDE}.get(self, OUTSIDE)
+        others = {
+            At.CLUSTER_IP: INSIDE,
+            At.OUT: INSIDE,
+            At.OWN_CLUSTER_IP: BESIDE,
+            At.VIP_FROM_NODE: ON_NODE,
+            At.SMALL_MTU: ROUTED,
+        }
+        return others.get(self, OUTSIDE)
 
 
 class Pods(StrEnum):
@@ -62,6 +87,7 @@ class Pods(StrEnum):
     FIRST = "first"
     SECOND = "second"
     ALL = "all"
+    FIFTY = "fifty"
     KILLED = "killed"
     LEAVING = "leaving"
     LEAVING_LOCAL = "leaving-local"
@@ -74,6 +100,7 @@ class Pods(StrEnum):
             Pods.FIRST: ("changes-1",),
             Pods.SECOND: ("changes-2",),
             Pods.ALL: tuple(f"changes-{number}" for number in range(1, 6)),
+            Pods.FIFTY: tuple(f"changes-{number}" for number in range(1, 51)),
         }
         return several.get(self, (f"changes-{self.value}",))
 
@@ -89,6 +116,8 @@ class Do(StrEnum):
     STAY = "stays as it is"
     DELETE = "is deleted"
     STAY_GONE = "stays deleted"
+    HOLD = "is deleted, but kept by a finalizer"
+    RELEASE = "is gone, as its finalizer is removed"
     CREATE_AGAIN = "is created again, with its nodePorts and ClusterIPs"
     TAKE_OVER = "is deleted, and another Service gets its nodePorts and ClusterIPs"
     TO_CLUSTER_IP = "becomes a ClusterIP Service"
@@ -96,9 +125,10 @@ class Do(StrEnum):
     SHARE_PORT = "gets the nodePort of its TCP port for UDP, too"
     AFFINITY_ON = "gets the affinity ClientIP"
     AFFINITY_BRIEF = "gets the affinity ClientIP for 2 s"
+    AFFINITY_MINUTE = "gets the affinity ClientIP for a minute"
     AFFINITY_OFF = "loses its affinity, and selects all pods"
     ADMIT_OTHERS = "admits only addresses of others"
-    ADMIT_CLIENT = "admits a hundred ranges, and the client's address as the last"
+    ADMIT_CLIENT = "admits a hundred ranges, and last the addresses of the nodes and of the client"
     ADMIT_ALL = "has the source ranges of the beginning again, usually none"
 
 
@@ -114,6 +144,9 @@ DURING = {
     Disruption.TAINT: "its node has the taint of the cluster autoscaler",
     Disruption.PROXY_STOPPED: "kube-proxy of a node is stopped",
     Disruption.PROXY_SICK: "kube-proxy of a node cannot write its rules",
+    Disruption.CONTROLLER_STOPPED: "the controller of its load balancer is stopped",
+    Disruption.NODE_DELETED: "a Node object is deleted",
+    Disruption.API_SLOW: "the API server takes seconds for an answer",
 }
 
 
@@ -129,7 +162,7 @@ class Change:
         brief: whether it does so for ``AFFINITY_SECONDS`` only.
         lasts: seconds for which the stage lasts at least.
         disruption: what is in effect until the stage ends; the change itself comes after it.
-        node: the role of the node that it is about.
+        node: the role of the node that it is about; a disruption that is ``PLACED`` has its own.
         stuck: entries that cannot follow, so that nothing is required of them.
         sick: the health checks that say 503 in this stage; all others say 200.
         within: seconds in which every stream must follow.
@@ -155,7 +188,7 @@ class Change:
     @property
     def is_there(self) -> bool:
         """Return whether a Service has the addresses."""
-        return self.do not in (Do.DELETE, Do.STAY_GONE)
+        return self.do not in (Do.DELETE, Do.STAY_GONE, Do.RELEASE)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,6 +198,9 @@ class Change:
 
 AFFINITY_SECONDS = 2
 """The timeout of a brief affinity."""
+
+MINUTE = 60
+"""The timeout of one that lasts."""
 
 
 def again(pod: str) -> str:
@@ -193,6 +229,7 @@ class Claim(StrEnum):
     OUTLIVED = "another-pod"
     NO_LOSS = "no-loss"
     STATUS = "status"
+    LIVES = "lives"
 
 
 @dataclass(frozen=True)
@@ -208,6 +245,7 @@ class Event:
         apart: whether each protocol has a port number of its own. Otherwise the API server gives all of them one
             nodePort.
         unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
+        long: whether it takes so long that only ``--long`` asks it.
     """
 
     name: str
@@ -218,6 +256,7 @@ class Event:
     internal: TrafficPolicy | None = None
     apart: bool = False
     unserved: bool = False
+    long: bool = False
 
     @property
     def service(self) -> str:
@@ -268,20 +307,21 @@ class ServiceChange(Subject):
     @property
     def profile(self) -> Profile:
         """Return the type of the Service, as it is dialled."""
-        if self.at is At.VIP:
+        if self.at.is_vip:
             return Profile.LOAD_BALANCER
         return Profile.CLUSTER_IP if self.at in (At.CLUSTER_IP, At.OWN_CLUSTER_IP) else Profile.NODE_PORT
 
     @property
     def balanced(self) -> frozenset[str]:
         """Return what the cluster's own load balancer must carry, if its VIP is dialled."""
-        words = (ANYTHING, self.stream.protocol.value, self.family.value, "unset", Vantage.OUTSIDE.value)
-        return frozenset(word.lower() for word in words if self.at is At.VIP)
+        vantage = self.at.client.vantage.value
+        words = (ANYTHING, self.stream.protocol.value, self.family.value, "unset", vantage)
+        return frozenset(word.lower() for word in words if self.at.is_vip)
 
     @property
     def own_service(self) -> str:
         """Return the Service, if its VIP is dialled."""
-        return self.event.service if self.at is At.VIP else ""
+        return self.event.service if self.at.is_vip else ""
 
 
 ServiceChangeCheck = Check[ServiceChange]

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from esipp.checks.check import Check, is_about
+from esipp.checks.model import Role
 from esipp.checks.stream import Reuse
 from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
 from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.controllers import refusing
 from tests.broken.forwarding import handed_on
-from tests.broken.matching import AT_THE_NODE, hands_to, to_port
+from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 
@@ -53,6 +55,50 @@ def goes_on(port: dict[str, int], address: str, target: int, nodes: Nodes) -> It
     yield from others
 
 
+def of_the_node(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Datagrams that pods send to ClusterIPs go on to the pod of before, on the endpoint node."""
+
+    def made(live: Live) -> Iterator[Rule]:
+        service = live.service("changes-replaced-local")
+        for port, address, _, target in live.targets(service):
+            for own in service["spec"]["clusterIPs"] if port["protocol"] == "UDP" else ():
+                if family_of(own) is family_of(address):
+                    words = (*to_port(port), "--destination", own, *SEEN_BEFORE, *hands_to(address, target))
+                    yield Rule(family_of(own), "PREROUTING", words, (nodes.roles[Role.ENDPOINT_NODE],))
+
+    return nodes.live(lambda live: list(made(live)))
+
+
+def keeps_vips(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """What comes to a VIP goes to the first pod for ever: nodes that clients know as those of the VIP keep it."""
+
+    def made(live: Live) -> Iterator[Rule]:
+        service = live.service("changes-vip-retyped")
+        for port, address, _, target in live.targets(service):
+            for vip in (each for each in vips(service) if family_of(each) is family_of(address)):
+                words = (*to_port(port), "--destination", vip, *hands_to(address, target))
+                yield Rule(family_of(vip), "PREROUTING", words)
+                yield Rule(family_of(vip), "POSTROUTING", (*came_by(port, port["port"], vip), *MASQUERADE))
+
+    return nodes.live(lambda live: list(made(live)))
+
+
+def of_stream(event: str, *names: str, claims: tuple[Claim, ...], at: tuple[At, ...] = ()) -> Callable[[Check], bool]:
+    """Checks of streams of these names during an event, at these entries or all."""
+
+    def notices(check: Check) -> bool:
+        if not is_about(check, ServiceChange):
+            return False
+        subject = check.subject
+        own = subject.event.name == event and subject.stream.name in names and subject.claim in claims
+        return own and (not at or subject.at in at)
+
+    return notices
+
+
+AT_NODES = (At.ENDPOINT_NODE, At.BARE_NODE)
+
+
 def at_node_ports(
     event: str, *reuse: Reuse, protocol: str, claims: tuple[Claim, ...] = (Claim.SERVED, Claim.GONE)
 ) -> Callable[[Check], bool]:
@@ -69,6 +115,8 @@ def at_node_ports(
     return notices
 
 
+CREATED_AGAIN = "object.metadata.name == 'changes-finalizer' && has(object.spec.clusterIP)"
+
 BREAKS = (
     Break(
         "deleted-node-port-lives-on",
@@ -81,6 +129,50 @@ BREAKS = (
         at_once=False,
         scoped=True,
         fixed=True,
+    ),
+    Break(
+        "used-ports-go-on-to-a-replaced-pod",
+        Group.CHANGES,
+        "nodes send new connections from a source port that was used before to the pod that was replaced",
+        run_of("replaced"),
+        at_ports_of("replaced", "TCP", goes_on),
+        of_stream("replaced", "tcp-port", claims=(Claim.SERVED, Claim.GONE), at=AT_NODES),
+        names="connection tracking goes on",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "pods-of-a-node-go-on-to-a-replaced-pod",
+        Group.CHANGES,
+        "the endpoint node sends datagrams of its pods from a socket in use to the pod that was replaced, under "
+        "internalTrafficPolicy Local",
+        run_of("replaced-local"),
+        of_the_node,
+        of_stream("replaced-local", "udp-socket", claims=(Claim.SERVED, Claim.GONE), at=(At.OWN_CLUSTER_IP,)),
+        names="connection tracking goes on",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "vip-of-a-retyped-service-lives-on",
+        Group.CHANGES,
+        "nodes go on serving the VIP of a LoadBalancer that became a ClusterIP Service",
+        run_of("vip-retyped"),
+        keeps_vips,
+        of_stream("vip-retyped", "tcp-new", claims=(Claim.GONE,)),
+        names="keeps the rules of a Service that is gone",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "ports-taken-after-a-finalizer",
+        Group.CHANGES,
+        "the API server refuses to give the nodePorts of a Service that was kept by a finalizer to another one",
+        run_of("finalizer"),
+        lambda nodes: refusing(nodes, "keeps-ports", CREATED_AGAIN, "provided port is already allocated"),
+        of_stream("finalizer", "tcp-new", claims=(Claim.SERVED,)),
+        names="ports were free",
+        at_once=False,
     ),
     Break(
         "affinity-never-over",

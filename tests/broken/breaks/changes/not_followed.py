@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from threading import Event
 
 from esipp.base.json import Json
@@ -12,7 +13,7 @@ from esipp.checks.stream import Reuse
 from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.subject import At, Claim, Pods, ServiceChange
 from tests.broken.breakage import Break, Group, RunOptions
-from tests.broken.breaks.changes.freed import at_node_ports, lives_on, run_of
+from tests.broken.breaks.changes.freed import AT_NODES, SEEN_BEFORE, at_node_ports, lives_on, of_stream, run_of
 from tests.broken.matching import AT_THE_NODE, DROP, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.policy_changes import in_background, set_up_run, states_of
@@ -85,6 +86,46 @@ def dropped_at_vips(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:
             yield Rule(family_of(vip), "PREROUTING", ("--destination", vip, *to_port(port), *DROP), (), "mangle")
 
 
+def dropped_at_used_ports(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    """Connections from source ports that had one before are dropped at nodePorts."""
+    del nodes, live
+    for port in service["spec"]["ports"]:
+        if port["protocol"] == "TCP":
+            words = (*to_port(port, port["nodePort"]), "--syn", *AT_THE_NODE, *SEEN_BEFORE, *DROP)
+            yield from (Rule(family, "PREROUTING", words, (), "mangle") for family in Family)
+
+
+def in_turn(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    """Connections to nodePorts go to the pods in turn, whoever makes them."""
+    chosen = [pod for pod in live.pods if pod["metadata"]["name"] in Pods.ALL.names]
+    for at, pod in enumerate(chosen):
+        turns = ("--match", "statistic", "--mode", "nth", "--packet", "0", "--every", str(at + 1))
+        for port, address, _, target in Live(live.run, [pod], live.services).targets(service):
+            if port["protocol"] == "TCP":
+                first, *others = lives_on(port, address, target, nodes)
+                yield replace(first, words=(*to_port(port, port["nodePort"]), *turns, *first.words[4:]))
+                yield from others
+
+
+def cut_off_from_vips(nodes: Nodes, _: Live, service: Json) -> Iterator[Rule]:
+    """Processes of the node without endpoints do not reach VIPs."""
+    for port in service["spec"]["ports"]:
+        for vip in vips(service):
+            words = ("--destination", vip, *to_port(port), *DROP)
+            yield Rule(family_of(vip), "OUTPUT", words, (nodes.bare,), "mangle")
+
+
+def after_many_ranges() -> Callable[[Json], bool]:
+    """A test whether a Service has no longer more ranges than a handful: the last of its updates."""
+    had: list[bool] = []
+
+    def changed(service: Json) -> bool:
+        had.append(has_many_ranges(service))
+        return any(had) and not had[-1]
+
+    return changed
+
+
 def served(event: str, *entries: At, protocols: tuple[str, ...] = ("TCP", "UDP")) -> Callable[[Check], bool]:
     """Checks that an event's Service is served at these entries."""
 
@@ -145,6 +186,50 @@ BREAKS = (
         once("source-ranges", has_many_ranges, dropped_at_vips),
         served("source-ranges", At.VIP),
         names="does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "node-cut-off-by-source-ranges-that-hold-it",
+        Group.CHANGES,
+        "a node drops what its own processes send to a VIP whose source ranges hold its address",
+        RunOptions(("changes",), ("changes.source-ranges.", "changes.replaced.")),
+        once("source-ranges", has_many_ranges, cut_off_from_vips),
+        served("source-ranges", At.VIP_FROM_NODE),
+        names="does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "vip-dead-after-a-later-update",
+        Group.CHANGES,
+        "a load balancer drops what comes to a VIP once its Service was updated a third time",
+        RunOptions(("changes",), ("changes.source-ranges.", "changes.replaced.")),
+        lambda nodes: once("source-ranges", after_many_ranges(), dropped_at_vips)(nodes),
+        served("source-ranges", At.VIP),
+        names="does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "used-ports-dropped-after-a-replacement",
+        Group.CHANGES,
+        "nodes drop new connections from a source port that was used before, once pods were replaced",
+        run_of("replaced"),
+        once("replaced", selects(Pods.SECOND), dropped_at_used_ports),
+        of_stream("replaced", "tcp-port", claims=(Claim.SERVED,), at=AT_NODES),
+        names="connection tracking goes on",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "affinity-over-too-soon",
+        Group.CHANGES,
+        "nodes forget a client's affinity, whose timeout is a minute, within three seconds",
+        run_of("affinity-held"),
+        once("affinity-held", selects(Pods.ALL), in_turn),
+        of_stream("affinity-held", "tcp-rare", claims=(Claim.STICKY,), at=AT_NODES),
+        names="forget clients at once",
         at_once=False,
         scoped=True,
     ),

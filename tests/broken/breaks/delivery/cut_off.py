@@ -8,6 +8,7 @@ from esipp.checks.check import Level
 from esipp.checks.model import Balancer, EntryKind, Family, Path, TrafficPolicy, Vantage
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
+from tests.broken.balancing import OWN, PROFILE, WITH_PROXY
 from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.matching import AT_THE_NODE, DROP, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -58,6 +59,17 @@ def pods_to_node_ports(nodes: Nodes, service: Json) -> Iterator[Rule]:
             yield Rule(family, "PREROUTING", words, table="mangle")
 
 
+def admitted(nodes: Nodes, service: Json) -> Iterator[Rule]:
+    """All nodes drop what comes over IPv4 to Services with source ranges, from whomever."""
+    if not service["spec"].get("loadBalancerSourceRanges"):
+        return
+    for address in (each for each in vips(service) if family_of(each) is Family.IPV4):
+        yield Rule(Family.IPV4, "PREROUTING", ("--destination", address, *DROP), table="mangle")
+    for port in service["spec"]["ports"]:
+        words = ("!", "--source", nodes.pod_cidrs[Family.IPV4], *to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP)
+        yield Rule(Family.IPV4, "PREROUTING", words, table="mangle")
+
+
 def node_ports_under_cluster(service: Json) -> Iterator[Json]:
     """The ports of a Service that have a nodePort, if its external policy is Cluster."""
     if service["spec"].get("externalTrafficPolicy") == "Cluster":
@@ -85,6 +97,12 @@ def node_port_from(vantage: Vantage) -> Callable[[Path], bool]:
     return spoils
 
 
+def of_an_admitted_client(path: Path) -> bool:
+    """Whether a client outside dials the VIP of a Service with source ranges."""
+    ranged = path.service is not None and bool(path.service.ranges)
+    return ranged and path.family is Family.IPV4 and path.client.vantage is Vantage.OUTSIDE
+
+
 def must_answer(spoils: Callable[[Path], bool]) -> Callable[[PathCheck], bool]:
     """Whether a check that binds requires an answer on such a path."""
 
@@ -95,13 +113,21 @@ def must_answer(spoils: Callable[[Path], bool]) -> Callable[[PathCheck], bool]:
     return must
 
 
-def cut_off(name: str, what: str, rules: Rules, spoils: Callable[[Path], bool], *checks: str) -> Break:
-    """A break of this table."""
+def cut_off(
+    name: str,
+    what: str,
+    rules: Rules,
+    spoils: Callable[[Path], bool],
+    *checks: str,
+    own: tuple[str, ...] = (),
+    options: tuple[str, ...] = (),
+) -> Break:
+    """A break of this table; ``own`` and ``options`` as in ``RunOptions``."""
     return Break(
         name,
         Group.DELIVERY,
         what,
-        RunOptions(("source_ip",), checks),
+        RunOptions(("source_ip",), checks, own=own, options=options),
         dropping(rules),
         path_checks(must_answer(spoils)),
         names="no answer|not answered|silent",
@@ -138,5 +164,23 @@ BREAKS = (
         pods_to_node_ports,
         node_port_from(Vantage.POD),
         "nodeport.",
+    ),
+    cut_off(
+        "admitted-clients-dropped-behind-ecmp",
+        "nodes drop what an ECMP router sends over IPv4 to a VIP with source ranges, also from clients in them",
+        admitted,
+        of_an_admitted_client,
+        "loadbalancer.local.source-ranges.",
+        own=OWN,
+        options=PROFILE,
+    ),
+    cut_off(
+        "admitted-clients-dropped-behind-a-proxy",
+        "nodes drop what a proxy sends over IPv4 to nodePorts of a Service with source ranges that hold its clients",
+        admitted,
+        of_an_admitted_client,
+        "loadbalancer.local.source-ranges.",
+        own=("--default", Balancer.PROXY.value),
+        options=WITH_PROXY,
     ),
 )

@@ -1,16 +1,13 @@
 """A node answers from another of its addresses than the one dialled."""
 
-import json
 import shlex
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from esipp.checks.model import EntryKind, Family, Path, Role, Vantage
-from esipp.judging.topology import parse_address
 from suites.path_checks import NODE_PORT_LOCAL
 from tests.broken.breakage import Break, Group, RunOptions, path_checks
-from tests.broken.forwarding import internal_addresses
+from tests.broken.forwarding import internal_addresses, second_addresses
 from tests.broken.nodes import Live, Nodes, Placed, new_mark
 from tests.broken.ways import rests_on
 
@@ -23,35 +20,23 @@ AFTER_ALL_NAT = 300
 def answering_from_elsewhere(nodes: Nodes, live: Live) -> Iterator[None]:
     """Rules that know no connections: connection tracking would bring a reply back to what it was a reply to."""
     here, mark = nodes.roles[Role.ENDPOINT_NODE], new_mark()
-    seconds = second_addresses(here, internal_addresses(nodes, here))
+    seconds = second_addresses(nodes, here)
     commands = []
-    for family, (dialled, second) in seconds.items():
+    for family, dialled in internal_addresses(nodes, here).items():
         table = f"{TABLES[family]} {mark}"
         hook = f"{{ type filter hook postrouting priority {AFTER_ALL_NAT}; }}"
         commands += [f"add table {table}", f"add chain {table} out {hook}"]
         for port in live.service(NODE_PORT_LOCAL.slug.replace(".", "-"))["spec"]["ports"]:
             source = f'oifname "eth0" {TABLES[family]} saddr {dialled} {port["protocol"].lower()} sport'
-            commands.append(f"add rule {table} out {source} {port['nodePort']} {TABLES[family]} saddr set {second}")
+            commands.append(
+                f"add rule {table} out {source} {port['nodePort']} {TABLES[family]} saddr set {seconds[family]}"
+            )
     script = " && ".join(f"nft {shlex.quote(command)}" for command in commands)
     try:
         nodes.on_nodes(lambda node: script if node == here else "")
         yield
     finally:
         nodes.take_away(mark)
-
-
-def second_addresses(node: str, internal: dict[Family, str]) -> dict[Family, tuple[str, str]]:
-    """Of each family the node's InternalIP, and another address of the same interface."""
-    command = ["docker", "exec", node, "ip", "-json", "address", "show", "dev", "eth0", "scope", "global"]
-    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout)
-    shown = [each for interface in told for each in interface.get("addr_info", ()) if "local" in each]
-    own = [parse_address(each["local"]) for each in shown]
-    found = {}
-    for family, dialled in internal.items():
-        first = parse_address(dialled)
-        others = [each for each in own if each.version == first.version and each != first]
-        found[family] = dialled, str(others[0])
-    return found
 
 
 @contextmanager

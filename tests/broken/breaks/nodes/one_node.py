@@ -1,15 +1,17 @@
 """One node is wrong, or one of its addresses, or the share of an endpoint; all others are right."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 
 from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import Family, Protocol, Role, TrafficPolicy
 from esipp.judging.topology import family_of
-from esipp.scenarios.every_node.evidence import CLUSTER, LOCAL, SOME
-from esipp.scenarios.every_node.subject import Entrance, EveryNode, Requires
+from esipp.scenarios.every_node.evidence import CLUSTER, LOCAL, SOME, vip_service
+from esipp.scenarios.every_node.objects import EVERY_LABEL, HIGHEST
+from esipp.scenarios.every_node.subject import FURTHER, Entrance, EveryNode, Requires
 from tests.broken.breakage import Break, Group, RunOptions, no_check
+from tests.broken.forwarding import external_addresses, second_addresses
 from tests.broken.masquerading import pod_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -20,6 +22,8 @@ REFUSED = {"TCP": ("--jump", "REJECT", "--reject-with", "tcp-reset"), "UDP": ("-
 PROXY_PORT = "10256"
 
 Making = Callable[[Nodes, Live], Iterator[Rule]]
+Addresses = Callable[[Nodes, str], Mapping[Family, str]]
+"""Addresses of a node, by its name."""
 
 
 def _live(make: Making) -> Callable[[Nodes], AbstractContextManager[Placed]]:
@@ -71,27 +75,65 @@ def node_ports_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
             yield Rule(family, "PREROUTING", words, _control_plane(nodes), "mangle")
 
 
-def second_address_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
-    """The third worker drops what is sent to nodePorts at another address than its InternalIP."""
-    here = nodes.roles[Role.OTHER_NODE]
-    item = nodes.cluster.request("GET", f"/api/v1/nodes/{here}")
-    own = [each["address"] for each in item["status"]["addresses"] if each["type"] == "InternalIP"]
-    for port in _ports(live, *SERVICES):
-        for address in own:
-            words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, "!", "--destination", address, *DROP)
-            yield Rule(family_of(address), "PREROUTING", words, (here,), "mangle")
+def dropped_at(addresses: Addresses) -> Making:
+    """The third worker drops what is sent to nodePorts at such addresses."""
+
+    def rules(nodes: Nodes, live: Live) -> Iterator[Rule]:
+        here = nodes.roles[Role.OTHER_NODE]
+        for port in _ports(live, *SERVICES):
+            for family, address in addresses(nodes, here).items():
+                words = (*to_port(port, port["nodePort"]), "--destination", address, *DROP)
+                yield Rule(family, "PREROUTING", words, (here,), "mangle")
+
+    return rules
 
 
-def second_address_rewritten(nodes: Nodes, live: Live) -> Iterator[Rule]:
-    """The third worker masquerades what came to nodePorts at another address than its InternalIP."""
-    here = nodes.roles[Role.OTHER_NODE]
-    item = nodes.cluster.request("GET", f"/api/v1/nodes/{here}")
-    own = [each["address"] for each in item["status"]["addresses"] if each["type"] == "InternalIP"]
+def rewritten_at(addresses: Addresses) -> Making:
+    """The third worker masquerades what came to nodePorts at such addresses."""
+
+    def rules(nodes: Nodes, live: Live) -> Iterator[Rule]:
+        here = nodes.roles[Role.OTHER_NODE]
+        for port in _ports(live, LOCAL):
+            for family, address in addresses(nodes, here).items():
+                words = (*came_by(port, port["nodePort"]), "--ctorigdst", address, *MASQUERADE)
+                yield Rule(family, "POSTROUTING", words, (here,))
+
+    return rules
+
+
+def forwarded_at_external_ips(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The control plane node sends what comes to its ExternalIP to an endpoint of another node under Local."""
+    wanted = live.service(SOME)["spec"]["selector"].items()
+    pod = next(pod for pod in live.pods if wanted <= pod["metadata"]["labels"].items())
+    here = _control_plane(nodes)
+    external = external_addresses(nodes, here[0])
+    for port in _ports(live, SOME):
+        for given in pod["status"]["podIPs"]:
+            family = family_of(given["ip"])
+            if dialled := external.get(family):
+                words = (*to_port(port, port["nodePort"]), "--destination", dialled)
+                yield Rule(family, "PREROUTING", (*words, *hands_to(given["ip"], port["targetPort"])), here)
+                came = (*came_by(port, port["nodePort"]), "--ctorigdst", dialled)
+                yield Rule(family, "POSTROUTING", (*came, *MASQUERADE), here)
+
+
+def loopback_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker drops what its own processes send to Local nodePorts at 127.0.0.1."""
+    here = (nodes.roles[Role.OTHER_NODE],)
     for port in _ports(live, LOCAL):
-        for address in own:
-            came = came_by(port, port["nodePort"])
-            words = (*came, "!", "--ctorigdst", address, *MASQUERADE)
-            yield Rule(family_of(address), "POSTROUTING", words, (here,))
+        words = (*to_port(port, port["nodePort"]), "--destination", "127.0.0.1", *DROP)
+        yield Rule(Family.IPV4, "OUTPUT", words, here, "mangle")
+
+
+def service_port_served(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker forwards the highest port of Local Services with a VIP at its own addresses."""
+    here = nodes.roles[Role.OTHER_NODE]
+    service = live.service(vip_service(TrafficPolicy.LOCAL, Protocol.TCP))
+    own = next(pod for pod in live.pods if pod["spec"]["nodeName"] == here and EVERY_LABEL in pod["metadata"]["labels"])
+    for port in (each for each in service["spec"]["ports"] if each["port"] == HIGHEST):
+        for given in own["status"]["podIPs"]:
+            words = (*to_port(port), *AT_THE_NODE, *hands_to(given["ip"], port["targetPort"]))
+            yield Rule(family_of(given["ip"]), "PREROUTING", words, (here,))
 
 
 def unequal(nodes: Nodes, live: Live) -> Iterator[Rule]:
@@ -169,7 +211,7 @@ def _harmless(name: str, what: str, make: Making) -> Break:
     return Break(name, Group.HARMLESS, what, SUITE, _live(make), no_check, scoped=True)
 
 
-_AT_PORTS = (Entrance.NODE_PORT, Entrance.OTHER_ADDRESS)
+_AT_PORTS = (Entrance.NODE_PORT, *FURTHER)
 _WORKER = r"1 of \d+ targets differ: esipp-worker"
 _UNEVEN = _about(Entrance.NODE_PORT, requires=Requires.EVEN, protocols=(Protocol.TCP,))
 _SOURCES = _about(*_AT_PORTS, requires=Requires.SOURCE)
@@ -190,13 +232,13 @@ BREAKS = (
         node_ports_dropped,
         _any(_SOURCES, _ANSWERS),
         r"targets differ: esipp-control-plane",
-        opens=_about(Entrance.NODE_PORT, requires=Requires.SILENT),
+        opens=_about(Entrance.NODE_PORT, Entrance.EXTERNAL_IP, requires=Requires.SILENT),
         fixed=True,
     ),
     _one(
         "second-address-drops",
         "the third worker drops what is sent to nodePorts at its second address",
-        second_address_dropped,
+        dropped_at(second_addresses),
         _any(
             _about(Entrance.OTHER_ADDRESS, requires=Requires.SOURCE),
             _about(Entrance.OTHER_ADDRESS, requires=Requires.ANSWERS),
@@ -206,8 +248,52 @@ BREAKS = (
     _one(
         "second-address-rewrites",
         "the third worker masquerades what came to nodePorts at its second address",
-        second_address_rewritten,
+        rewritten_at(second_addresses),
         _about(Entrance.OTHER_ADDRESS, requires=Requires.SOURCE),
+        _WORKER,
+    ),
+    _one(
+        "external-ip-drops",
+        "the third worker drops what is sent to nodePorts at its ExternalIP",
+        dropped_at(external_addresses),
+        _any(
+            _about(Entrance.EXTERNAL_IP, requires=Requires.SOURCE),
+            _about(Entrance.EXTERNAL_IP, requires=Requires.ANSWERS),
+        ),
+        _WORKER,
+        opens=_about(Entrance.EXTERNAL_IP, requires=Requires.SILENT),
+        fixed=True,
+    ),
+    _one(
+        "external-ip-rewrites",
+        "the third worker masquerades what came to nodePorts at its ExternalIP",
+        rewritten_at(external_addresses),
+        _about(Entrance.EXTERNAL_IP, requires=Requires.SOURCE),
+        _WORKER,
+    ),
+    _one(
+        "external-ip-forwards",
+        "the control plane node sends what comes to its ExternalIP to another node's endpoint under Local",
+        forwarded_at_external_ips,
+        _about(Entrance.EXTERNAL_IP, requires=Requires.SILENT),
+        r"targets differ: esipp-control-plane",
+    ),
+    _one(
+        "loopback-drops",
+        "the third worker drops what its own processes send to Local nodePorts at 127.0.0.1",
+        loopback_dropped,
+        lambda check: (
+            _about(Entrance.LOOPBACK, requires=Requires.ANSWERS)(check)
+            and is_about(check, EveryNode)
+            and check.subject.policy is TrafficPolicy.LOCAL
+        ),
+        _WORKER,
+    ),
+    _one(
+        "service-port-at-a-node",
+        "the third worker serves the port of a Local Service with a VIP at its own addresses, which nobody announces",
+        service_port_served,
+        _about(Entrance.SERVICE_PORT, requires=Requires.UNSERVED, protocols=(Protocol.TCP,)),
         _WORKER,
     ),
     _one(
