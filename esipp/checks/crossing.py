@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from string import ascii_lowercase
 
 
@@ -44,7 +45,8 @@ class Crossing:
     def reasons(self) -> dict[str, str]:
         """The reasons for empty fields, each with its letter."""
         told = dict.fromkeys(why for field in self.fields.values() for why in (field.empty or {}).values())
-        return dict(zip(told, ascii_lowercase, strict=False))
+        twice = (one + other for one in ascii_lowercase for other in ascii_lowercase)
+        return dict(zip(told, chain(ascii_lowercase, twice), strict=False))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The rows of the table: an event, and each stream's field as text."""
@@ -56,7 +58,7 @@ class Crossing:
         total = len(field.judged) + len(field.recorded) + len(empty)
         told = f"{len(field.judged)} of {total}" if field.judged else "-"
         told += f", {len(field.recorded)} recorded" if field.recorded else ""
-        why = ", ".join(sorted({letters[each] for each in empty.values()}))
+        why = ", ".join(sorted({letters[each] for each in empty.values()}, key=lambda each: (len(each), each)))
         return f"{told} ({why})" if why else told
 
 
