@@ -42,9 +42,10 @@ class Crossing:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """The reasons for empty fields, each with its letter."""
+        """The reasons for empty fields, each with its letter, or two."""
         told = dict.fromkeys(why for field in self.fields.values() for why in (field.empty or {}).values())
-        return dict(zip(told, ascii_lowercase, strict=False))
+        letters = (first + second for first in ("", *ascii_lowercase) for second in ascii_lowercase)
+        return dict(zip(told, letters, strict=False))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The rows of the table: an event, and each stream's field as text."""
@@ -56,7 +57,7 @@ class Crossing:
         total = len(field.judged) + len(field.recorded) + len(empty)
         told = f"{len(field.judged)} of {total}" if field.judged else "-"
         told += f", {len(field.recorded)} recorded" if field.recorded else ""
-        why = ", ".join(sorted({letters[each] for each in empty.values()}))
+        why = ", ".join(sorted({letters[each] for each in empty.values()}, key=lambda each: (len(each), each)))
         return f"{told} ({why})" if why else told
 
 

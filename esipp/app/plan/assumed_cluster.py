@@ -63,6 +63,7 @@ class Asked:
     internal: bool = False
     bound: float | None = None
     parallel: int | None = None
+    long: bool = False
 
 
 @dataclass(frozen=True)

@@ -321,7 +321,7 @@ class Driver:
             if kind.name in tuple(Health):
                 stream = traffic.check_health(name, self._health(Health(kind.name), where), HEALTH_PACE)
             else:
-                port, out = FIRST_PORT + number, at is At.OUT and not (kind.is_fresh)
+                port, out = FIRST_PORT + number * max(kind.ports, 1), at is At.OUT and not kind.is_fresh
                 if out:
                     kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
                 stream = traffic.send(kind, name, where, port)
@@ -367,7 +367,7 @@ class Driver:
                 return Reading(False, f"waiting for {', '.join(sorted(' '.join(asked) for asked in waiting))}")
             return Reading(now - stage.accepted >= change.lasts, "followed")
 
-        self.stop.converge(look, self.timeouts.shown_within(change.within))
+        self.stop.converge(look, self.timeouts.shown_within(max(change.within, change.lasts)))
         self._late[bool(stage.pods)] |= late
 
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
