@@ -395,8 +395,8 @@ TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events that a socket which nobody answers sees."""
 
 OF_ONE_PORT = ("replaced",)
-"""The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks its
-port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
+"""The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
+its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
 
 OF_RARE = ("affinity-outlived", "affinity-held")
 
