@@ -159,7 +159,7 @@ def _run_lines(runs: Sequence[Record]) -> Iterable[str]:
         yield from (f"* run {number}: {text}\n" for number, text in worse)
 
 
-def _series(run: Record) -> tuple[object, ...]:
+def _series(run: Record) -> tuple[str, tuple[str, ...], int, int, int, bool, int]:
     """What runs of one series have in common."""
     options = (tuple(run["suites"]), run["samples"], run["cores"])
     return run["commit"], *options, run["busy"], run.get("grouped", False), run["busy_in_node"]

@@ -1,7 +1,8 @@
-"""The generator of docs/excuses.md: each known difference, the evidence it requires, and what it can still hide."""
+"""The generator of docs/excuses.md: each known difference and tolerance, its evidence, and what it can still hide."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from ci.tolerances import PASSES, UNDECIDED, Tolerance
 from esipp.base import markdown
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Level
@@ -9,9 +10,12 @@ from esipp.checks.expiry import all_claims
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.report.escaping import links
 
-HEAD = """# Known differences
+HEAD = """# Known differences, tolerances and doubts
 
-Generated from the checks by `ci/generate`. Do not edit.
+Generated from the checks and the judges by `ci/generate`. Do not edit.
+
+This page lists everything that may be other than required and fails no check, and what it can hide: known differences,
+[what passes](#what-passes) and [what leaves a check undecided](#what-leaves-a-check-undecided).
 
 A check that deviates for a known reason has the verdict `known`: neither a pass nor a failure. Reports count these
 checks separately, by nature:
@@ -31,9 +35,33 @@ ORDER = tuple(Nature)
 """Order of the sections; allowed differences come first."""
 
 
+OF_PASSES = """
+## What passes
+
+No judge asks for more than can be measured. What a check tolerates, and the [breaks](broken.md) that it notices all the
+same:
+
+"""
+
+OF_UNDECIDED = """
+## What leaves a check undecided
+
+These causes turn a failure into `inconclusive`. An undecided core check ends the run with exit code 3.
+
+"""
+
+
 def page() -> str:
     """The page."""
-    return HEAD + "".join(f"\n## {nature.value.capitalize()}\n\n{_table(nature)}" for nature in ORDER)
+    known = "".join(f"\n## {nature.value.capitalize()}\n\n{_table(nature)}" for nature in ORDER)
+    heads = ("why", "what it can still hide", "noticed all the same")
+    passes = _tolerances(("tolerated", *heads), PASSES)
+    return HEAD + known + OF_PASSES + passes + OF_UNDECIDED + _tolerances(("undecided", *heads), UNDECIDED)
+
+
+def _tolerances(heads: Sequence[str], found: Sequence[Tolerance]) -> str:
+    rows = ((each.what, each.why, each.hides, ", ".join(f"`{name}`" for name in each.seen) or "-") for each in found)
+    return "\n".join([*markdown.table(heads, rows), ""])
 
 
 def _table(nature: Nature) -> str:

@@ -1,7 +1,7 @@
 """References of checks and known differences, each defined once."""
 
+from esipp.checks.reference import *
 from esipp.checks.reference import GITHUB, KUBERNETES_DOCS, Reference, docs, issue, kep
-from esipp.checks.version_references import *
 
 _KUBERNETES, _CILIUM = "kubernetes/kubernetes", "cilium/cilium"
 _KUBERNETES_SOURCE = f"{GITHUB}/{_KUBERNETES}/blob/v1.36.3"
@@ -47,6 +47,11 @@ TUTORIAL_PROXY = docs(
 )
 CONNTRACK_SYSCTL = Reference(
     "Linux kernel, Netfilter Conntrack Sysfs variables", "https://docs.kernel.org/networking/nf_conntrack-sysctl.html"
+)
+CLOUD_CONTROLLERS = docs("concepts/architecture/cloud-controller/#service-controller", "Cloud Controller Manager")
+PROGRAMMING_LATENCY = Reference(
+    "Kubernetes scalability SLIs: network programming latency",
+    f"{GITHUB}/kubernetes/community/blob/main/sig-scalability/slos/network_programming_latency.md",
 )
 API_FINALIZERS = docs("concepts/overview/working-with-objects/finalizers/", "Finalizers")
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
@@ -213,6 +218,7 @@ IPVS_SHORT_CIRCUIT = issue(_KUBERNETES, 93456, "IPVS mode, in-cluster traffic to
 NFTABLES_SHORT_CIRCUIT = issue(_KUBERNETES, 131765, "nftables mode blackholes pods' traffic to VIPs under Local")
 NFTABLES_FIX = issue(_KUBERNETES, 132456, "nftables short-circuit local traffic to external addresses")
 NFTABLES_FIX_1_33 = issue(_KUBERNETES, 133969, "Automated cherry pick of #132456, for 1.33")
+LEFT_AFTER_RETYPING = issue(_KUBERNETES, 78954, "Service Load balancer may not be cleaned up on type change")
 SHARED_HEALTH_PORT = issue(_KUBERNETES, 114702, "dual-stack local traffic policy service health checks")
 SHARED_HEALTH_PORT_FIX = issue(_KUBERNETES, 137370, "fix health check binding failure in case of dual-stack")
 PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no defined semantics")

@@ -27,6 +27,7 @@ TESTED_WITH = {
     **dict.fromkeys(("setpriv", "unshare", "nsenter"), "util-linux"),
     **dict.fromkeys(("ssh", "ssh-keygen"), "openssh-client"),
     **dict.fromkeys(("iptables", "ip6tables"), "iptables"),
+    "chromium": "chromium",
     "haproxy": "haproxy",
     "ip": "iproute2",
     "kubectl": "kubernetes-client",

@@ -22,23 +22,23 @@ from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge, add_site, add_trend
 from esipp.app.config_file import add_init, expanded, schema
 from esipp.app.depth import Depth, within
-from esipp.app.detail_options import detail_of
-from esipp.app.doctor.command import add_doctor, add_run_arguments, doctor
+from esipp.app.doctor.command import COLORS, add_doctor, add_run_arguments, doctor
 from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
 from esipp.app.images.command import add_images
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_fetch, add_in_cluster
 from esipp.app.load_balancers import add_load_balancers
-from esipp.app.options import KUBECONFIG_HELP, add_run_options, settings_of
+from esipp.app.options import add_run_options, settings_of
 from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
+from esipp.app.report import detail_of
+from esipp.app.requests import KUBECONFIG_HELP, add_requests
 from esipp.app.selection import chosen, select, words
 from esipp.app.session import Prepared
 from esipp.app.sign import add_sign
-from esipp.base.errors import EsippError, ExitCode, PreflightError
+from esipp.base.errors import EsippError, ExitCode, PreflightError, did_you_mean
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
-from esipp.base.similar import did_you_mean
 from esipp.checks.catalog import HOUSE, SUITES, all_checks, crossings, suite_names
 from esipp.checks.check import Check, missing_features
 from esipp.checks.crossing import as_text
@@ -197,6 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     clean.add_argument("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required")
     clean.add_argument("--kubeconfig", default=None, metavar="FILE", help=KUBECONFIG_HELP)
+    add_requests(clean.add_argument)
     add_in_cluster(clean.add_argument)
     clean.add_argument(
         "--run", default=None, metavar="ID", help="clean up after this run only; its namespace is esipp-ID"
@@ -311,7 +312,7 @@ def _qualify(options: argparse.Namespace) -> int:
         given = " ".join(words(options))
         print(f"esipp: '{given}' leaves no check: these exclude each other{nothing}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
-    cluster = Cluster(settings.context, settings.kubeconfig, settings.customisation)
+    cluster = Cluster.of(settings)
     began = time.monotonic()
     try:
         findings = examine(cluster, settings, {check.suite for check in checks})
@@ -340,6 +341,7 @@ def _qualify(options: argparse.Namespace) -> int:
         "--assert=plain",
         "-r",
         "N",
+        f"--color={COLORS[options.color]}",
         f"--rootdir={HOUSE}",
     ]
     arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
@@ -399,6 +401,7 @@ def _clean(options: argparse.Namespace) -> int:
     from esipp.cluster.client import Cluster
     from esipp.disruption.cleanup import clean
 
-    cluster = Cluster(*in_pod.named(options.context, options.kubeconfig, options.in_cluster))
+    named = in_pod.named(options.context, options.kubeconfig, options.in_cluster)
+    cluster = Cluster(*named, as_user=options.as_user, request_timeout=options.request_timeout)
     clean(cluster, options.run, options.force, print, dry_run=options.dry_run)
     return int(ExitCode.CONFORMANT)

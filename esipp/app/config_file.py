@@ -13,9 +13,8 @@ from typing import Any
 import yaml
 
 from esipp.app.exit_codes import OF_INIT
-from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.errors import ExitCode, PreflightError, did_you_mean
 from esipp.base.json import Json
-from esipp.base.similar import did_you_mean
 
 NAME = "esipp.yaml"
 SCHEMA = Path(__file__).with_name("esipp.schema.json")
@@ -173,7 +172,7 @@ def _init(options: argparse.Namespace, settings_of: Callable[[argparse.Namespace
     if file.exists():
         raise PreflightError(f"{file} exists.", "name another with --file, or remove it.")
     settings = settings_of(options)
-    found = examine(Cluster(settings.context, settings.kubeconfig), settings, suite_names())
+    found = examine(Cluster.of(settings), settings, suite_names())
     missing = sorted(name for name, feature in found.features.items() if not feature.present)
     profiles = [each.name for each in found.balancer.profiles]
     text = "\n".join(_lines({"context": settings.context, **given}, found.facts, profiles, missing))

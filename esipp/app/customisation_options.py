@@ -7,9 +7,8 @@ from typing import Any
 from esipp.base.customisation import FILE, Annotation, Customisation, On, Pairs, Toleration
 from esipp.base.errors import PreflightError
 from esipp.base.labels import MOST_ANNOTATIONS, check_key, check_value, is_subdomain
-from esipp.testbed.check_metadata import given_by_checks
 from esipp.testbed.images import at_registry, check_registry, this_version
-from esipp.testbed.manifests import PRIVILEGED, SECURITY_LEVEL
+from esipp.testbed.manifests import PRIVILEGED, SECURITY_LEVEL, given_by_checks
 
 ANNOTATION = "--annotation"
 

@@ -1,10 +1,8 @@
 """How deep a run asks, and how much of that fits into a time: ``--time-budget`` drops depth, never checks."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from esipp.base.errors import PreflightError
 from esipp.base.plural import counted
 from esipp.checks.check import Check
 from esipp.checks.power import missed, say_share
@@ -48,20 +46,6 @@ class Cut:
             f"{told} of each kind; {fits} {say_seconds(self.seconds)} of {say_seconds(self.budget)}. A defect that "
             f"hits 1 % of the connections of one path is missed with a chance of {chance}"
         )
-
-
-def read_budget(text: str) -> float:
-    """The seconds of a time such as ``10m``, ``90s`` or ``1h30m``.
-
-    Raises:
-        PreflightError: it is none.
-    """
-    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text.strip())
-    parts = found.groups() if found and text.strip() else ()
-    seconds = sum(int(part) * size for part, size in zip(parts, (3600, 60, 1), strict=False) if part)
-    if not seconds:
-        raise PreflightError(f"--time-budget '{text}' is no time.", "use 10m, 90s or 1h30m.")
-    return float(seconds)
 
 
 def within(checks: Iterable[Check], most: Depth, budget: float) -> Cut:

@@ -13,6 +13,7 @@ from esipp.base.plural import counted as many
 from esipp.checks.check import Binding, Check, Status, left_out_of
 from esipp.checks.observation import Verdict
 from esipp.checks.waivers import recorded
+from esipp.ledger.codec import record_of
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import Ledger
 from esipp.ledger.reading import LEDGER
@@ -115,7 +116,7 @@ def _compared(then: Verdict | None, now: Verdict) -> Change:
         return Change.FIRST
     if then.status is not now.status:
         return Change.OTHER
-    return Change.SAME if then.as_json() == now.as_json() else Change.WORDS
+    return Change.SAME if then == now else Change.WORDS
 
 
 # ---------------------------------------------------------------------------------------------------------- reported
@@ -153,8 +154,8 @@ def _words(verdict: Verdict) -> str:
 
 def _differing(then: Verdict, rejudged: Rejudged) -> str:
     """The fields of a verdict that changed."""
-    now = rejudged.verdicts[then.check_id].as_json()
-    changed = [f"{name} {now[name]!r}, was {was!r}" for name, was in then.as_json().items() if now[name] != was]
+    now = record_of(rejudged.verdicts[then.check_id])
+    changed = [f"{name} {now[name]!r}, was {was!r}" for name, was in record_of(then).items() if now[name] != was]
     return f"{then.check_id}: {'; '.join(changed)}"
 
 
@@ -202,7 +203,7 @@ def write_rejudged(rejudged: Rejudged, folder: Path) -> Path:
         if kind not in WRITTEN_ANEW:
             ledger.write(kind, **record)
     for verdict in rejudged.verdicts.values():
-        ledger.write("verdict", **verdict.as_json())
+        ledger.write("verdict", **record_of(verdict))
     said, end = rejudged.conclusion, past.run.end or {}
     ledger.seal(
         result=said.result,

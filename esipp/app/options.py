@@ -2,12 +2,15 @@
 
 import os
 import secrets
+from functools import partial
 from typing import Any
 
 from esipp.app.customisation_options import add_deploying_options, read_customisation, read_image
-from esipp.app.depth import Depth, read_budget
+from esipp.app.depth import Depth
+from esipp.app.duration import read_duration
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_in_cluster
+from esipp.app.requests import KUBECONFIG_HELP, add_requests
 from esipp.app.run_profiles import PROFILES
 from esipp.app.selection import add_narrowing
 from esipp.base.client_places import AUTO, read_places
@@ -24,10 +27,11 @@ from esipp.loadbalancers.provider_annotations import provided
 from esipp.testbed.sampling import MOST_NODES
 from esipp.testbed.source_ranges import read as read_ranges
 
-KUBECONFIG_HELP = "kubeconfig file (default: $KUBECONFIG, ~/.kube/config)"
-
 MOST_BOUND = 3600.0
 """The largest ``--bound``, in seconds: with 30 endpoint changes of that length a run would take days."""
+
+MOST_FACTOR = 20.0
+"""The largest ``--timeout-factor``: pods that need 40 minutes to be ready."""
 
 
 def add_run_options(group: Any) -> None:
@@ -35,6 +39,7 @@ def add_run_options(group: Any) -> None:
     add = getattr(group, "addoption", None) or group.add_argument
     add("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required, no default")
     add("--kubeconfig", default=None, metavar="FILE", help=KUBECONFIG_HELP)
+    add_requests(add)
     add_in_cluster(add)
     add(
         "--image",
@@ -70,6 +75,14 @@ def add_run_options(group: Any) -> None:
     )
     add_bound(add)
     add(
+        "--timeout-factor",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="on a slow cluster, wait N times as long for esipp's own pods and for its changes to show; limits of "
+        "checks stay as they are (default: 1)",
+    )
+    add(
         "--without",
         action="append",
         default=[],
@@ -82,7 +95,7 @@ def add_run_options(group: Any) -> None:
     add_depth(add)
     add(
         "--time-budget",
-        type=read_budget,
+        type=partial(read_duration, "--time-budget"),
         default=None,
         metavar="TIME",
         help="how long the run may take, such as 10m: connections and endpoint changes are reduced to fit, checks are "
@@ -242,6 +255,10 @@ def settings_of(options: Any) -> Settings:
         options.context, options.kubeconfig, options.in_cluster, yes=getattr(options, "yes", False)
     )
     check_numbers(options)
+    if not 1.0 <= options.timeout_factor <= MOST_FACTOR:
+        raise PreflightError(
+            f"--timeout-factor {options.timeout_factor:g} is out of range.", f"use 1 to {MOST_FACTOR:.0f}."
+        )
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(
             f"--lane '{options.lane}' cannot be part of a folder name.", "use letters, digits, '-' and '.'."
@@ -271,6 +288,8 @@ def settings_of(options: Any) -> Settings:
         time_budget=options.time_budget,
         keep=options.keep,
         pause_on_failure=options.pause_on_failure,
+        as_user=options.as_user,
+        request_timeout=options.request_timeout,
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,
@@ -279,6 +298,7 @@ def settings_of(options: Any) -> Settings:
         parallel_load_balancers=options.parallel_load_balancers,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
         bound=options.bound,
+        timeout_factor=options.timeout_factor,
         waivers_file=options.waivers,
         waivers=read_waivers(options.waivers, {check.id for check in all_checks()}) if options.waivers else (),
     )

@@ -17,7 +17,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     named = [number for number, word in enumerate(args) if _means_suites(word)]
     if not named:
         return
-    from esipp.base.errors import EsippError
+    from esipp.base.errors import EsippError, did_you_mean
     from esipp.checks import catalog
 
     try:
@@ -28,7 +28,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         name, colons, test = args[number].partition("::")
         suite = name.removeprefix(SUITES).removeprefix(".")
         if suite and suite not in known:
-            raise pytest.UsageError(f"There is no suite '{suite}'.\n  hint: use one of {', '.join(known)}.")
+            hint = f"{did_you_mean(suite, known)}use one of {', '.join(known)}."
+            raise pytest.UsageError(f"There is no suite '{suite}'.\n  hint: {hint}")
         file = str(catalog.SUITES / "test_suites.py")
         args[number] = f"{file}::test_{suite}" if suite else f"{file}{colons}{test}"
     catalog.make_importable()

@@ -8,10 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from esipp.app.detail_options import add_detail, detail_of
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.ledger.reading import RecordedRun, read_run
-from esipp.report.ending import Detail, ending, whereabouts
+from esipp.report.ending import MOST_LINES, Detail, ending, whereabouts
 from esipp.report.formats import CANNOT, FORMATS, written
 from esipp.report.profiles import faults
 
@@ -179,3 +178,21 @@ def _print(text: str) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
+
+
+def add_detail(parser: Any) -> None:
+    """Add the options to a parser; they exclude each other."""
+    add = parser.add_mutually_exclusive_group().add_argument
+    add(
+        "-v",
+        "--verbose",
+        "--full",
+        action="store_true",
+        help=f"print all tables, as in summary.txt (default: at most {MOST_LINES} lines)",
+    )
+    add("-q", "--quiet", action="store_true", help="print only the sentence that says the result")
+
+
+def detail_of(options: Any) -> Detail:
+    """What the options ask for."""
+    return Detail.FULL if options.verbose else Detail.SENTENCE if options.quiet else Detail.SHORT

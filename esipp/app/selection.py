@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.app.run_profiles import PROFILES, RunProfile
-from esipp.base.errors import PreflightError
-from esipp.base.similar import did_you_mean
+from esipp.base.errors import PreflightError, which_check
 from esipp.checks.catalog import all_checks, suite_names
 from esipp.checks.check import Check, Level
 from esipp.ledger.reading import read_run
@@ -60,8 +59,8 @@ def select(patterns: Sequence[str]) -> list[Check]:
             check for check in checks if pattern in check.id
         ]
         if not fitting:
-            hint = did_you_mean(pattern, (check.id for check in checks))
-            raise PreflightError(f"No check matches '{pattern}'.", f"{hint}'esipp list' lists all checks.")
+            hint = which_check(pattern, (check.id for check in checks))
+            raise PreflightError(f"No check matches '{pattern}'.", hint)
         chosen |= {check.id: check for check in fitting}
     return [check for check in checks if not patterns or check.id in chosen]
 

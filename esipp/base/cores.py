@@ -1,8 +1,11 @@
-"""The processor cores of this machine that have nothing to do. No verdict depends on them."""
+"""How busy this machine is: its idle cores, and the tasks that wait for one."""
 
 import os
+import re
+import threading
 import time
 from pathlib import Path
+from statistics import median
 
 STAT = Path("/proc/stat")
 LOOKED = 1.0
@@ -10,6 +13,41 @@ LOOKED = 1.0
 
 IDLE = (3, 4)
 """The columns of idle time in a line of /proc/stat: idle, and waiting for a disk."""
+
+
+RUNNING = re.compile(r"^procs_running (\d+)", re.MULTILINE)
+EVERY = 0.5
+"""Seconds between two looks at the tasks that run or wait."""
+
+
+class RunQueue:
+    """The tasks that run or wait for a core, looked at while it is open."""
+
+    def __init__(self, stat: Path = STAT) -> None:
+        self._stat = stat
+        self._seen: list[int] = []
+        self._closed = threading.Event()
+        self._looking = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> "RunQueue":
+        self._looking.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._looking.join()
+
+    def _look(self) -> None:
+        while True:
+            found = RUNNING.search(self._stat.read_text(encoding="ascii"))
+            self._seen.append(int(found[1]) if found else 0)
+            if self._closed.wait(EVERY):
+                return
+
+    @property
+    def per_core(self) -> float:
+        """Tasks for each core, in half of the looks more and in half of them fewer."""
+        return median(self._seen) / (os.cpu_count() or 1) if self._seen else 0.0
 
 
 def idle_cores(seconds: float = LOOKED) -> tuple[float, int]:

@@ -163,6 +163,7 @@ class Table:
 class Drawable(Protocol):
     """A drawing: SVG for a page, and the same in words."""
 
+    title: str
     words: str
 
     def render(self) -> str:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,15 @@ class Budget:
     need: int = 3
     spacing: float = 0.1
     stable: float = 0.0
+
+
+Limit = TypeVar("Limit", Budget, float)
+"""A budget, or seconds."""
+
+
+def longer(limit: Limit, factor: float) -> Limit:
+    """The same limit, for a cluster that needs so many times as long."""
+    return replace(limit, seconds=limit.seconds * factor) if isinstance(limit, Budget) else limit * factor
 
 
 LEAST = 5.0

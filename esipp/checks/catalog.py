@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Check, Level, checks_about, is_about
@@ -79,9 +80,8 @@ def designs() -> dict[str, Design]:
 
 
 def versions_of(suite: str) -> Rules:
-    """Return the Kubernetes versions that checks of a suite need, by their traits (its module ``versions``)."""
-    known = (SUITES / suite / "versions.py").exists()
-    rules: Rules = _suite(suite, ".versions").VERSIONS if known else ()
+    """Return the Kubernetes versions that checks of a suite need, by their traits (``VERSIONS`` of its package)."""
+    rules: Rules = getattr(_suite(suite, ""), "VERSIONS", ())
     return rules
 
 
@@ -89,6 +89,11 @@ def crossings() -> list[Crossing]:
     """Return the tables of events and streams of those suites that have one (their module ``crossing``)."""
     known = (name for name in suite_names() if (SUITES / name / "crossing.py").exists())
     return [_suite(name, ".crossing").CROSSING for name in known]
+
+
+def events_of(suite: str) -> dict[str, Any]:
+    """Return the events of a suite, by their names (its module ``events``)."""
+    return {event.name: event for event in _suite(suite, ".events").EVENTS}
 
 
 def make_importable() -> None:
@@ -107,7 +112,7 @@ def _suite(name: str, module: str) -> ModuleType:
 def _judged_paths() -> frozenset[DialledPath]:
     """Return the paths with losses that some check judges."""
     checks = (check for name in suite_names() for check in _declared(name))
-    return frozenset(check.subject.path for check in checks_about(OnPath, checks) if check.level is not Level.RECORD)
+    return frozenset(path for check in checks if check.level is not Level.RECORD for path in check.subject.judged)
 
 
 def _with_unjudged(path_check: PathCheck) -> PathCheck:

@@ -120,6 +120,11 @@ class Subject:
         return ()
 
     @property
+    def judged(self) -> tuple[Path, ...]:
+        """Return the path whose connections alone the verdict is about; empty for checks other than of paths."""
+        return ()
+
+    @property
     def window(self) -> tuple[Path, ...]:
         """Return the paths that it needs from the judged window, in which nothing changes."""
         return ()
@@ -183,6 +188,10 @@ class Subject:
 
     def as_json(self) -> dict[str, Any]:
         """Return what the JSON object of the check says about its subject."""
+        return {}
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what the ledger keeps of it besides: its controls, its place in the matrix, and its siblings there."""
         return {}
 
 

@@ -27,6 +27,8 @@ class Phase(StrEnum):
     EXCLUDE = "exclude"
     KUBE_PROXY = "kube-proxy"
     SPEAKER = "speaker"
+    SPEAKER_MOVES = "speaker-moves"
+    NETWORK_AGENT = "network-agent"
     API_SERVER = "api-server"
     KUBELET = "kubelet"
     IDLE_KUBELET = "idle-kubelet"
@@ -54,6 +56,7 @@ class Event:
         lasts: seconds for which it stays in effect, where nothing tells when it has shown its effect.
         node: the role of the node that it happens to; the node that announces the VIP for ``speaker``, and every
             control plane node for ``api-server``.
+        moves: the endpoint node's pod is deleted and replaced meanwhile.
         refuses: that node takes no new connections for a while, without a word.
         cuts: what is open through that node breaks.
         forgets: that node forgets what is open through it; whether that lives on is informational.
@@ -70,9 +73,20 @@ class Event:
     frees_vip: str = ""
     lasts: float = 0.0
     node: Role = Role.ENDPOINT_NODE
+    moves: bool = False
     refuses: bool = False
     cuts: bool = False
     forgets: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return its name, as text."""
+        return self.phase.value
+
+    @property
+    def disruptions(self) -> tuple[Disruption, ...]:
+        """Return how it affects other users of the cluster; empty if it does not."""
+        return (self.disruption,) if self.disruption else ()
 
     @property
     def takes_endpoints(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, product
 from string import ascii_lowercase
 
 
@@ -42,9 +43,9 @@ class Crossing:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """The reasons for empty fields, each with its letter, or two."""
+        """The reasons for empty fields, each with its letter, or with two if letters run out."""
         told = dict.fromkeys(why for field in self.fields.values() for why in (field.empty or {}).values())
-        letters = (first + second for first in ("", *ascii_lowercase) for second in ascii_lowercase)
+        letters = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
         return dict(zip(told, letters, strict=False))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -57,7 +58,7 @@ class Crossing:
         total = len(field.judged) + len(field.recorded) + len(empty)
         told = f"{len(field.judged)} of {total}" if field.judged else "-"
         told += f", {len(field.recorded)} recorded" if field.recorded else ""
-        why = ", ".join(sorted({letters[each] for each in empty.values()}, key=lambda each: (len(each), each)))
+        why = ", ".join(sorted({letters[each] for each in empty.values()}))
         return f"{told} ({why})" if why else told
 
 

@@ -41,6 +41,17 @@ class Disruption(StrEnum):
     PROXY_SICK = "proxy-sick"
     """A node's kube-proxy cannot start the programs that write its rules. It learns of every change, and follows
     none."""
+    NETWORK_AGENT = "network-agent"
+    """The network add-on's agent on a node is restarted: its pod is deleted; the DaemonSet creates another one."""
+    CONTROLLER_STOPPED = "controller-stopped"
+    """The controller of the cluster's own load balancer is stopped (SIGSTOP): it follows no Service. Then it is
+    killed, and its kubelet starts it anew. The kubelet does that itself after about 30 s, by a liveness probe."""
+    NODE_DELETED = "node-deleted"
+    """A Node object is deleted while the node works on. Then the node registers again, with what it had before. Its
+    pods are endpoints meanwhile; after 40 s the control plane would begin to delete them."""
+    API_SLOW = "api-slow"
+    """Every API server works for half a second and is stopped for two (SIGSTOP, SIGCONT), in turn: answers and watch
+    events take seconds."""
 
 
 FEATURES = {
@@ -53,7 +64,14 @@ FEATURES = {
     Disruption.CONNTRACK_DELETED: "nodes.shell",
     Disruption.PROXY_STOPPED: "nodes.shell",
     Disruption.PROXY_SICK: "nodes.shell",
+    Disruption.NETWORK_AGENT: "network-add-on.agents",
+    Disruption.CONTROLLER_STOPPED: "load-balancer.controller",
+    Disruption.NODE_DELETED: "nodes.shell",
+    Disruption.API_SLOW: "control-plane.reachable",
 }
+
+CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW})
+"""Disruptions of the whole cluster; all others are of a node."""
 
 
 def feature_of(what: Disruption) -> str:
@@ -68,11 +86,17 @@ LONGEST = {
     Disruption.CONNTRACK_FULL: 120.0,
     Disruption.PROXY_STOPPED: 120.0,
     Disruption.PROXY_SICK: 180.0,
+    Disruption.CONTROLLER_STOPPED: 60.0,
+    Disruption.NODE_DELETED: 39.0,
+    Disruption.API_SLOW: 120.0,
 }
-"""Seconds after which a node rolls back the disruption itself: before the kubelet kills a stopped API server, and
-before pods are evicted from a node that is not ready (300 s)."""
+"""Seconds after which a node rolls back the disruption itself: before the kubelet kills a stopped API server, before
+pods are evicted from a node that is not ready (300 s), and before those of a node without a Node object are deleted."""
 
 ALL_NODES = "all"
+
+PLACED = frozenset({Disruption.API_SERVER, Disruption.API_SLOW, Disruption.CONTROLLER_STOPPED})
+"""Disruptions of what runs on nodes of its own: on all control plane nodes, or where its pod is."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ is ``unsupported`` with the reason. An excluded core check makes the result PART
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from esipp.base.errors import PreflightError
+from esipp.base.errors import PreflightError, which_check
 from esipp.checks.check import EXCLUDED, Feature
 
 Exclusions = tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ def read_exclusions(words: Iterable[str], ids: Collection[str]) -> Exclusions:
             )
         pattern = check if check in ids else f"*{check}*"
         if not any(check in each for each in ids) or "*" in check:
-            raise PreflightError(f"--exclude: no check matches '{check}'.", "'esipp list' prints all ids.")
+            raise PreflightError(f"--exclude: no check matches '{check}'.", which_check(check, ids))
         if pattern in found:
             raise PreflightError(f"--exclude names '{check}' twice.", "give one reason only.")
         found[pattern] = reason

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from esipp.checks.check import Level, Status
 from esipp.checks.model import AddressClass
-from esipp.checks.reference import Reference, read_reference
+from esipp.checks.reference import Reference
 
 
 class Outcome(StrEnum):
@@ -104,38 +104,6 @@ class Observation:
             return self.ports
         return ((self.source[1], self.seen[1] if self.seen else None),)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the observation as the ledger keeps it; what a probe may lack only if present."""
-        told: dict[str, Any] = {
-            "path": self.path,
-            "seq": self.seq,
-            "count": self.count,
-            "outcome": self.outcome.value,
-            "source": list(self.source) if self.source else None,
-            "dialled": list(self.dialled) if self.dialled else None,
-            "seen": list(self.seen) if self.seen else None,
-            "ports": [list(pair) for pair in self.ports],
-            "backend": self.backend,
-            "observer": self.observer,
-            "nonce": self.nonce,
-            "tag": self.tag,
-            "started": self.started,
-            "connected": self.connected,
-            "ended": self.ended,
-            "time": self.time,
-            "detail": self.detail,
-            "echo": dict(self.echo) if self.echo else None,
-        }
-        if self.connection:
-            told["connection"] = self.connection
-        if self.addresses:
-            told["addresses"] = list(self.addresses)
-        if self.moments:
-            told["moments"] = [list(each) for each in self.moments]
-        if self.irregular:
-            told["irregular"] = [list(each) for each in self.irregular]
-        return told
-
 
 @dataclass(frozen=True)
 class Witness:
@@ -159,19 +127,6 @@ class Witness:
     change: str = ""
     contradiction: str = ""
     doubt: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the evidence as the ledger keeps it."""
-        return {
-            "path": self.path,
-            "seq": self.seq,
-            "seen": self.seen,
-            "words": self.words,
-            "delivered": list(self.delivered) if self.delivered else None,
-            "change": self.change,
-            "contradiction": self.contradiction,
-            "doubt": self.doubt,
-        }
 
 
 @dataclass(frozen=True)
@@ -205,41 +160,3 @@ class Verdict:
     nature: str = ""
     missing: tuple[str, ...] = ()
     instrument: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the verdict as the ledger keeps it."""
-        return {
-            "id": self.check_id,
-            "level": self.level.value,
-            "status": self.status.value,
-            "expected": self.expected,
-            "observed": self.observed,
-            "reason": self.reason,
-            "tally": dict(sorted(self.tally.items())),
-            "references": [each.as_json() for each in self.references],
-            "shown": [each.value for each in self.shown],
-            "left_out": self.left_out,
-            "ports": self.ports,
-            "change": self.change,
-            "witnesses": self.witnesses,
-            "likely": self.likely,
-            "sees": self.sees,
-            "nature": self.nature,
-            "missing": list(self.missing),
-            "instrument": self.instrument,
-        }
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict from a ledger. Older ledgers have one text, ``reference``, instead of ``references``.
-
-        Raises:
-            KeyError, ValueError, TypeError: the object is not a verdict.
-        """
-        kept = {
-            name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("check_id", "shown", "references")
-        }
-        kept |= {"level": Level(told["level"]), "status": Status(told["status"]), "missing": tuple(told["missing"])}
-        cited = told["references"] if "references" in told else list(filter(None, [told["reference"]]))
-        kept["references"] = tuple(map(read_reference, cited))
-        return Verdict(check_id=told["id"], shown=tuple(AddressClass(each) for each in told["shown"]), **kept)

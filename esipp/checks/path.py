@@ -1,11 +1,27 @@
 """``OnPath``: the address that a backend must see on a path, with controls. No I/O."""
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from esipp.checks.check import Check, Profile, Subject
-from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, Claim, EntryKind, Path, Vantage
+from esipp.checks.model import (
+    NO_ANSWER,
+    OF_NODES,
+    POD_BACKEND,
+    AddressClass,
+    Backends,
+    Balancer,
+    Claim,
+    EntryKind,
+    Path,
+    Role,
+    ServiceType,
+    TrafficPolicy,
+    Vantage,
+)
 from esipp.checks.profile import Limit
 
 
@@ -56,6 +72,11 @@ class OnPath(Subject):
     def paths(self) -> tuple[Path, ...]:
         """Return every path that the verdict needs: its own and those of its controls."""
         return (self.path, *(control.path for control in self.controls))
+
+    @property
+    def judged(self) -> tuple[Path, ...]:
+        """Return its own path."""
+        return (self.path,)
 
     @property
     def window(self) -> tuple[Path, ...]:
@@ -136,6 +157,96 @@ class OnPath(Subject):
             "told": self.reported.value if self.reported is not Claim.NOTHING else None,
             "spread": self.spread.value,
         }
+
+    def recorded(self) -> dict[str, Any]:
+        """Return its controls, its place in the matrix, and what its siblings share."""
+        return {"controls": [{"path": each.path.key, "why": each.why} for each in self.controls], **_in_matrix(self)}
+
+
+# -------------------------------------------------------------------------------------------------- in the matrix
+def _service_name(path: Path) -> str:
+    """The Service as a line names it, by its slug."""
+    return path.service.slug if path.service else "pod IP"
+
+
+def _entry_name(path: Path) -> str:
+    """The entry as a line names it: nothing where the service says it, a node's part where one is dialled."""
+    entry, service = path.entry, path.service
+    if entry.kind is EntryKind.SECOND_ADDRESS and entry.role:
+        return f"{entry.role.value} (2nd)"
+    if entry.role:
+        return entry.role.value
+    own = {EntryKind.POD_IP: None, EntryKind.CLUSTER_IP: "clusterip", EntryKind.VIP: "loadbalancer"}[entry.kind]
+    return "" if own is None or (service and service.slug.startswith(own)) else entry.slug
+
+
+def _kind_of(path: Path) -> tuple[object, ...]:
+    """The kind of a line: the entry, and the Service without its traits; all ClusterIPs are alike."""
+    service = path.service
+    if service is None:
+        return (path.entry,)
+    if path.entry.kind is EntryKind.CLUSTER_IP:
+        return (path.entry, service.internal)
+    policy = service.policy.value if service.policy else "Cluster"  # the default, where it is left unset
+    return (path.entry, service.type, policy, service.balancer, service.external_ips)
+
+
+def _place_of(path: Path) -> tuple[object, ...]:
+    """The order of lines: by kind of Service, then by entry, then the plain Service before the others."""
+    service, entry = path.service, path.entry
+    kind = -1 if entry.kind is EntryKind.VIP else list(EntryKind).index(entry.kind)
+    role = list(Role).index(entry.role) if entry.role else -1
+    if service is None or entry.kind is EntryKind.CLUSTER_IP:
+        return (0, kind, "", 0, 0, service.internal is not None if service else False, len(_service_name(path)))
+    types = [*ServiceType].index(service.type), list(Balancer).index(service.balancer)
+    policy = (service.policy or TrafficPolicy.CLUSTER).value
+    return (1, *types, policy, kind, role, service.policy is None, len(service.slug))
+
+
+_AXES: Mapping[str, Callable[[Path], str]] = {
+    "over": lambda path: path.protocol.value,
+    "over family": lambda path: path.family.value,
+    "for": lambda path: path.client.name,
+    "at": lambda path: path.entry.slug,
+    "at port": lambda path: path.port.label,
+    "where the client claims": lambda path: path.claim.value,
+    "with backend": lambda path: path.service.backends.value if path.service else "pod",
+}
+"""The axes, and the value that a path has on each."""
+
+
+def _but_for(axis: str, subject: OnPath) -> str:
+    """All that makes a check but for its value on one axis, as a short digest: equal for siblings on that axis."""
+    path = subject.path
+    service = replace(path.service, backends=Backends.POD) if path.service else None
+    values = tuple(value(path) for name, value in _AXES.items() if name != axis)
+    whole = repr(
+        (
+            *values,
+            service,
+            path.one_socket,
+            sorted(subject.accept),
+            subject.reported,
+            subject.spread,
+        )
+    )
+    return hashlib.blake2s(whole.encode(), digest_size=6).hexdigest()
+
+
+def _in_matrix(subject: OnPath) -> dict[str, Any]:
+    """What a report needs to place the check in its matrix, and to find its siblings."""
+    path = subject.path
+    return {
+        "place": {
+            "service": _service_name(path),
+            "entry": _entry_name(path),
+            "kind": repr(_kind_of(path)),
+            "order": list(_place_of(path)),
+            "client": [path.client.name == POD_BACKEND, list(Vantage).index(path.client.vantage)],
+        },
+        "axes": {name: value(path) for name, value in _AXES.items()},
+        "siblings": {name: _but_for(name, subject) for name in _AXES},
+    }
 
 
 PathCheck = Check[OnPath]

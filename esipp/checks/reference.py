@@ -1,4 +1,4 @@
-"""References: public documents on which checks, known differences and versions rest. No I/O."""
+"""References: public documents on which checks, known differences and versions rest, and those of versions. No I/O."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -67,3 +67,30 @@ def kep(number: int, title: str, folder: str = "") -> Reference:
     """Return a Kubernetes Enhancement Proposal: its folder, or the issue with the same number."""
     where = f"tree/master/keps/{folder}" if folder else f"issues/{number}"
     return Reference(f"KEP-{number}: {title}", f"{GITHUB}/kubernetes/enhancements/{where}")
+
+
+# ----------------------------------------------------------------------------------------------- of Kubernetes versions
+_KUBERNETES = "kubernetes/kubernetes"
+KEP_508 = kep(508, "IPv6 clusters")
+KEP_555 = kep(555, "server-side apply", "sig-api-machinery/555-server-side-apply")
+KEP_563 = kep(563, "IPv4/IPv6 dual-stack", "sig-network/563-dual-stack")
+KEP_580 = kep(580, "pod readiness gates", "sig-network/580-pod-readiness-gates")
+KEP_614 = kep(614, "SCTP Services", "sig-network/614-SCTP-support")
+KEP_752 = kep(752, "EndpointSlices", "sig-network/0752-endpointslices")
+KEP_1669 = kep(1669, "proxy terminating endpoints", "sig-network/1669-proxy-terminating-endpoints")
+KEP_1860 = kep(1860, "load balancers' ipMode", "sig-network/1860-kube-proxy-IP-node-binding")
+KEP_1959 = kep(1959, "spec.loadBalancerClass of Services", "sig-cloud-provider/1959-service-lb-class-field")
+KEP_2086 = kep(2086, "internalTrafficPolicy of Services", "sig-network/2086-service-internal-traffic-policy")
+FIELDS_SINCE_1_7 = issue(_KUBERNETES, 41162, "Promotes Source IP preservation for Virtual IPs from Beta to GA")
+ANNOTATIONS_REMOVED = issue(_KUBERNETES, 50224, "Remove deprecated ESIPP beta annotations")
+HEALTH_DOCUMENT = issue(_KUBERNETES, 44053, "Proxy healthchecks overhaul")
+HEALTH_WEIGHT = issue(_KUBERNETES, 118999, "X-Load-Balancing-Endpoint-Weight in health checks")
+PROXY_HEALTHY = issue(_KUBERNETES, 111661, "serviceProxyHealthy in health checks")
+AFFINITY_CONFIG = issue(_KUBERNETES, 49850, "sessionAffinityConfig")
+OWN_TRAFFIC = issue(_KUBERNETES, 77523, "a node's own traffic to a VIP takes the Service's chain")
+CARRIED_OVER = issue(_KUBERNETES, 103532, "Service: Fix semantics for Update wrt allocations")
+EXTERNAL_IPS_POLICY = issue(_KUBERNETES, 119150, "Allow specifying ExternalTrafficPolicy for Services with ExternalIPs")
+TUTORIAL_NODE_PORT = docs(
+    "tutorials/services/source-ip/#source-ip-for-services-with-type-nodeport",
+    "Using Source IP: Services with Type=NodePort",
+)

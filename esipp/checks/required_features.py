@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from esipp.base.errors import PreflightError
-from esipp.base.similar import did_you_mean
+from esipp.base.errors import PreflightError, did_you_mean
 from esipp.checks.check import HOST_NETWORK, Check, Feature, Level
 
 PACKETS = "packets"

@@ -24,8 +24,7 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.reference import Reference
-from esipp.checks.version_references import (
+from esipp.checks.reference import (
     AFFINITY_CONFIG,
     ANNOTATIONS_REMOVED,
     EXTERNAL_IPS_POLICY,
@@ -42,6 +41,7 @@ from esipp.checks.version_references import (
     KEP_2086,
     OWN_TRAFFIC,
     TUTORIAL_NODE_PORT,
+    Reference,
 )
 
 OLDEST = (1, 4)

@@ -17,7 +17,7 @@ import yaml
 from typing_extensions import TypedDict
 
 from esipp.base import strict
-from esipp.base.errors import PreflightError
+from esipp.base.errors import PreflightError, which_check
 
 OPTION = "--waivers"
 HINT = "docs/verdicts.md#waivers describes the file."
@@ -146,10 +146,7 @@ def read_waivers(file: str, ids: Collection[str]) -> tuple[Waiver, ...]:
         raise PreflightError(f"{OPTION}: {file}: {wrong}.", HINT) from None
     for each in file_read.waivers:
         if not any(map(each.covers, ids)):
-            raise PreflightError(
-                f"{OPTION}: {file}: no check matches '{each.check}'.",
-                "'esipp list' prints all ids.",
-            )
+            raise PreflightError(f"{OPTION}: {file}: no check matches '{each.check}'.", which_check(each.check, ids))
     return file_read.waivers
 
 

@@ -8,8 +8,10 @@ credentials and TLS.
 import contextlib
 import json
 import os
+import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,19 +26,53 @@ from esipp.base.customisation import NOTHING, Customisation
 from esipp.base.errors import PreflightError
 from esipp.base.json import Json
 from esipp.base.redaction import learn_authorization, learn_environment, learn_kubeconfig
-from esipp.cluster.calls import ApiCalls
 from esipp.cluster.dialect import Dialect, dialect_of
 from esipp.cluster.errors import NOT_THERE as NOT_THERE
 from esipp.cluster.errors import ApiError as ApiError
 from esipp.cluster.errors import UnreachableError as UnreachableError
 from esipp.cluster.errors import refusal, too_old
+from esipp.cluster.impersonation import impersonation
 from esipp.cluster.paging import listed
 from esipp.cluster.proxy import account_at, proxy_for, proxy_hint
-from esipp.cluster.wire import lines_of, plain_reason
+from esipp.ledger.run import REQUEST_TIMEOUT, Settings
+
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+PATH = re.compile(
+    r"/(?:api/v1|apis/[^/]+/[^/]+)/(?:namespaces/[^/]+/(?=[a-z]))?(?P<resource>[a-z]+)"
+    r"(?:/(?P<name>[^/]+)(?:/(?P<sub>.+))?)?"
+)
+
+
+def call_of(method: str, path: str, query: Mapping[str, str] | None = None) -> str:
+    """The name of a request: ``list nodes``, ``watch pods``, ``get pods/log``; its path if it names no resource."""
+    found = PATH.fullmatch(path)
+    if found is None:
+        return f"{VERBS.get(method, 'get')} {path}"
+    verb = VERBS.get(method) or ("get" if found["name"] else "watch" if "watch" in (query or {}) else "list")
+    return f"{verb} {found['resource']}" + (f"/{found['sub']}" if found["sub"] else "")
+
+
+class ApiCalls:
+    """A thread-safe counter of sent requests, whatever their result."""
+
+    def __init__(self) -> None:
+        self._counted: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, method: str, path: str, query: Mapping[str, str] | None = None) -> None:
+        """Count a request."""
+        with self._lock:
+            self._counted[call_of(method, path, query)] += 1
+
+    def told(self) -> dict[str, int]:
+        """The counts so far, the most frequent first."""
+        with self._lock:
+            return dict(self._counted.most_common())
+
 
 VERSION = "/version"
 CONNECT_TIMEOUT = 5.0
-READ_TIMEOUT = 30.0
 UNAUTHORIZED = 401
 GONE = 410
 """The status of a server that no longer has the events since a resource version."""
@@ -58,15 +94,27 @@ class Cluster:
         context: name of the context; there is no default, so that esipp never uses a cluster by accident.
         kubeconfig: the file, or None for $KUBECONFIG and then ~/.kube/config.
         customisation: the customisation of every created object.
+        as_user: whom to impersonate (``--as``); empty for whom the kubeconfig says, or nobody.
+        request_timeout: the time limit of one request in seconds, except for watches and where a caller sets another.
 
     Raises:
         PreflightError: there is no such file or context, or the credentials are unusable.
     """
 
-    def __init__(self, context: str, kubeconfig: str | None = None, customisation: Customisation = NOTHING) -> None:
+    def __init__(
+        self,
+        context: str,
+        kubeconfig: str | None = None,
+        customisation: Customisation = NOTHING,
+        *,
+        as_user: str = "",
+        request_timeout: float = REQUEST_TIMEOUT,
+    ) -> None:
         self.context = context
         self.kubeconfig = kubeconfig
         self.customisation = customisation
+        self.as_user = as_user
+        self.request_timeout = request_timeout
         try:
             # not list_kube_config_contexts: it fails on a file without a current-context, which esipp does not use
             merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
@@ -84,11 +132,29 @@ class Cluster:
                 f"There is no context '{context}' in the kubeconfig.",
                 f"available contexts: {', '.join(names) or 'none'}; ./ci/conformance --keep creates kind-esipp.",
             )
+        self._impersonation = impersonation(merged.value, context, as_user)
         self._api = self._log_in()
         self._logging_in = threading.Lock()
         self.server = str(self._api.configuration.host)
         self._dialect: Dialect | None = None
         self.calls = ApiCalls()
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Cluster":
+        """The cluster of a run, with what the user wants of it."""
+        return cls(
+            settings.context,
+            settings.kubeconfig,
+            settings.customisation,
+            as_user=settings.as_user,
+            request_timeout=settings.request_timeout,
+        )
+
+    @property
+    def kubectl(self) -> list[str]:
+        """The beginning of a command line of kubectl that uses the same cluster as the same user."""
+        file = ["--kubeconfig", str(Path(self.kubeconfig))] if self.kubeconfig else []
+        return ["kubectl", "--context", self.context, *file, *(["--as", self.as_user] if self.as_user else [])]
 
     def _log_in(self) -> client.ApiClient:
         """Load server, credentials and proxy from the kubeconfig; a credential plugin runs again."""
@@ -125,7 +191,7 @@ class Cluster:
         *,
         body: Json | None = None,
         query: Mapping[str, str] | None = None,
-        read_timeout: float = READ_TIMEOUT,
+        read_timeout: float | None = None,
         content: str = "application/json",
         warnings: list[str] | None = None,
     ) -> Json:
@@ -147,7 +213,8 @@ class Cluster:
         body = self.customisation.on(method, path, body, content)
         out = None if body is None else dialect.out(method, path, body)
         try:
-            response = self._send(method, path, out, query, read_timeout, content=content)
+            timeout = read_timeout or self.request_timeout
+            response = self._send(method, path, out, query, timeout, content=content)
         except ApiError as refused:
             raise ApiError(
                 refused.status, refused.reason, dialect.refusal(refused.message), f"{method} {path}"
@@ -158,7 +225,7 @@ class Cluster:
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """GET something that is not JSON, such as a pod's log."""
-        return bytes(self._send("GET", path, None, query, READ_TIMEOUT).data).decode(errors="replace")
+        return bytes(self._send("GET", path, None, query, self.request_timeout).data).decode(errors="replace")
 
     def _send(
         self,
@@ -198,11 +265,14 @@ class Cluster:
             body=body,
             auth_settings=["BearerToken"],
         )
-        learn_authorization(str(arguments[2].get("authorization") or ""))
+        headers = urllib3.HTTPHeaderDict(arguments[2])
+        for name, value in self._impersonation:
+            headers.add(name, value)
+        learn_authorization(str(headers.get("authorization") or ""))
         self.calls.add(method, path, query)
         try:
             response: urllib3.BaseHTTPResponse = api.call_api(
-                *arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)
+                *arguments[:2], headers, *arguments[3:], _request_timeout=(CONNECT_TIMEOUT, read_timeout)
             ).response
             if response.status >= 400:
                 raise refusal(response, f"{method} {path}")
@@ -390,7 +460,7 @@ class Cluster:
 
     def date(self) -> str:
         """The server's time from the ``Date`` header of an answer (RFC 9110), in whole seconds; empty without one."""
-        return str(self._send("GET", VERSION, None, None, READ_TIMEOUT).headers.get("Date") or "")
+        return str(self._send("GET", VERSION, None, None, self.request_timeout).headers.get("Date") or "")
 
     @property
     def dialect(self) -> Dialect:
@@ -441,13 +511,28 @@ def current_context(kubeconfig: str | None) -> str:
         return ""
 
 
-def kubeconfig_arguments(context: str, kubeconfig: str | None) -> list[str]:
-    """The arguments that make kubectl use the same cluster."""
-    return ["--context", context, *(["--kubeconfig", str(Path(kubeconfig))] if kubeconfig else [])]
-
-
 def _credentials(api: client.ApiClient) -> tuple[Any, ...]:
     """The credentials in use; certificates by their content, because their files are temporary."""
     settings = api.configuration
     files = [Path(each).read_bytes() for each in (settings.cert_file, settings.key_file) if each]
     return settings.api_key.get("BearerToken"), settings.username, settings.password, *files
+
+
+# ----------------------------------------------------------------------------------------------------------------- HTTP
+def lines_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """The lines of a streamed body, as they arrive."""
+    rest = b""
+    for chunk in response.stream(amt=None, decode_content=True):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+
+
+def plain_reason(broken: BaseException) -> str:
+    """The innermost message in a chain of wrapped network errors."""
+    reason = getattr(broken, "reason", None)
+    if isinstance(reason, BaseException):
+        return plain_reason(reason)
+    text = str(broken).rpartition("): ")[2] or str(broken) or type(broken).__name__
+    while text[-1:] in ("'", '"') or (text.endswith(")") and text.count(")") > text.count("(")):
+        text = text[:-1]  # rest of the removed wrapping
+    return text.lstrip("\"'")

@@ -43,7 +43,10 @@ OF_DISRUPTIONS = (
 )
 """Additional rights for ``--allow-disruptive``."""
 
-OF_FEATURES: Mapping[str, tuple[Right, ...]] = {"rights.services-status": rights("patch", "services/status")}
+OF_FEATURES: Mapping[str, tuple[Right, ...]] = {
+    "rights.services-status": rights("patch", "services/status"),
+    "rights.node-deletion": rights("delete", "nodes"),
+}
 """Rights for features. Without them, only the checks that need the feature are unsupported."""
 
 OF_THE_API = ("adminnetworkpolicies", "baselineadminnetworkpolicies", "clusternetworkpolicies")

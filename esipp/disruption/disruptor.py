@@ -10,21 +10,22 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.checks.check import Feature
-from esipp.checks.disruption import ALL_NODES, LONGEST, Disruption, Proof
+from esipp.checks.disruption import ALL_NODES, LONGEST, PLACED, Disruption, Proof
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Cordon, Drain, Exclude, Taint
-from esipp.disruption.agents import ProxyDisturbed
+from esipp.disruption.agents import AgentDisturbed
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.network import EntriesDeleted, NetworkDisturbed
-from esipp.disruption.restarts import Restart
+from esipp.disruption.registration import NodeDeleted
+from esipp.disruption.restarts import Restart, agent_pods
 from esipp.disruption.rollback import UNDONE, Undo, undo_all
-from esipp.disruption.services import ApiServerAway, KubeletStopped
+from esipp.disruption.services import ApiServerAway, ApiServerSlow, KubeletStopped
 from esipp.disruption.watchdog_client import WatchdogClient
 
 Guard = Callable[[], AbstractContextManager[None]]
@@ -84,7 +85,7 @@ class Disruptor:
     ) -> None:
         self._cluster, self._findings, self._run = cluster, findings, run_id
         self._stop, self._guard, self._say = stop, guard, say
-        self._watchdog = WatchdogClient(cluster.context, cluster.kubeconfig, log)
+        self._watchdog = WatchdogClient(cluster.context, cluster.kubeconfig, log, cluster.as_user)
 
     def __enter__(self) -> "Disruptor":
         return self
@@ -108,13 +109,13 @@ class Disruptor:
     ) -> Proof:
         """Perform a disruption, prove it, call ``meanwhile`` while it is in effect, undo it, and prove the rollback.
 
-        Restarted pods (``kube-proxy``, ``speaker``) are being replaced while ``meanwhile`` runs, and may be back before
-        it ends. During ``api-server`` only this object may call the API, because every request blocks. Disruptions
-        nest: ``meanwhile`` may perform another one.
+        Restarted pods (``kube-proxy``, ``speaker``, ``network-agent``) are being replaced while ``meanwhile`` runs, and
+        may be back before it ends. During ``api-server`` only this object may call the API, because every request
+        blocks. Disruptions nest: ``meanwhile`` may perform another one.
 
         Args:
             what: the disruption.
-            node: the node. "" means every node for ``speaker``; ``api-server`` always affects all control-plane nodes.
+            node: the node. "" means every node for ``speaker``. What is in ``PLACED`` has nodes of its own.
             meanwhile: called while the disruption is in effect; it must end soon after ``stop`` is set.
             selector: for ``drain``: label selector of the pods to evict, among those of this run on the node.
             not_ready: for ``kubelet``: wait until the node counts as not ready (about 50 s) before ``meanwhile``.
@@ -125,6 +126,9 @@ class Disruptor:
             HarnessError: it cannot be performed, proven, kept up or undone.
             StoppedError: the session was interrupted; the disruption was undone.
         """
+        if not self._findings.features["disruptive"].present:
+            raise HarnessError(f"{what} would disrupt the cluster.", "it needs --allow-disruptive.")
+        node = self._place_of(what) if what in PLACED else node
         action = self._action(what, node, selector, not_ready, longest)
         where = node or ALL_NODES
         self._say(f"disruption: {what} of {where} begins")
@@ -179,8 +183,6 @@ class Disruptor:
         return self._guard() if threading.current_thread() is threading.main_thread() else nullcontext()
 
     def _action(self, what: Disruption, node: str, selector: str, not_ready: bool, longest: float | None) -> Action:
-        if not self._findings.features["disruptive"].present:
-            raise HarnessError(f"{what} would disrupt the cluster.", "it needs --allow-disruptive.")
         cluster, by, bound = self._cluster, owner(), longest or LONGEST.get(what, 0.0)
         match what:
             case Disruption.CORDON:
@@ -191,10 +193,14 @@ class Disruptor:
                 if not selector:
                     raise HarnessError("A drain needs a selector of the pods to evict.", "pass a label selector.")
                 return Drain(cluster, node, by, self._run, selector)
-            case Disruption.KUBE_PROXY | Disruption.SPEAKER:
+            case Disruption.KUBE_PROXY | Disruption.SPEAKER | Disruption.NETWORK_AGENT:
                 return Restart(cluster, what, node)
             case Disruption.API_SERVER:
                 return ApiServerAway(cluster, by, self._control_planes(), bound)
+            case Disruption.API_SLOW:
+                return ApiServerSlow(cluster, by, self._control_planes(), bound)
+            case Disruption.NODE_DELETED:
+                return NodeDeleted(cluster, by, node, self._way(node), bound)
             case Disruption.TAINT:
                 return Taint(cluster, node, by)
             case Disruption.CUT_OFF | Disruption.CONNTRACK_FULL:
@@ -203,8 +209,22 @@ class Disruptor:
                 return EntriesDeleted(cluster, self._run, node, self._way(node))
             case Disruption.KUBELET:
                 return KubeletStopped(cluster, by, node, self._way(node), bound, not_ready)
-            case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK:
-                return ProxyDisturbed(cluster, what, by, node, self._way(node), bound)
+            case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK | Disruption.CONTROLLER_STOPPED:
+                return AgentDisturbed(cluster, what, by, node, self._way(node), bound)
+
+    def _place_of(self, what: Disruption) -> str:
+        """The node of what has one of its own; "" for all control plane nodes.
+
+        Raises:
+            HarnessError: there is no such pod.
+        """
+        if what is not Disruption.CONTROLLER_STOPPED:
+            return ""
+        pods = _step(what, lambda: agent_pods(self._cluster, what))
+        nodes = sorted({str(pod["spec"].get("nodeName", "")) for pod in pods} - {""})
+        if not nodes:
+            raise HarnessError("Cannot find the load balancer's controller.", "see 'kubectl get pods -A'.")
+        return nodes[0]
 
     def _way(self, node: str) -> tuple[str, ...]:
         """The command that runs commands on a node."""
@@ -226,10 +246,13 @@ class Disruptor:
         return {name: self._way(name) for name in names}
 
 
-def _step(what: Disruption, step: Callable[[], "str | None"]) -> str:
+T = TypeVar("T")
+
+
+def _step(what: Disruption, step: Callable[[], T]) -> T:
     """Take a step; an error of the API server becomes an error of the disruption."""
     try:
-        return step() or ""
+        return step()
     except (ApiError, UnreachableError) as broken:
         raise HarnessError(
             f"Cannot perform and prove the disruption {what}: {broken}", "check the health of the cluster."

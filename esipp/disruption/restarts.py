@@ -1,4 +1,6 @@
-"""Restarts of DaemonSets' pods: kube-proxy, and a load balancer's speaker."""
+"""The agents of a cluster, and restarts of those of DaemonSets: kube-proxy, the network add-on's, speakers."""
+
+from dataclasses import dataclass
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -13,38 +15,61 @@ from esipp.disruption.rollback import Undo
 GONE = Budget("termination of a pod", 30.0, need=1, spacing=0.1)
 AGAIN = Budget("the DaemonSet's next pod to be ready", 120.0, need=1, spacing=0.2)
 
-KINDS = {
-    Disruption.KUBE_PROXY: ("/api/v1/namespaces/kube-system/pods", ("k8s-app=kube-proxy",)),
-    Disruption.SPEAKER: ("/api/v1/pods", ("app=metallb,component=speaker", "app.kubernetes.io/component=speaker")),
+
+@dataclass(frozen=True)
+class Agents:
+    """The pods of an agent: their API path, their labels, each of one distribution, and the kind of their owner."""
+
+    collection: str
+    selectors: tuple[str, ...]
+    owner: str = "DaemonSet"
+
+
+KUBE_PROXIES = Agents("/api/v1/namespaces/kube-system/pods", ("k8s-app=kube-proxy",))
+METALLB, METALLB_CHART = "app=metallb,component=", "app.kubernetes.io/name=metallb,app.kubernetes.io/component="
+AGENTS = {
+    Disruption.KUBE_PROXY: KUBE_PROXIES,
+    Disruption.PROXY_STOPPED: KUBE_PROXIES,
+    Disruption.PROXY_SICK: KUBE_PROXIES,
+    Disruption.SPEAKER: Agents("/api/v1/pods", (f"{METALLB}speaker", "app.kubernetes.io/component=speaker")),
+    Disruption.CONTROLLER_STOPPED: Agents(
+        "/api/v1/pods", (f"{METALLB}controller", f"{METALLB_CHART}controller"), "ReplicaSet"
+    ),
+    Disruption.NETWORK_AGENT: Agents(
+        "/api/v1/pods",
+        (
+            *("app=kindnet", "app=esipp-network", "app=flannel", "app=antrea,component=antrea-agent"),
+            *("app=ovnkube-node", "k8s-app=aws-node", "k8s-app=calico-node", "k8s-app=cilium"),
+        ),
+    ),
 }
-"""The API paths and labels of the pods: kubeadm's, and those of MetalLB's manifests and chart."""
+"""The agents that a disruption is about, where pods are: kubeadm's, MetalLB's manifests and chart, network add-ons."""
 
 
-def daemon_pods(cluster: Cluster, what: Disruption) -> list[Json]:
-    """The pods of a kind that belong to a DaemonSet."""
-    collection, selectors = KINDS[what]
-    found = {}
-    for selector in selectors:
-        for pod in cluster.list(collection, labelSelector=selector):
-            if daemon_set(pod):
+def agent_pods(cluster: Cluster, what: Disruption) -> list[Json]:
+    """The pods of the agents that a disruption is about, if their owner will replace them."""
+    agents, found = AGENTS[what], {}
+    for selector in agents.selectors:
+        for pod in cluster.list(agents.collection, labelSelector=selector):
+            if owner_of(pod, agents.owner):
                 found[pod["metadata"]["uid"]] = pod
     return list(found.values())
 
 
-def daemon_set(pod: Json) -> str:
-    """The uid of the DaemonSet that will replace a pod; "" if there is none."""
+def owner_of(pod: Json, kind: str = "DaemonSet") -> str:
+    """The uid of the owner that will replace a pod; "" if there is none of this kind."""
     owners = pod["metadata"].get("ownerReferences") or []
-    return next((str(each["uid"]) for each in owners if each["kind"] == "DaemonSet" and each.get("controller")), "")
+    return next((str(each["uid"]) for each in owners if each["kind"] == kind and each.get("controller")), "")
 
 
 def pods_feature(cluster: Cluster, what: Disruption) -> Feature:
     """Whether there are such pods."""
-    collection, selectors = KINDS[what]
+    agents = AGENTS[what]
     try:
-        pods = daemon_pods(cluster, what)
+        pods = agent_pods(cluster, what)
     except (ApiError, UnreachableError) as broken:
-        return Feature(False, f"cannot list {collection}: {broken}")
-    labelled = f"with {' or '.join(selectors)}, of a DaemonSet"
+        return Feature(False, f"cannot list {agents.collection}: {broken}")
+    labelled = f"with {' or '.join(agents.selectors)}, of a {agents.owner}"
     return Feature(bool(pods), f"{len(pods)} pods {labelled}" if pods else f"no pod {labelled}")
 
 
@@ -65,7 +90,7 @@ class Restart:
 
     def prove(self, stop: Stop) -> str:
         """Delete each pod, and wait until each one except the last is replaced."""
-        pods = [p for p in daemon_pods(self._cluster, self._what) if self._node in ("", p["spec"].get("nodeName"))]
+        pods = [p for p in agent_pods(self._cluster, self._what) if self._node in ("", p["spec"].get("nodeName"))]
         if not pods:
             raise HarnessError(
                 f"There is no pod of {self._what} on {self._node or 'any node'}.", "see 'kubectl get pods -A'."
@@ -109,10 +134,10 @@ class Restart:
 
         def look() -> Reading:
             try:
-                pods = daemon_pods(self._cluster, self._what)
+                pods = agent_pods(self._cluster, self._what)
             except UnreachableError as silent:
                 return Reading(False, str(silent))
-            there = [p for p in pods if p["spec"].get("nodeName") == node and daemon_set(p) == daemon_set(before)]
+            there = [p for p in pods if p["spec"].get("nodeName") == node and owner_of(p) == owner_of(before)]
             found[:] = [p for p in there if p["metadata"]["uid"] != before["metadata"]["uid"]]
             ready = len(there) == len(found) == 1 and is_ready(found[0])
             return Reading(ready, ", ".join(_named(pod) for pod in there) or "no pod")

@@ -1,7 +1,9 @@
-"""Disruptions on the nodes themselves: the API server away, a kubelet stopped."""
+"""Disruptions on the nodes themselves: the API server away or slow, a kubelet stopped."""
 
 import threading
+import time
 from collections.abc import Mapping
+from typing import ClassVar
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -14,9 +16,13 @@ from esipp.disruption.rollback import Undo
 
 Way = tuple[str, ...]
 
-ASK_SECONDS = 2.0
+ASK_SECONDS, LONG_SECONDS = 2.0, 30.0
+"""The time of a request to an API server that is away, and to one that is slow."""
+SLOW = 1.0
+"""Seconds of an answer that is slow."""
 ASK_SPACING = 1.0
 UNANSWERED = Budget("an unanswered request to the stopped API server", 30.0, need=1, spacing=0.1)
+LATE = Budget("a late answer of the slow API server", 30.0, need=1, spacing=0.1)
 CONTROL_PLANE = Budget("the control plane to work again", 330.0, need=1, spacing=0.5)
 """Its kubelet restarts a component that lost its leader election; after many restarts, that takes up to 300 s."""
 NOT_READY = Budget("a node without a kubelet to become not ready", 180.0, need=1, spacing=0.5)
@@ -27,18 +33,20 @@ NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class _Poller:
-    """A thread that sends requests to the API server with a short timeout, and counts the answers."""
+    """A thread that sends requests to the API server, counts the answers, and measures the longest one."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, timeout: float) -> None:
+        self._cluster, self._timeout = cluster, timeout
         self._over = threading.Event()
         self.sent = self.answered = 0
+        self.longest = 0.0
         threading.Thread(target=self._ask, name="asking the API server", daemon=True).start()
 
     def _ask(self) -> None:
         while not self._over.is_set():
+            began = time.monotonic()
             try:
-                self._cluster.request("GET", "/version", read_timeout=ASK_SECONDS)
+                self._cluster.request("GET", "/version", read_timeout=self._timeout)
                 answered = True
             except UnreachableError:
                 answered = False
@@ -47,6 +55,7 @@ class _Poller:
             if not self._over.is_set():
                 self.sent += 1
                 self.answered += answered
+                self.longest = max(self.longest, time.monotonic() - began)
             self._over.wait(ASK_SPACING)
 
     def end(self) -> None:
@@ -54,8 +63,12 @@ class _Poller:
         self._over.set()
 
 
-class ApiServerAway:
-    """A stop of all API servers: requests hang."""
+class ApiServersDisturbed:
+    """All API servers at once."""
+
+    what: ClassVar[Disruption]
+    state: ClassVar[str]
+    timeout: ClassVar[float]
 
     def __init__(self, cluster: Cluster, owner: str, nodes: Mapping[str, Way], longest: float) -> None:
         self._cluster, self._owner, self._nodes, self._longest = cluster, owner, dict(nodes), longest
@@ -64,28 +77,78 @@ class ApiServerAway:
     @property
     def undos(self) -> tuple[Undo, ...]:
         """The rollbacks, one for each node."""
-        what = Disruption.API_SERVER.value
-        return tuple(Undo(what, node, self._owner, way) for node, way in self._nodes.items())
+        return tuple(Undo(self.what.value, node, self._owner, way) for node, way in self._nodes.items())
 
     def do(self) -> None:
-        """Stop all API servers.
+        """Disturb all API servers.
 
         Raises:
-            RefusedError: the first one is already stopped. Nothing was done.
-            HarnessError: a later one cannot be stopped, or is already stopped, so that there is something to undo.
+            RefusedError: the first one is already disturbed. Nothing was done.
+            HarnessError: a later one cannot be disturbed, or is already, so that there is something to undo.
         """
         for number, way in enumerate(self._nodes.values()):
             try:
-                shell.stop(way, Disruption.API_SERVER, self._owner, self._longest)
+                shell.stop(way, self.what, self._owner, self._longest)
             except RefusedError as refused:
                 if number == 0:
                     raise
                 raise HarnessError(refused.sentence, refused.hint) from None
 
+    def back(self) -> str:
+        """Wait until the API server answers, and components with leader election work again."""
+        if self._asking:
+            self._asking.end()
+        waited = wait_for_control_plane(self._cluster)
+        return f"it answers, and the control plane worked again after {waited:.1f} s"
+
+    def _ask(self) -> _Poller:
+        self._asking = _Poller(self._cluster, self.timeout)
+        return self._asking
+
+    def _check_disturbed(self) -> None:
+        going = [node for node, way in self._nodes.items() if not shell.is_stopped(way, self.what)]
+        if going:
+            raise HarnessError(
+                f"The API server of node {going[0]} is not {self.state}.", "check whether its kubelet replaced it."
+            )
+
+
+class ApiServerSlow(ApiServersDisturbed):
+    """All API servers work for a moment and pause, in turn: answers take seconds."""
+
+    what, state, timeout = Disruption.API_SLOW, "slow", LONG_SECONDS
+
+    def prove(self, stop: Stop) -> str:
+        """Wait until an answer takes long."""
+        self._check_disturbed()
+        asking = self._ask()
+        waited = stop.converge(lambda: Reading(asking.longest >= SLOW, f"{asking.longest:.1f} s"), LATE)
+        if not waited.held:
+            raise HarnessError(
+                f"The API server answers at once: the longest answer took {asking.longest:.1f} s.",
+                "check for another API server behind that address that is not a pod of kube-system.",
+            )
+        return f"the API servers on {', '.join(self._nodes)} pause for {shell.STOPPED_SECONDS:.0f} s again and again"
+
+    def lasts(self) -> str:
+        """Check that they still do, and how long answers took."""
+        asking = self._asking
+        if asking is None:
+            return ""
+        asking.end()
+        self._check_disturbed()
+        return f"{asking.answered} of {asking.sent} requests were answered, after {asking.longest:.1f} s at most"
+
+
+class ApiServerAway(ApiServersDisturbed):
+    """A stop of all API servers: requests hang."""
+
+    what, state, timeout = Disruption.API_SERVER, "stopped", ASK_SECONDS
+
     def prove(self, stop: Stop) -> str:
         """Check that every process is stopped and a request gets no answer."""
-        self._check_stopped()
-        asking = self._asking = _Poller(self._cluster)
+        self._check_disturbed()
+        asking = self._ask()
         waited = stop.converge(lambda: Reading(asking.sent > 0, f"{asking.sent} unanswered"), UNANSWERED)
         if not waited.held or asking.answered:
             raise HarnessError(
@@ -100,27 +163,13 @@ class ApiServerAway:
         if asking is None:
             return ""
         asking.end()
-        self._check_stopped()
+        self._check_disturbed()
         if asking.answered:
             raise HarnessError(
                 f"The API server resumed too early: it answered {asking.answered} of {asking.sent} requests.",
                 f"the observation must end within {self._longest:.0f} s.",
             )
         return f"none of {asking.sent} requests was answered meanwhile"
-
-    def back(self) -> str:
-        """Wait until the API server answers, and components with leader election work again."""
-        if self._asking:
-            self._asking.end()
-        waited = wait_for_control_plane(self._cluster)
-        return f"it answers, and the control plane worked again after {waited:.1f} s"
-
-    def _check_stopped(self) -> None:
-        going = [node for node, way in self._nodes.items() if not shell.is_stopped(way, Disruption.API_SERVER)]
-        if going:
-            raise HarnessError(
-                f"The API server of node {going[0]} is not stopped.", "check whether its kubelet replaced it."
-            )
 
 
 def wait_for_control_plane(cluster: Cluster) -> float:

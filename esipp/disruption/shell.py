@@ -19,6 +19,19 @@ ALREADY, NOTHING = 71, 72
 """Exit codes of the scripts: the service is already stopped; there is nothing of that owner to undo."""
 
 API_SERVER_PROCESS, PROXY_PROCESS = "kube-apiserver", "kube-proxy"
+CONTROLLER_PROCESS = "controller"
+"""MetalLB's; on nodes of kind, where this suite's own checks of load balancers are at home."""
+
+SLOW_UNIT = "esipp-api-slow"
+STOPPED_SECONDS, WORKING_SECONDS = 2.0, 0.5
+"""How long a slow API server is stopped, and then works, in turn."""
+
+_KUBECTL = "kubectl --kubeconfig=/etc/kubernetes/kubelet.conf --request-timeout=5s"
+"""kubectl with the kubelet's own account, which may create and annotate its own Node object alone."""
+_NODE = f'"{MARKS}/node.yaml"'
+"""The Node object as it was, without ``_OF_THE_SERVER``."""
+_OF_THE_SERVER = r"\(creationTimestamp\|resourceVersion\|uid\)"
+STAYS = "esipp.dev/stays"
 
 _WRITERS_OF_ALL = (
     f"pgrep -x {PROXY_PROCESS} | xargs -I@ find /proc/@/root/usr/sbin"
@@ -64,13 +77,28 @@ def _dropping(table: str, which: str, done: str) -> Service:
     )
 
 
+def _stopped(process: str, noun: str) -> Service:
+    """Stop the processes of this name, and in the end kill them: their kubelet starts them anew."""
+    return Service(
+        stop=f"pkill -STOP -x {process}",
+        # no such process: its kubelet starts it just now
+        go_on=f"{{ pkill -KILL -x {process} || true; }}",
+        is_stopped=_all_stopped(process),
+        done=f"ended the stopped {noun} on node {{}}, so that its kubelet starts it anew",
+    )
+
+
+def _all_stopped(process: str) -> str:
+    """None of these processes has a state other than T."""
+    return f"pgrep -x {process} && ! ps -o stat= -C {process} | grep -q '^[^T]'"
+
+
 SERVICES = {
     Disruption.API_SERVER: Service(
         stop=f"pkill -STOP -x {API_SERVER_PROCESS}",
         # no such process: the kubelet has replaced it with a running one
         go_on=f"{{ pkill -CONT -x {API_SERVER_PROCESS} || true; }}",
-        # all processes: none has a state other than T
-        is_stopped=f"pgrep -x {API_SERVER_PROCESS} && ! ps -o stat= -C {API_SERVER_PROCESS} | grep -q '^[^T]'",
+        is_stopped=_all_stopped(API_SERVER_PROCESS),
         done="resumed the API server on node {}",
     ),
     Disruption.KUBELET: Service(
@@ -83,13 +111,28 @@ SERVICES = {
     Disruption.CONNTRACK_FULL: _dropping(
         "esipp-conntrack-full", "ct state new ", "lets node {} take new connections again"
     ),
-    Disruption.PROXY_STOPPED: Service(
-        stop=f"pkill -STOP -x {PROXY_PROCESS}",
-        # no such process: its kubelet starts it just now
-        go_on=f"{{ pkill -KILL -x {PROXY_PROCESS} || true; }}",
-        is_stopped=f"pgrep -x {PROXY_PROCESS} && ! ps -o stat= -C {PROXY_PROCESS} | grep -q '^[^T]'",
-        done="ended the stopped kube-proxy on node {}, so that its kubelet starts it anew",
+    Disruption.API_SLOW: Service(
+        stop=f"pgrep -x {API_SERVER_PROCESS} && systemd-run --quiet --collect --unit={SLOW_UNIT} sh -c 'while :;"
+        f" do pkill -STOP -x {API_SERVER_PROCESS}; sleep {STOPPED_SECONDS};"
+        f" pkill -CONT -x {API_SERVER_PROCESS}; sleep {WORKING_SECONDS}; done'",
+        go_on=f"{{ ! systemctl is-active --quiet {SLOW_UNIT} || systemctl stop {SLOW_UNIT}; }}"
+        f" && {{ pkill -CONT -x {API_SERVER_PROCESS} || true; }}",
+        is_stopped=f"systemctl is-active --quiet {SLOW_UNIT}",
+        done="lets the API server on node {} work without pauses again",
     ),
+    Disruption.NODE_DELETED: Service(
+        # the run itself deletes the object: a kubelet may not
+        stop=f"{_KUBECTL} get node $(hostname) -o yaml | sed '/^  {_OF_THE_SERVER}:/d' >{_NODE};"
+        f" grep -q '^kind: Node$' {_NODE}",
+        # changed, so that a deletion of an earlier version that is still under way is refused
+        go_on=f"{{ {{ {_KUBECTL} annotate --overwrite node $(hostname) {STAYS}=yes"
+        f" && {_KUBECTL} annotate node $(hostname) {STAYS}-; }} || {_KUBECTL} create -f {_NODE}; }}"
+        f" >/dev/null && rm -f {_NODE}",
+        is_stopped=f"{_KUBECTL} get node $(hostname) 2>&1 | grep -q NotFound",
+        done="registered node {} again",
+    ),
+    Disruption.PROXY_STOPPED: _stopped(PROXY_PROCESS, "kube-proxy"),
+    Disruption.CONTROLLER_STOPPED: _stopped(CONTROLLER_PROCESS, "controller of the load balancer"),
     Disruption.PROXY_SICK: Service(
         stop=f"pgrep -x {PROXY_PROCESS} | grep -q . && {_WRITERS.format('a-x')}",
         # a container that was replaced has its programs as they were

@@ -37,7 +37,7 @@ class Watch:
         if "cluster" in message:
             # read the kubeconfig now: the file may be gone when it is needed
             KNOWN.cloud.hear(message.get("cloud") or {})
-            self.cluster = Cluster(message["cluster"], message["kubeconfig"])
+            self.cluster = Cluster(message["cluster"], message["kubeconfig"], as_user=message["as"])
             self.log = Path(message["log"]) if message["log"] else None
             return {"heard": "cluster"}
         if "undone" in message:

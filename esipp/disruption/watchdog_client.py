@@ -26,10 +26,11 @@ class WatchdogClient:
     Args:
         context, kubeconfig: those of the cluster.
         log: the watchdog's log file, if it does anything.
+        as_user: whom it impersonates; empty for whom the kubeconfig says, or nobody.
     """
 
-    def __init__(self, context: str, kubeconfig: str | None, log: Path | None = None) -> None:
-        self._context, self._log = context, log
+    def __init__(self, context: str, kubeconfig: str | None, log: Path | None = None, as_user: str = "") -> None:
+        self._context, self._log, self._as = context, log, as_user
         self._kubeconfig = str(Path(kubeconfig).absolute()) if kubeconfig else None
         self._dog: subprocess.Popen[bytes] | None = None
         self._number = 0
@@ -50,7 +51,7 @@ class WatchdogClient:
             if self._dog is None:
                 self._dog = self._start()
                 log = str(self._log.absolute()) if self._log else ""
-                message = {"cluster": self._context, "kubeconfig": self._kubeconfig, "log": log}
+                message = {"cluster": self._context, "kubeconfig": self._kubeconfig, "as": self._as, "log": log}
                 self._tell({**message, "cloud": KNOWN.cloud.told()})
             self._number += 1
             self._tell({"number": self._number, "undo": undo.as_json()})

@@ -8,6 +8,7 @@ from itertools import accumulate
 
 from esipp.judging.statistics import more_lost_p
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.trouble import OURS
 
 NEAR = 2.0
 """Seconds around an event for which the controls count."""
@@ -19,9 +20,6 @@ TWICE = 2
 """Requests of a control around an event that must be in trouble, or the control counts as well. A stall of this machine
 or of the network hits several, as they begin tenths of a second apart. A network that loses one packet in a hundred
 hits single ones."""
-
-OURS = "error"
-"""The prober's outcome for an error of its own, which proves nothing about the network."""
 
 ALPHA = 0.001
 """The chance of blaming the product for losses of the network."""

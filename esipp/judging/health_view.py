@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from esipp.base.errors import EsippError
-from esipp.base.json import Json
 from esipp.judging.topology import IPAddress, Node, parse_address
 
 
@@ -75,11 +74,6 @@ class Member:
     reason: str = ""
     at: float | None = None
 
-    def as_json(self) -> Json:
-        """The member as the ledger keeps it."""
-        told: Json = {"target": self.target, "node": self.node, "state": self.state.value, "word": self.word}
-        return told | ({"reason": self.reason} if self.reason else {}) | ({"at": self.at} if self.at else {})
-
 
 @dataclass(frozen=True)
 class Share:
@@ -139,17 +133,6 @@ class View:
         """The share of these nodes that is healthy. A node that is no target counts as unhealthy."""
         wanted = set(nodes)
         return Share(len(wanted & self.healthy), len(wanted))
-
-    def as_json(self) -> Json:
-        """The view as the ledger keeps it."""
-        return {
-            "provider": self.provider,
-            "balancer": self.balancer,
-            "asked": round(self.asked, 4),
-            "answered": round(self.answered, 4),
-            "members": [each.as_json() for each in self.members],
-            "notes": list(self.notes),
-        }
 
 
 @dataclass(frozen=True)

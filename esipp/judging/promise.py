@@ -57,6 +57,14 @@ class Checking:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """Seconds after which a load balancer must have left a node, and the source of that figure."""
+
+    seconds: float
+    source: str
+
+
+@dataclass(frozen=True)
 class Promise:
     """What a load balancer must achieve.
 
@@ -78,6 +86,11 @@ class Promise:
     def words(self) -> str:
         """The bound and its source."""
         return self.source if self.seconds is None else f"bound {self.seconds:.2f} s from {self.source}"
+
+    @property
+    def bound(self) -> Bound | None:
+        """Its bound; None without a promise: no profile, or a load balancer that makes no health checks by default."""
+        return None if self.seconds is None else Bound(self.seconds, self.source)
 
 
 def promise_of(profiles: Sequence[LoadBalancer], *, sure: bool, bound: float | None = None) -> Promise:
@@ -123,11 +136,3 @@ def _figures(profile: LoadBalancer) -> str:
     if profile.steering.bound or check.unhealthy is None or check.period is None:
         return "its own bound"
     return f"(N+1) x period, N={check.unhealthy.value}, period {check.period.value:g} s"
-
-
-@dataclass(frozen=True)
-class Bound:
-    """Seconds after which a load balancer must have left a node, and the source of that figure."""
-
-    seconds: float
-    source: str

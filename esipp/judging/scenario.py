@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from esipp.base.document import Section
 from esipp.checks.catalog import suite_names
@@ -19,6 +19,8 @@ from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.judging.schedule import PlannedEvent
 
 FOLDER = "esipp.scenarios"
+
+T = TypeVar("T")
 
 
 class CheckThen(Protocol):
@@ -110,6 +112,11 @@ class Durations:
     make: Callable[[Any], Iterable[tuple[str, Sequence[float]]]]
 
 
+def by_subject(hooks: Mapping[type[Subject], Callable[..., T]]) -> Callable[..., T]:
+    """The hook of a scenario with several subjects: the one that is given for the subject of the check."""
+    return lambda check, *more: hooks[type(check.subject)](check, *more)
+
+
 def _same(evidence: Any) -> Any:
     return evidence
 
@@ -122,7 +129,8 @@ def _alone(analysed: Any, _: Known) -> Any:
     return analysed
 
 
-def _fault(check: Check, _: Verdict) -> str:
+def name_fault(check: Check, _: Verdict) -> str:
+    """What makes the check fail: where to look, unless a scenario knows better."""
     return check.fails_if
 
 
@@ -171,7 +179,7 @@ class Scenario:
     subjects: tuple[type[Subject], ...]
     evidence: type
     decide: Callable[[Any, Any], Decision]
-    diagnose: Callable[[Any, Verdict], str] = _fault
+    diagnose: Callable[[Any, Verdict], str] = name_fault
     lacks: Callable[[Any, Any, RunThen], str] = _unless_asked
     analyse: Callable[[Any], Any] = _same
     with_known: Callable[[Any, Known], Any] = _alone
@@ -187,9 +195,13 @@ class Scenario:
     beside: bool = False
     rights: tuple[Right, ...] = ()
 
+    def own(self, checks: Iterable[Check]) -> list[Check]:
+        """Those of the checks that it decides."""
+        return [check for check in checks if isinstance(check.subject, self.subjects)]
+
     def judge(self, check: Check, analysed: Any, known: Known) -> Verdict:
         """The verdict on a check, from what ``analyse`` made of the evidence, and what is known of the cluster."""
-        return give_verdict(check, known, lambda: self.decide(check, self.with_known(analysed, known)))
+        return give_verdict(check, known, lambda: self.decide(check, self.with_known(analysed, known)), self.name)
 
     def read(self, packed: Any, then: RunThen) -> Any:
         """The evidence of a recorded run; ``packed`` is None if it has none."""

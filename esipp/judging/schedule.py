@@ -4,9 +4,11 @@ Events that touch only their own Services run side by side, those that touch a n
 loads the machine does not run beside what measures it would disturb.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from esipp.checks.disruption import CLUSTER_WIDE, Disruption
 
 
 class Touches(StrEnum):
@@ -15,6 +17,13 @@ class Touches(StrEnum):
     OWN_SERVICES = "own Services"
     NODE = "a node"
     CLUSTER = "the whole cluster"
+
+
+def touched_by(disruptions: Collection[Disruption]) -> Touches:
+    """What an event with these disruptions changes; one without any changes its own Services."""
+    if CLUSTER_WIDE.intersection(disruptions):
+        return Touches.CLUSTER
+    return Touches.NODE if disruptions else Touches.OWN_SERVICES
 
 
 @dataclass(frozen=True)

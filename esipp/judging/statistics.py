@@ -30,14 +30,6 @@ class Distribution:
         """The smallest sample that at least this share of all does not exceed (nearest rank)."""
         return self.samples[max(0, math.ceil(share * len(self.samples)) - 1)]
 
-    def as_json(self) -> dict[str, Any]:
-        """The distribution as the ledger keeps it, with every sample."""
-        if not self.samples:
-            return {"n": 0, "samples": []}
-        rounded = [round(each, 4) for each in self.samples]
-        told = {"p50": self.quantile(0.5), "p95": self.quantile(0.95), "max": self.samples[-1]}
-        return {"n": len(rounded), **{name: round(each, 4) for name, each in told.items()}, "samples": rounded}
-
 
 def binomial_p(hits: int, trials: int, share: float) -> float:
     """The p-value of the exact two-sided binomial test: each trial hits with probability ``share``."""

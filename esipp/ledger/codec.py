@@ -1,5 +1,6 @@
-"""Codec for evidence: dataclasses to JSON and back into equal objects, by their type hints. ``judged`` and
-``read_judged`` make and read the one record in which a scenario's evidence stands.
+"""Codec of the ledger: dataclasses to JSON and back into equal objects, by their type hints. ``judged`` and
+``read_judged`` make and read the one record in which a scenario's evidence stands, ``record_of`` and ``read_record``
+those of observations, witnesses and verdicts.
 
 cattrs does what every such library does; what is ours is below: names of fields are checked both ways, maps whose keys
 are no text are lists of pairs, and lists of objects are tables (columns.py), which are a tenth as long.
@@ -10,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import partial
 from types import GenericAlias
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -20,6 +21,8 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from esipp.base.redaction import KNOWN
+from esipp.checks.observation import Observation, Verdict, Witness
+from esipp.checks.reference import Reference, read_reference
 from esipp.judging.scenario import recorded_as
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress
@@ -27,6 +30,9 @@ from esipp.ledger.columns import Json, Ticks, pack, ticks_of, unpack
 
 LEAST = 3
 """The least number of objects that form a table; fewer are written one by one."""
+
+RARE = ("connection", "addresses", "moments", "irregular")
+"""What a record of an observation has only if there is any."""
 
 T = TypeVar("T")
 Hook = Callable[[Any], Any]
@@ -331,6 +337,37 @@ _CONVERTER.register_unstructure_hook(Stream, _stream)
 _CONVERTER.register_structure_hook(Stream, _read_stream)
 
 
+# ----------------------------------------------------------------------------------------------- one object a record
+_ONE = Converter(detailed_validation=False, unstruct_collection_overrides={tuple: list})
+_ONE.register_unstructure_hook(StrEnum, _enum)
+_ONE.register_structure_hook(Reference, lambda told, _: read_reference(told))
+_ONE.register_unstructure_hook_func(lambda of: of == Mapping[str, int], lambda tally: dict(sorted(tally.items())))
+_OWN_NAMES: dict[type, dict[str, Any]] = {
+    Observation: {name: override(omit_if_default=True) for name in RARE},
+    Witness: {},
+    Verdict: {"check_id": override(rename="id")},
+}
+for _of, _names in _OWN_NAMES.items():
+    _ONE.register_unstructure_hook(_of, make_dict_unstructure_fn(_of, _ONE, **_names))
+    _ONE.register_structure_hook(_of, make_dict_structure_fn(_of, _ONE, _cattrs_detailed_validation=False, **_names))
+
+
+def record_of(what: Observation | Witness | Verdict) -> dict[str, Any]:
+    """The fields of the record that is this object."""
+    told: dict[str, Any] = _ONE.unstructure(what)
+    return told | {"backend": what.backend} if isinstance(what, Observation) else told
+
+
+def read_record(told: Mapping[str, Any], of: type[T]) -> T:
+    """The object that a record is.
+
+    Raises:
+        KeyError, ValueError, TypeError: it is no such record.
+    """
+    return _ONE.structure(told, of)
+
+
+# --------------------------------------------------------------------------------------- the evidence of a scenario
 def judged(record: str, evidence: object) -> dict[str, Any]:
     """The fields of the record.
 

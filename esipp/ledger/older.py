@@ -1,7 +1,7 @@
 """Older ledgers: their records as a ledger of today has them. Pure.
 
 Ledgers of schema 5 wrote evidence twice: as ``evidence`` for reports, and as ``judged`` for re-judging. What only
-``evidence`` had is put into ``judged`` here; the rest of it is not read.
+``evidence`` had is put into ``judged`` here; the rest of it is not read. Their verdicts cite one text, ``reference``.
 """
 
 from typing import Any
@@ -19,6 +19,8 @@ class Older:
         """A record as a ledger of today has it."""
         if record["record"] == "evidence":
             self._remember(record["suite"], record["kind"], record["data"])
+        if record["record"] == "verdict" and "references" not in record:
+            return record | {"references": list(filter(None, [record["reference"]]))}
         if record["record"] == "judged" and record["suite"] in self._more:
             return record | {"seen": self._more[record["suite"]] | record["seen"]}
         return record

@@ -23,7 +23,7 @@ from esipp.checks.check import OWN_REFERENCE, Binding, Fact, Feature, Status
 from esipp.checks.observation import Verdict, Witness
 from esipp.checks.power import say_run
 from esipp.checks.waivers import recorded
-from esipp.ledger.codec import EvidenceError, read_judged
+from esipp.ledger.codec import EvidenceError, read_judged, read_record
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.ledger.file import READABLE, Ledger
 from esipp.ledger.older import Older
@@ -407,10 +407,7 @@ class _Reader:
         )
 
     def _take_witness(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        fields = {name: told[name] for name in Witness.__dataclass_fields__}
-        run.witnesses.setdefault(told["path"], []).append(
-            Witness(**fields | {"delivered": _end(told["delivered"])})  # JSON has no tuples
-        )
+        run.witnesses.setdefault(told["path"], []).append(read_record(told, Witness))
 
     def _take_evidence(self, run: RecordedRun, told: dict[str, Any]) -> None:
         """What no judge and no report reads; older ledgers have all their evidence a second time here (older.py)."""
@@ -433,7 +430,7 @@ class _Reader:
         run.notes.append((told["about"], told["note"]))
 
     def _take_verdict(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        verdict = Verdict.from_json(told)
+        verdict = read_record(told, Verdict)
         if verdict.check_id in run.verdicts:
             self._fault(run, f"line {self._number} is a second verdict on {verdict.check_id}")
         run.verdicts[verdict.check_id] = verdict

@@ -1,7 +1,7 @@
 """Re-judging: a recorded run as its judges need it, and the current judges on its evidence."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,10 +9,11 @@ from typing import Any
 
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Check, Feature, Status, missing_features
-from esipp.checks.observation import Irregular, Observation, Outcome, Verdict
+from esipp.checks.observation import Observation, Verdict
 from esipp.checks.versions import version_features
 from esipp.judging.frame import Known
 from esipp.judging.scenario import RunThen, Scenario, scenario_of, where_to_look
+from esipp.ledger.codec import read_record
 from esipp.ledger.reading import LEDGER, RecordedRun, read_run
 
 
@@ -58,7 +59,7 @@ def read_past(path: Path) -> Past:
     for told in records(past.ledger):
         kind = told["record"]
         if kind == "observation":
-            past.observations.setdefault(told["path"], []).append(read_observation(told))
+            past.observations.setdefault(told["path"], []).append(read_record(told, Observation))
         elif kind == "fact":
             facts = facts | {told["name"]: told["value"]}
             past.at_last = Known(facts, features)
@@ -77,34 +78,6 @@ def records(ledger: Path) -> Iterator[dict[str, Any]]:
             if not line.endswith("\n"):  # it is being written
                 return
             yield json.loads(line)
-
-
-def read_observation(told: Mapping[str, Any]) -> Observation:
-    """The observation from ``Observation.as_json``."""
-    source, dialled, seen = (_end(told[name]) for name in ("source", "dialled", "seen"))
-    plain = {
-        name: told[name]
-        for name in ("path", "seq", "echo", "started", "connected", "ended", "time", "detail", "observer", "nonce")
-    }
-    return Observation(
-        **plain,
-        outcome=Outcome(told["outcome"]),
-        source=source,
-        dialled=dialled,
-        seen=seen,
-        tag=told["tag"],
-        count=told["count"],
-        ports=tuple((own, other) for own, other in told["ports"]),
-        connection=told.get("connection", 0),
-        addresses=tuple(told.get("addresses", ())),
-        moments=tuple((began, ended) for began, ended in told.get("moments", ())),
-        irregular=tuple(Irregular(*each) for each in told.get("irregular", ())),
-    )
-
-
-def _end(told: Any) -> tuple[str, int] | None:
-    """Address and port."""
-    return (told[0], told[1]) if told else None
 
 
 @dataclass

@@ -24,6 +24,7 @@ from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refus
 from esipp.checks.waivers import NONE, Waiver, Waivers
 from esipp.judging.scenario import where_to_look
 from esipp.judging.schedule import PlannedEvent
+from esipp.ledger.codec import record_of
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import SCHEMA_VERSION, Ledger
 from esipp.ledger.progress import Progress
@@ -32,6 +33,9 @@ from esipp.ledger.recorded_checks import check_record
 DEFAULT_NODES = 10
 DEFAULT_SAMPLES = 200
 DEFAULT_MOVES = 30
+
+REQUEST_TIMEOUT = 30.0
+"""The usual time limit of one request to the API server, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,8 @@ class Settings:
     ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
     None for all that are needed. ``time_budget`` is how many seconds the run may take, ``keep`` leaves its namespace,
     ``pause_on_failure`` waits for somebody to look. ``waivers`` are the failures that somebody answers for, from
-    ``waivers_file``.
+    ``waivers_file``. ``timeout_factor`` is how many times as long esipp waits for what is its own. ``as_user`` is whom
+    requests to the API server impersonate, and ``request_timeout`` is the time limit of one in seconds.
     """
 
     context: str
@@ -87,6 +92,9 @@ class Settings:
     time_budget: float | None = None
     keep: bool = False
     pause_on_failure: bool = False
+    timeout_factor: float = 1.0
+    as_user: str = ""
+    request_timeout: float = REQUEST_TIMEOUT
 
     @property
     def repeat(self) -> str:
@@ -101,6 +109,9 @@ class Settings:
         told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
         told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.EXTENDED.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
+        words += [f"--as {shlex.quote(self.as_user)}"] if self.as_user else []
+        slow = self.request_timeout != REQUEST_TIMEOUT
+        words += [f"--request-timeout {self.request_timeout:g}s"] if slow else []
         words += [f"--sample-nodes {self.sample_nodes}"] if self.sample_nodes != DEFAULT_NODES else []
         words += ["--accept-known-defects"] if self.accept_known_defects else []
         most = self.parallel_load_balancers
@@ -114,10 +125,20 @@ class Settings:
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
         words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
         words += [f"--bound {self.bound:g}"] if self.bound is not None else []
+        words += [f"--timeout-factor {self.timeout_factor:g}"] if self.timeout_factor != 1.0 else []
         words += [f"--without {name}" for name in self.without]
         words += [f"--require {name}" for name in self.require]
         words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
         return " ".join([start, *words])
+
+    @property
+    def clean(self) -> str:
+        """The command that cleans up after such runs; it starts like ``repeat`` if something wraps esipp."""
+        start = os.environ.get("ESIPP_REPEAT", "")
+        cluster = "--in-cluster" if self.in_cluster else f"--context {shlex.quote(self.context)}"
+        command = start.replace("esipp run", "esipp clean", 1) if "esipp run" in start else f"esipp clean {cluster}"
+        command += f" --kubeconfig {shlex.quote(self.kubeconfig)}" if self.kubeconfig and not self.in_cluster else ""
+        return command + (f" --as {shlex.quote(self.as_user)}" if self.as_user else "")
 
 
 def know_cloud(settings: Settings) -> None:
@@ -289,7 +310,7 @@ class Run:
         verdict = replace(verdict, observed=redact(verdict.observed), reason=redact(verdict.reason))
         self.verdicts[verdict.check_id] = verdict
         self.progress.judged(verdict.check_id, verdict.status)
-        self.record("verdict", **verdict.as_json())
+        self.record("verdict", **record_of(verdict))
 
     def conclude(self) -> Conclusion:
         """The conclusion of all verdicts and of the harness itself: a result and an exit code."""

@@ -10,8 +10,8 @@ import contextlib
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -19,6 +19,8 @@ import requests
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Family
+from esipp.checks.profile import Figure, Grade, HealthCheck, HealthChecks, LoadBalancer, Source
+from esipp.loadbalancers.detection import Detected
 
 ADMIN_LABEL = "esipp.dev/load-balancer"
 SERVER_LABEL = "esipp.dev/balances"
@@ -198,3 +200,43 @@ def _docker(*arguments: str) -> str:
         sentence = f"Timed out after {DOCKER_SECONDS:.0f} s waiting for docker {arguments[0]}."
         raise HarnessError(sentence, "docker info") from None
     return done.stdout if done.returncode == 0 else ""
+
+
+# ----------------------------------------------------------------------------------- as the cluster's own load balancer
+HOW = "the reference load balancer reports that it serves Services without a class"
+SOURCE = Source(Grade.DOCUMENTED, "reported by the reference load balancer (GET /view)")
+
+
+def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapping[str, Any]) -> Detected:
+    """The detected load balancer with live figures, if the reference load balancer is the cluster's own.
+
+    Args:
+        detected: what was named or found so far.
+        known: the profiles that there are.
+        settings: the reference load balancer's, as it tells them; empty where there is none.
+    """
+    served = f"esipp.dev/{settings.get(DEFAULT)}"
+    profile = next((each for each in known if served in each.found.classes), None)
+    if profile is None or (detected.named_profile is not None and detected.named_profile.name != profile.name):
+        return detected
+    checks = (_as_reported(each, settings) for each in (profile.local, profile.cluster))
+    running = replace(profile, check=HealthChecks(*checks))
+    if detected.named:
+        return replace(detected, profiles=(running,))
+    return replace(detected, profiles=(running,), how=HOW, itself=True)
+
+
+def _as_reported(check: HealthCheck, settings: Mapping[str, Any]) -> HealthCheck:
+    """A health check with the reported figures."""
+
+    def figure(name: str) -> Figure[Any] | None:
+        before: Figure[Any] | None = getattr(check, name)
+        return Figure(settings[name], (SOURCE,)) if name in settings else before
+
+    return replace(
+        check,
+        period=figure("period"),
+        timeout=figure("timeout"),
+        healthy=figure("healthy"),
+        unhealthy=figure("unhealthy"),
+    )

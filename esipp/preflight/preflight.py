@@ -7,7 +7,7 @@ from typing import Any
 
 from esipp.base.client_places import Place
 from esipp.base.customisation import Pairs
-from esipp.base.errors import HarnessError, PreflightError
+from esipp.base.errors import HarnessError, PreflightError, did_you_mean
 from esipp.base.plural import counted
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import (
@@ -34,22 +34,29 @@ from esipp.judging.topology import MARKS, Node, marked, with_control_plane
 from esipp.ledger.run import Settings
 from esipp.loadbalancers import capabilities as carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
-from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.provider_annotations import header_features, headers_asked, speaker
-from esipp.loadbalancers.reference import DEFAULT, Reference
+from esipp.loadbalancers.reference import DEFAULT, Reference, as_it_runs
 from esipp.loadbalancers.reference import find as find_reference
-from esipp.loadbalancers.settings import as_it_runs
 from esipp.loadbalancers.timeouts import steering_of
 from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
 from esipp.preflight import outside_clients
 from esipp.preflight.cilium import sctp_feature
-from esipp.preflight.cluster_dns import dns_feature
 from esipp.preflight.components import BALANCER, Component, find_components, node_facts, reference_component
-from esipp.preflight.disruptions import disruption_features
 from esipp.preflight.facts import VERSION, proxy_facts
 from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
-from esipp.preflight.steps import Outside, answered, check_nodes, check_outside, check_rights, check_server, list_nodes
+from esipp.preflight.steps import (
+    Outside,
+    answered,
+    check_nodes,
+    check_outside,
+    check_rights,
+    check_server,
+    disruption_features,
+    dns_feature,
+    list_nodes,
+    objects_of,
+)
 from esipp.probing.hosts import HostDescription
 from esipp.probing.node_containers import proven
 from esipp.testbed import network_policies
@@ -244,7 +251,8 @@ def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[st
                 f"'esipp list --kubernetes {version}' lists the checks that such a server supports.",
             )
         if name not in features and name not in carrying.NAMES:
-            raise PreflightError(f"--without {name}: there is no such feature.", f"use one of: {', '.join(features)}.")
+            hint = f"{did_you_mean(name, features)}'esipp list --features' lists all."
+            raise PreflightError(f"--without {name}: there is no such feature.", hint)
     return {name: Feature(False, "left out by --without", ours=True) for name in without}
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,20 @@ from esipp.base.client_places import Place
 from esipp.base.errors import PreflightError
 from esipp.base.redaction import learn_cloud
 from esipp.base.terminal import check_terminal
+from esipp.checks.check import Feature
+from esipp.checks.disruption import Disruption
 from esipp.checks.model import Role
+from esipp.checks.profile import LoadBalancer
 from esipp.checks.rights import Right
 from esipp.checks.versions import check_age, read_version
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import NEWEST
 from esipp.cluster.rights import PAGE, lacking, needed
 from esipp.disruption.marks import CORDONED_BY
+from esipp.disruption.restarts import agent_pods, pods_feature
 from esipp.judging.topology import Node, cast_roles, read_node
 from esipp.ledger.run import Settings
+from esipp.loadbalancers.detection import workloads_by
 from esipp.preflight import outside_clients
 from esipp.probing.hosts import HostDescription
 from esipp.probing.outside import find_tools
@@ -224,3 +229,99 @@ NEEDS_TWO = (
 def say_too_few(fit: int, of: str, names: str = "") -> str:
     """Why there is no run on a cluster where fewer than two nodes can run pods."""
     return f"Only {fit} of {of} can run pods{names}; a run needs two."
+
+
+LABEL = "k8s-app=kube-dns"
+"""The label of the cluster's DNS, for any server (CoreDNS and node-local caches keep it)."""
+
+SYSTEM = "/api/v1/namespaces/kube-system"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+
+
+def dns_feature(cluster: Cluster) -> Feature:
+    """The feature ``dns``: a Service with the label has a ready endpoint."""
+    try:
+        names = sorted(item["metadata"]["name"] for item in cluster.list(f"{SYSTEM}/services", labelSelector=LABEL))
+        for name in names:
+            ready = 0
+            for piece in cluster.list(SLICES, labelSelector=f"kubernetes.io/service-name={name}"):
+                ready += sum(
+                    1 for each in piece.get("endpoints") or [] if each.get("conditions", {}).get("ready", True)
+                )
+            if ready:
+                return Feature(True, f"Service kube-system/{name} ({LABEL}) has {ready} ready endpoints")
+    except (ApiError, UnreachableError) as broken:
+        return Feature(False, f"cannot read Services and EndpointSlices of kube-system ({broken})")
+    if names:
+        return Feature(False, f"Service kube-system/{names[0]} ({LABEL}) has no ready endpoint")
+    return Feature(False, f"kube-system has no Service with the label {LABEL}")
+
+
+def disruption_features(cluster: Cluster, nodes: Collection[str], reached: Collection[str]) -> dict[str, Feature]:
+    """The features of ``Disruption``, except ``disruptive`` itself.
+
+    Args:
+        cluster: the cluster.
+        nodes: all nodes of the cluster.
+        reached: nodes that are proven to be containers on this machine (``node_containers.proven``).
+    """
+    lost = sorted(set(nodes) - set(reached))
+    found = {
+        "kube-proxy.pods": pods_feature(cluster, Disruption.KUBE_PROXY),
+        "load-balancer.speaker": pods_feature(cluster, Disruption.SPEAKER),
+        "network-add-on.agents": pods_feature(cluster, Disruption.NETWORK_AGENT),
+        "load-balancer.controller": _controller(cluster, reached),
+        "nodes.shell": Feature(
+            not lost,
+            f"node {lost[0]} is not a container on this machine" if lost else "docker exec reaches every node",
+        ),
+    }
+    found["control-plane.reachable"] = _control_plane(cluster, reached)
+    return found
+
+
+def _controller(cluster: Cluster, reached: Collection[str]) -> Feature:
+    """Whether the controller of the cluster's own load balancer runs on nodes that can be reached."""
+    found = pods_feature(cluster, Disruption.CONTROLLER_STOPPED)
+    if not found.present:
+        return found
+    nodes = {pod["spec"].get("nodeName", "") for pod in agent_pods(cluster, Disruption.CONTROLLER_STOPPED)}
+    return _reached(sorted(nodes), reached)
+
+
+def _control_plane(cluster: Cluster, reached: Collection[str]) -> Feature:
+    try:
+        pods = cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="component=kube-apiserver")
+    except (ApiError, UnreachableError) as broken:
+        return Feature(False, f"cannot list the pods of kube-system: {broken}")
+    on = sorted({pod["spec"].get("nodeName", "") for pod in pods})
+    if not on:
+        return Feature(False, "no pod has the label component=kube-apiserver")
+    return _reached(on, reached)
+
+
+def _reached(nodes: Collection[str], reached: Collection[str]) -> Feature:
+    lost = [node for node in nodes if node not in reached]
+    if lost:
+        return Feature(False, f"node {lost[0]} is not a container on this machine")
+    return Feature(True, f"docker exec reaches {', '.join(nodes)}")
+
+
+NOT_FOUND = 404
+
+
+def objects_of(cluster: Cluster, known: Iterable[LoadBalancer], workloads: Collection[str]) -> dict[str, bool]:
+    """Which collections have something in them; those that may not be read, or cannot be now, are left out."""
+    wanted = [profile.found for profile in known if workloads_by(profile.found, workloads)]
+    found: dict[str, bool] = {}
+    for name in sorted({name for marks in wanted for name in marks.objects}):
+        try:
+            answer = cluster.request("GET", f"/apis/{name}", query={"limit": "1"})
+        except ApiError as refused:
+            if refused.status == NOT_FOUND:  # there is no such kind
+                found[name] = False
+        except UnreachableError:
+            pass
+        else:
+            found[name] = bool(answer.get("items"))
+    return found

@@ -20,9 +20,8 @@ from esipp.judging.timeline.streams import (
     read_request,
 )
 from esipp.probing.jobs import Job
-from esipp.probing.orders import Line
-from esipp.probing.orders import Stream as Running
-from esipp.probing.prober import Prober
+from esipp.probing.prober import Line, Prober
+from esipp.probing.prober import Stream as Running
 
 ENDLESS = 1_000_000
 """The number of probes of a stream: more than any scenario takes."""

@@ -1,7 +1,9 @@
 """Outside clients at any place: one interface for containers, this machine and hosts over ssh."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from esipp.base.client_places import BEHIND_NAT, BEHIND_ROUTER, Kind, Place, keep_private, place_of
 from esipp.base.errors import HarnessError
@@ -16,11 +18,24 @@ from esipp.judging.client_addresses import (
     told_apart,
 )
 from esipp.judging.topology import IPAddress, family_of, parse_address
-from esipp.probing import hosts, transports
+from esipp.probing import hosts, vantages
 from esipp.probing.hosts import HostDescription
 from esipp.probing.jobs import Job
 from esipp.probing.outside import OutsideContainers
 from esipp.probing.prober import Prober
+
+IN_IMAGE = ("python3", "-B", "/esipp/prober.py")
+
+
+def local(prober: Path) -> list[str]:
+    """The command for a prober on this machine."""
+    return [sys.executable, "-B", str(prober)]
+
+
+def docker(container: str) -> list[str]:
+    """The command for a prober in a container of the docker engine (DOCKER_HOST)."""
+    return ["docker", "exec", "-i", container, *IN_IMAGE]
+
 
 ASKS = 2
 """Connections to each listener; all connections of a client must show the same address."""
@@ -91,7 +106,7 @@ class Outside:
         """
         place = self.place(client)
         if place.kind is Kind.DOCKER:
-            return Prober(name or client, transports.docker(self._containers.name_of(client)))
+            return Prober(name or client, vantages.docker(self._containers.name_of(client)))
         return hosts.start(place, f"{name or client}, {place}")
 
     def learn(

@@ -17,6 +17,7 @@ from esipp.checks.model import AddressClass, Family, Protocol
 from esipp.checks.path import Spread
 from esipp.checks.reference import Reference
 from esipp.judging.scenario import scenarios
+from esipp.ledger.codec import record_of
 from esipp.ledger.conclusion import Result
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
@@ -503,7 +504,7 @@ def _checks(run: RecordedRun) -> list[Json]:
 def _check(run: RecordedRun, check: RecordedCheck, kept: bool) -> Json:
     """A check with its verdict; without a verdict, the status is null and the observation empty."""
     verdict = run.verdicts.get(check.id)
-    fields: Mapping[str, Any] = verdict.as_json() if verdict else {}
+    fields: Mapping[str, Any] = record_of(verdict) if verdict else {}
     return {
         "id": check.id,
         "suite": check.suite,

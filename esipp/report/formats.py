@@ -32,6 +32,7 @@ FORMATS = {
     "json": Format("report.json", "all results, for programs", "esipp.report.document"),
     "markdown": Format("report.md", "for a pull request", "esipp.report.markdown"),
     "junit": Format("junit.xml", "for CI", "esipp.report.junit"),
+    "ctrf": Format("ctrf-report.json", "for CI: the Common Test Report Format", "esipp.report.ctrf"),
     "conformance": Format("conformance.yaml", "a conformance report like Gateway API's", "esipp.report.conformance"),
     "in-toto": Format("statement.json", "an unsigned in-toto test result", "esipp.report.statement"),
 }

@@ -1,49 +1,24 @@
-"""junit.xml, for CI: one testsuite per profile and suite, one testcase per check; red if the exit code is not 0.
+"""junit.xml, for CI: one testsuite per profile and suite, one testcase per check, red like the run: see cases.py.
 
-Verdicts map to JUnit as follows:
-
-- ``<failure>``: a binding check fails (``fail``, ``flaky``; ``--fail-on`` selects the binding levels).
-- ``<error>``: a suite error (``error``), or a binding check that is ``inconclusive``.
-- ``<skipped>`` with the reason: ``unsupported``; ``known``, like an expected failure of pytest; checks that do not bind
-  and fail or are inconclusive; and checks without a verdict.
-
-The time of a testcase is its share of the phases that it needed: checks are observed side by side, so times of their
-own would add up to many runs. These add up to the run's phases. A check that this version no longer has is given none.
-
-A testcase without any of these is ``pass`` or ``recorded``; its property ``verdict`` says which. A known defect or
-finding of a core check is a ``<failure>`` unless the run accepts known defects. Checks of the reference load balancer
-have testsuites of their own and turn nothing red.
-
-An ``<error>`` of the separate testcase ``esipp.run`` reports what concerns the whole run: an incomplete ledger, an
-interrupt, a suite error. JUnit has no place for counts of probes, two witnesses or flakiness: no program reads
-it back.
+An ``<error>`` of the separate testcase ``esipp.run`` reports what concerns the whole run. JUnit has no place for counts
+of probes, two witnesses or flakiness: no program reads it back.
 """
 
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from esipp.base.errors import EsippError, ExitCode, PreflightError
-from esipp.base.plural import counted
-from esipp.checks.catalog import all_checks
-from esipp.checks.check import Profile, Status
-from esipp.checks.observation import Verdict
-from esipp.checks.reference import titles, with_urls
-from esipp.judging.durations import shares
-from esipp.ledger.conclusion import FINE
+from esipp.base.errors import EsippError, PreflightError
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import RecordedCheck
+from esipp.report.cases import WHOLE_RUN, Case, Outcome, cases, of_run, times
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold; observed text may contain them."""
-
-INSTRUMENT = "reference load balancer"
-"""Replaces the profile for checks of the reference load balancer."""
 
 NOT_ENDED = "The run did not finish: it tested no check, or it was killed."
 
@@ -51,54 +26,31 @@ NOT_ENDED = "The run did not finish: it tested no check, or it was killed."
 # ------------------------------------------------------------------------------------------------------ from a ledger
 def render(run: RecordedRun) -> str:
     """The run as JUnit XML."""
-    began = float(run.header["at"])
-    times = [began, *(phase.at for phase in run.phases), *([float(run.end["at"])] if run.end else [])]
     root = Element("testsuites", {"name": f"esipp {_clean(run.header['lane'])}"})
-    order = [profile.value for profile in Profile]
-    groups: dict[tuple[str, str], list[RecordedCheck]] = {}
-    instruments = {check.id for check in run.instruments}
-    spent = _shares(run)
-    for check in run.checks:
-        groups.setdefault((INSTRUMENT if check.id in instruments else check.profile, check.suite), []).append(check)
-    for profile, suite in sorted(groups, key=lambda group: order.index(group[0]) if group[0] in order else len(order)):
-        _add_suite(root, f"{profile} / {suite}", run, groups[profile, suite], spent)
-    said = run.conclusion
-    red = any(case.find("failure") is not None or case.find("error") is not None for case in root.iter("testcase"))
-    checks_show_it = said.exit_code in (ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT)
-    if not run.whole or not checks_show_it or (said.exit_code is not ExitCode.CONFORMANT and not red):
-        unjudged = sum(1 for check in run.checks if check.id not in run.verdicts)
-        without_verdict = [f"{counted(unjudged, 'check has', 'checks have')} no verdict"] if unjudged else []
-        body = [said.sentence, *run.trouble, *without_verdict]
-        _run_case(_suite(root, "run", run), said.sentence, body, said.result)
-    return _finish(root, max(times) - began)
+    made, began = cases(run), float(run.header["at"])
+    for name, group in made.items():
+        suite = _suite(root, name, run)
+        for case in group:
+            _add_case(suite, case)
+    if outcome := of_run(run, made):
+        _run_case(_suite(root, "run", run), outcome)
+    return _finish(root, max(times(run)) - began)
 
 
-def _shares(run: RecordedRun) -> dict[str, float]:
-    """The seconds that each judged check accounts for; only those of today's checks are known."""
-    judged = {each for each, verdict in run.verdicts.items() if verdict.status is not Status.UNSUPPORTED}
-    asked = [check for check in all_checks() if check.id in judged]
-    seconds: dict[str, float] = {}
-    for phase in run.phases:
-        seconds[phase.name] = seconds.get(phase.name, 0.0) + phase.seconds
-    events = {(event.phase, event.name): event.seconds for event in run.events}
-    return shares(asked, seconds, events) if asked else {}
+def _add_case(suite: Element, made: Case) -> None:
+    case = _case(suite, f"esipp.{made.check.suite}.{made.check.profile}", made.check.id, made.seconds)
+    properties = SubElement(case, "properties")
+    for label, value in made.labels.items():
+        SubElement(properties, "property", {"name": label, "value": _clean(value)})
+    if made.outcome is not None:
+        _add_outcome(case, made.outcome)
 
 
-def _add_suite(
-    root: Element, name: str, run: RecordedRun, checks: list[RecordedCheck], seconds: Mapping[str, float]
-) -> None:
-    suite = _suite(root, name, run)
-    for check in checks:
-        case = _case(suite, f"esipp.{check.suite}.{check.profile}", check.id, seconds.get(check.id, 0.0))
-        verdict = run.verdicts.get(check.id)
-        properties = SubElement(case, "properties")
-        for label, value in _labelled(run, check, verdict).items():
-            if value:
-                SubElement(properties, "property", {"name": label, "value": _clean(value)})
-        if verdict is None:
-            SubElement(case, "skipped", {"message": "no verdict: the run ended early"})
-        else:
-            _add_outcome(case, run, check, verdict)
+def _add_outcome(case: Element, outcome: Outcome) -> None:
+    given = {"message": outcome.message, "type": outcome.type}
+    made = SubElement(case, outcome.kind, {name: _clean(text) for name, text in given.items() if text})
+    if outcome.text:
+        made.text = _clean(outcome.text)
 
 
 def _suite(root: Element, name: str, run: RecordedRun) -> Element:
@@ -114,43 +66,6 @@ def _suite(root: Element, name: str, run: RecordedRun) -> Element:
     for label, value in (head | {"repeat": run.command} | facts).items():
         SubElement(properties, "property", {"name": label, "value": _clean(value)})
     return suite
-
-
-def _labelled(run: RecordedRun, check: RecordedCheck, verdict: Verdict | None) -> dict[str, str]:
-    """The texts of a check by label; the path of the evidence is relative to the run's folder."""
-    evidence = f"rows/{check.id}" if verdict and verdict.status is not Status.PASS and run.files(check.id) else ""
-    texts = {"level": check.level.value, "requirement": check.requirement, "expected": check.expect}
-    if verdict is not None:
-        texts |= {"verdict": verdict.status.value, "expected": verdict.expected, "observed": verdict.observed}
-        texts |= {"sees": verdict.sees, "reason": verdict.reason, "likely": verdict.likely}
-        texts |= {"nature": verdict.nature, "difference": with_urls(verdict.references)}
-    return texts | {"reference": with_urls(check.references), "evidence": evidence}
-
-
-def _add_outcome(case: Element, run: RecordedRun, check: RecordedCheck, verdict: Verdict) -> None:
-    """Add the outcome to a testcase; nothing for a check that passed."""
-    status, seen = verdict.status, f"expected {verdict.expected}; observed {verdict.observed}"
-    seen += f" ({verdict.reason})" if verdict.reason else ""
-    if status in FINE:
-        return
-    if run.scale.spoils(verdict):
-        kind = "error" if status in (Status.ERROR, Status.INCONCLUSIVE) else "failure"
-        outcome = SubElement(case, kind, {"message": _clean(f"{status.value}: {seen}"), "type": status.value})
-        texts = _labelled(run, check, verdict) | {"packets": verdict.change, "ports": verdict.ports}
-        texts |= {"based on": verdict.witnesses, "repeat": f"{run.header['command']} {check.id}"}
-        outcome.text = _clean("\n".join(f"{label}: {text}" for label, text in texts.items() if text))
-        return
-    waiver = run.scale.waivers.of(verdict.check_id) if run.scale.waives(verdict) else None
-    why = {
-        Status.KNOWN: f"known difference, {verdict.nature}: {verdict.reason} [{titles(verdict.references)}]",
-        Status.UNSUPPORTED: f"not tested: {verdict.reason}",
-        Status.INCONCLUSIVE: f"{check.level.value} check is inconclusive: {verdict.reason}",
-        Status.FLAKY: f"{check.level.value} check is flaky: {seen}",
-    }.get(status, f"{check.level.value} check differs: {seen}")
-    why = f"waived: {waiver.words}: {seen}" if waiver else why
-    if not run.scale.concerns(verdict):
-        why = f"not part of the result: {why}"
-    SubElement(case, "skipped", {"message": _clean(why), "type": status.value})
 
 
 # ------------------------------------------------------------------------------------------------- whatever happens
@@ -205,7 +120,8 @@ def _alone(sentence: str, hint: str) -> str:
     """JUnit XML for a run without a ledger."""
     root = Element("testsuites", {"name": "esipp"})
     suite = SubElement(root, "testsuite", {"name": "run"})
-    _run_case(suite, sentence, [sentence, *([f"hint: {hint}"] if hint else [])], "error")
+    text = f"{sentence}\nhint: {hint}" if hint else sentence
+    _run_case(suite, Outcome("error", "error", sentence, text))
     return _finish(root, 0.0)
 
 
@@ -215,10 +131,9 @@ def _case(suite: Element, classname: str, name: str, seconds: float = 0.0) -> El
     return SubElement(suite, "testcase", {"classname": _clean(classname), "name": _clean(name), "time": time})
 
 
-def _run_case(suite: Element, message: str, body: list[str], kind: str) -> None:
+def _run_case(suite: Element, outcome: Outcome) -> None:
     """Add the testcase of the whole run."""
-    outcome = SubElement(_case(suite, "esipp", "esipp.run"), "error", {"message": _clean(message), "type": kind})
-    outcome.text = _clean("\n".join(body))
+    _add_outcome(_case(suite, "esipp", WHOLE_RUN), outcome)
 
 
 def _finish(root: Element, seconds: float) -> str:

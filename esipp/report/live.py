@@ -272,12 +272,12 @@ class Display:
         self._ticker = Ticker(self.tick, FRAME)
 
     @classmethod
-    def on(cls, outlet: Outlet, progress: Progress) -> "Display":
-        """A display on a terminal, with the terminal's colours; without colours if NO_COLOR is set."""
+    def on(cls, outlet: Outlet, progress: Progress, *, colours: bool) -> "Display":
+        """A display on a terminal, with or without colours."""
         file: IO[str] = outlet  # type: ignore[assignment]  # rich only writes, flushes and asks whether it is a terminal
         console = Console(
             file=file, force_terminal=True, force_interactive=True, force_jupyter=False, highlight=False, markup=False,
-            emoji=False, legacy_windows=False,
+            emoji=False, legacy_windows=False, no_color=not colours,
         )  # fmt: skip
         return cls(progress, console, outlet.size)
 

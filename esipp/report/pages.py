@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from esipp.base import markdown
 from esipp.base.plural import counted
 from esipp.checks.catalog import title_of
-from esipp.checks.check import Check, Level, is_about
+from esipp.checks.check import Check, Level, checks_about
 from esipp.checks.model import NO_ANSWER, AddressClass, Balancer, Claim, Family, Protocol
 from esipp.checks.path import OnPath, PathCheck, Spread
 from esipp.checks.patterns import patterns
@@ -31,7 +31,7 @@ def checks_page(checks: Sequence[Check]) -> str:
     lines = [HEAD, f"{counted(len(checks), 'check')}: {_levels(checks)}.", ""]
     references = list(dict.fromkeys(each for check in checks for each in check.references))
     source_ip = [check for check in checks if check.suite == "source_ip"]
-    for title, group in _groups(check for check in source_ip if is_about(check, OnPath)).items():
+    for title, group in _groups(checks_about(OnPath, source_ip)).items():
         lines += [
             f"## {title}",
             "",
@@ -40,15 +40,12 @@ def checks_page(checks: Sequence[Check]) -> str:
             *_table(group, references),
             "",
         ]
-    together = [check for check in source_ip if not is_about(check, OnPath)]
+    together = [check for check in source_ip if not check.subject.judged]
     lines += ["## Many connections together", "", f"{counted(len(together), 'check')}: {_levels(together)}.", ""]
     lines += [*_other_table(together, references), ""]
     for suite in dict.fromkeys(check.suite for check in checks if check.suite != "source_ip"):
         of_it = [check for check in checks if check.suite == suite]
-        paths, others = (
-            [check for check in of_it if is_about(check, OnPath)],
-            [check for check in of_it if not is_about(check, OnPath)],
-        )
+        paths, others = checks_about(OnPath, of_it), [check for check in of_it if not check.subject.judged]
         lines += [f"## {title_of(suite)}", "", f"{counted(len(of_it), 'check')}: {_levels(of_it)}.", ""]
         lines += [*_table(paths, references), ""] if paths else []
         lines += [*_other_table(others, references), ""] if others else []

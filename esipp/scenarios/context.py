@@ -9,13 +9,14 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
 
-from esipp.base.cores import idle_cores
-from esipp.base.errors import HarnessError
+from esipp.base.cores import RunQueue, idle_cores
+from esipp.base.errors import HarnessError, PreflightError
 from esipp.base.interrupt import Stop, StoppedError, undisturbed
 from esipp.checks.check import Check, Feature, Subject, checks_about, missing_features
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.durations import planned_events, schedule
+from esipp.judging.frame import run_queue
 from esipp.judging.interruptions import Interruptions
 from esipp.judging.scenario import FOLDER, RunThen, Scenario, scenarios
 from esipp.judging.schedule import PlannedEvent, Touches, may_run_aside, steps
@@ -24,6 +25,7 @@ from esipp.ledger.codec import judged
 from esipp.ledger.run import Run
 from esipp.preflight.preflight import Findings
 from esipp.scenarios.packet_watch import Watch
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.objects import Ground
 from esipp.testbed.testbed import Testbed
@@ -45,6 +47,7 @@ class Context:
         findings: what preflight found; facts and features that a scenario finds out are put there.
         get: sets up a part of the session by its name, or returns it.
         evidence: what each scenario observed, by its name.
+        broken: why a scenario broke off, by its name: its own checks are undecided, and the run goes on.
         watch: the packets of the judged window of paths, if any.
     """
 
@@ -52,7 +55,9 @@ class Context:
     findings: Findings
     get: Callable[[str], Any]
     evidence: dict[str, Any] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
     watch: Watch | None = None
+    _unmade: bool = False
     _aside: dict[str, Future[Any]] = field(default_factory=dict)
     _stops: list[Stop] = field(default_factory=list)
     _of_thread: threading.local = field(default_factory=threading.local)
@@ -76,20 +81,27 @@ class Context:
     @cached_property
     def testbed(self) -> Testbed:
         """The pods and Services of all selected checks."""
-        made: Testbed = self.get("testbed")
+        made: Testbed = self._made("testbed")
         return made
 
     @cached_property
     def clients(self) -> Clients:
         """The probers of all clients."""
-        made: Clients = self.get("clients")
+        made: Clients = self._made("clients")
         return made
 
     @cached_property
     def topology(self) -> Topology:
         """The owners of addresses, once all probers run."""
-        made: Topology = self.get("topology")
+        made: Topology = self._made("topology")
         return made
+
+    def _made(self, name: str) -> Any:
+        try:
+            return self.get(name)
+        except BaseException:
+            self._unmade = True
+            raise
 
     @property
     def cluster(self) -> Cluster:
@@ -107,6 +119,11 @@ class Context:
         run, found = self.run, self.findings
         sampled = found.sample.nodes
         return Ground(run.id, run.settings.image, found.nodes, found.roles, found.features, found.steering, sampled)
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long scenarios may wait on this cluster, at most."""
+        return TIMEOUTS.slower(self.run.settings.timeout_factor)
 
     def runnable(self) -> list[Check]:
         """The selected checks that can run on this cluster."""
@@ -160,30 +177,48 @@ class Context:
         """Whether a scenario that has not run yet may run beside others, by what its checks have it do."""
         if not scenario.beside or scenario.name in self.evidence or self.testbed.batches.limited:
             return False
-        own = [check for check in self.runnable() if isinstance(check.subject, scenario.subjects)]
+        own = scenario.own(self.runnable())
         events = (event for _, planned in schedule(own) for step in planned for event in step)
         return bool(own) and may_run_aside(events)
 
     def _observe(self, scenario: Scenario) -> Any:
         """Run a scenario and record its evidence.
 
-        If it breaks off, as the run is interrupted, the evidence so far is recorded for reports. Nothing is judged by
-        it.
+        If it breaks off, the evidence so far is recorded for reports, and nothing is judged by it. That costs the run
+        only if it was interrupted, its set-up failed, or the API server is gone.
+
+        Raises:
+            HarnessError: no other scenario could run either.
         """
-        if not any(isinstance(check.subject, scenario.subjects) for check in self.runnable()):
-            return scenario.read(None, RunThen(self.run.settings.samples))
+        nothing = scenario.read(None, RunThen(self.run.settings.samples))
+        if not scenario.own(self.runnable()):
+            return nothing
         if names := self.testbed.batches.scenarios.get(scenario.name):
             self.testbed.balance(names)
         self.gathered = None
         try:
-            evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
-        except BaseException:
+            with RunQueue() as queue:
+                evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
+            if self.findings.ways:  # the nodes are containers of this machine
+                self.findings.facts[run_queue(scenario.name)] = f"{queue.per_core:.1f}"
+        except BaseException as broken:
             if self.gathered is not None:
                 self.run.record("judged", **judged(scenario.record, self.gathered()), broken_off=True)
-            raise
+            if not isinstance(broken, HarnessError) or self._unmade or not self._server_answers():
+                raise
+            self.broken[scenario.name] = broken.sentence
+            self.run.note(f"{scenario.name.replace('_', ' ')} broke off", str(broken))
+            return nothing
         self.run.record("judged", **judged(scenario.record, evidence))
         self.evidence[scenario.name] = evidence
         return evidence
+
+    def _server_answers(self) -> bool:
+        try:
+            self.cluster.version()
+        except PreflightError:
+            return False
+        return True
 
 
 def perform(run: Run, phase: str, acts: Mapping[str, Callable[[], object]], stop: Stop | threading.Event) -> None:

@@ -17,7 +17,7 @@ def objects_by_scenario(asked: Iterable[Check], ground: Ground) -> dict[str, Obj
     checks = list(asked)
     found = {}
     for scenario in scenarios():
-        own = [check for check in checks if isinstance(check.subject, scenario.subjects)]
+        own = scenario.own(checks)
         module = f"{FOLDER}.{scenario.name}.objects"
         if own and find_spec(module):
             make: MakeObjects = import_module(module).objects

@@ -10,6 +10,7 @@ from esipp.base.errors import HarnessError
 from esipp.checks.check import Feature
 from esipp.checks.model import BACKENDS, Protocol
 from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.ledger.codec import record_of
 from esipp.ledger.run import Run
 from esipp.packets.capture import Capture, End
 from esipp.packets.scope import Scope
@@ -212,7 +213,7 @@ def follow(
     witnesses = watch.witnesses(seen)
     for made in witnesses.values():
         for each in made:
-            run.record("witness", **each.as_json())
+            run.record("witness", **record_of(each))
     for sentence in watch.unseen(seen, witnesses):
         run.note("packets", sentence)
     return witnesses, watch.blind

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from esipp.base.waiting import Budget
+from esipp.base.waiting import Budget, longer
 from esipp.checks.stream import RECOVERS
 from esipp.checks.timing import FIELD_LIMIT
 
@@ -15,7 +15,7 @@ class Timeouts:
     """How long each wait may take, at most. It ends as soon as what it waits for is there.
 
     The defaults suit a small cluster on a busy machine. No verdict rests on them: bounds are in checks/timing.py and in
-    the profiles of load balancers. ``replace`` overrides single ones for a slow cluster.
+    the profiles of load balancers. ``--timeout-factor`` makes those of ``SLOWER`` longer.
     """
 
     # -------------------------------------------------------------------------------------------- endpoint changes
@@ -52,6 +52,11 @@ class Timeouts:
     last_answers: Budget = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
     """After the end: what stays silent is known to have done so only once its time is up."""
 
+    # --------------------------------------------------------------------------------------------------- isolation
+    other_followed: Budget = Budget("every node to follow a change of the other Service", 30.0, need=1, spacing=0.05)
+    """kube-proxy syncs within a second of a change, by default; the rest is for a busy machine, and for a controller of
+    EndpointSlices that has those of other Services to make first."""
+
     # --------------------------------------------------------------------------------------------- service changes
     change_shown: Budget = Budget("every stream to show a change", FIELD_LIMIT + 2.0, need=1, spacing=LOOKS)
     """What is right only at the limit must have time to last."""
@@ -79,6 +84,10 @@ class Timeouts:
     sources_stable: Budget = Budget("pods to see the client's source address again", FIELD_LIMIT, need=1, spacing=LOOKS)
     """After the policy is Local again, either policy's source is right until then; a check of its own asks for less."""
 
+    def slower(self, factor: float) -> "Timeouts":
+        """The same for a cluster that needs so many times as long (``--timeout-factor``)."""
+        return replace(self, **{name: longer(getattr(self, name), factor) for name in SLOWER})
+
     def answering(self, seconds: float) -> "Timeouts":
         """The same where a load balancer's first answer may take this long (``testbed.patience``)."""
         return replace(
@@ -87,5 +96,15 @@ class Timeouts:
             ways_settled=replace(self.ways_settled, seconds=max(self.ways_settled.seconds, seconds)),
         )
 
+
+SLOWER = (
+    "first_pod", "change_followed", "pod_again", "both_nodes", "connections_made", "other_followed", "ways_settled",
+    "streams_heard", "pods_ready", "health_follows", "evicted", "vips_back",
+)  # fmt: skip
+"""The waits that a slow cluster may need more time for.
+
+Of the others, ``change_bounds`` is no time; ``policy_loosely``, ``last_answers`` and ``bound_over`` let a time pass;
+all else ends with a limit of checks: what is later has failed.
+"""
 
 TIMEOUTS = Timeouts()

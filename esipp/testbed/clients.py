@@ -7,10 +7,9 @@ from itertools import combinations
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import BACKENDS, Client, Family, Vantage
-from esipp.cluster.client import kubeconfig_arguments
 from esipp.judging.client_addresses import Owners, behind_nat
 from esipp.judging.topology import IPAddress, Node, Stand, Topology, family_of, parse_address, without_shared
-from esipp.probing import transports
+from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.vantages import Outside
 from esipp.testbed.testbed import Testbed
@@ -74,9 +73,8 @@ class Clients:
 
     def exec_command(self, pod: str, command: Sequence[str]) -> list[str]:
         """The command line that runs a command in one of esipp's pods."""
-        cluster = self.testbed.cluster
-        arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
-        return ["kubectl", *arguments, "exec", "-i", "-n", self.testbed.namespace, pod, "--", *command]
+        start = self.testbed.cluster.kubectl
+        return [*start, "exec", "-i", "-n", self.testbed.namespace, pod, "--", *command]
 
     def _at(self, client: Client) -> Prober:
         if client.vantage is Vantage.POD:
@@ -85,10 +83,10 @@ class Clients:
         return self._keep(self.outside.prober(client.name))
 
     def _in_pod(self, pod: str) -> Prober:
-        return self._keep(Prober(pod, self.exec_command(pod, transports.IN_IMAGE)))
+        return self._keep(Prober(pod, self.exec_command(pod, vantages.IN_IMAGE)))
 
     def _agent(self, node: str) -> Prober:
-        return self._keep(Prober(f"the agent on {node}", self.on_agent(node, transports.IN_IMAGE)))
+        return self._keep(Prober(f"the agent on {node}", self.on_agent(node, vantages.IN_IMAGE)))
 
     def _keep(self, prober: Prober) -> Prober:
         """Register a prober for ``close``."""

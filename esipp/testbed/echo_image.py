@@ -53,7 +53,7 @@ def with_image(settings: Settings, say: Callable[[str], None]) -> Settings:
     """
     if settings.image:
         return settings
-    image = default_image(Cluster(settings.context, settings.kubeconfig).server)
+    image = default_image(Cluster.of(settings).server)
     if image is None:
         return settings  # preflight refuses them
     provide(image, say)

@@ -6,11 +6,13 @@ or node cannot be judged.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.json import Json
 from esipp.checks.model import Client, EntryKind, Path, Role, Vantage, backends_of
 from esipp.cluster.pods import HARMED, changed, harm
+from esipp.testbed.manifests import CONTAINER
 
 NodeState = tuple[str, str, str]
 """The condition Ready of a node: status, time of the last transition, message."""
@@ -203,3 +205,32 @@ def _say(name: str, node: str, state: str, lost: Mapping[str, str], states: Mapp
         return f"our pod {name}{where} {state}, and {lost[node]}"
     since = states[node][1] if node in states else ""
     return f"our pod {name}{where} {state}" + (f"; its node has been Ready since {since}" if since else "")
+
+
+# -------------------------------------------------------------------------------------------------- injected containers
+def injected(pod: Mapping[str, Any]) -> list[str]:
+    """The containers of a pod that esipp did not define."""
+    spec = pod["spec"]
+    names = (each["name"] for part in ("initContainers", "containers") for each in spec.get(part) or ())
+    return [name for name in names if name != CONTAINER]
+
+
+def doubts(paths: Iterable[Path], added: Mapping[str, list[str]], cast: Cast) -> dict[str, str]:
+    """The paths whose client, listener or backend has an injected container, by key, with a sentence.
+
+    A container that only writes logs changes nothing. So this only explains deviations.
+
+    Args:
+        paths: the dialled paths.
+        added: the injected containers, by pod.
+        cast: the pods of a path.
+    """
+    found = {}
+    for path in paths:
+        names = [f"{', '.join(added[pod])} into our pod {pod}" for pod in cast.pods(path) if pod in added]
+        if names:
+            found[path.key] = (
+                f"something injected the container {' and '.join(dict.fromkeys(names))}, which may answer, dial or "
+                "rewrite for the pod; exempt namespaces with the label app.kubernetes.io/managed-by=esipp"
+            )
+    return found

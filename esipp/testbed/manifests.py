@@ -1,13 +1,17 @@
-"""Manifests of the testbed's objects, as plain dicts."""
+"""Manifests of the testbed's objects, as plain dicts; the labels and annotations that checks set on their own."""
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from esipp.base.customisation import Pairs
 from esipp.base.echo_token import TOKEN, VARIABLE
 from esipp.base.json import Json
-from esipp.base.labels import OWNER, RUN_LABEL, labels_of
+from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL, labels_of
+from esipp.checks.api import ANNOTATION
+from esipp.checks.catalog import all_checks
 from esipp.checks.model import Backends, Balancer, Path, Port, Protocol, Service, TrafficPolicy
 
 CPU, MEMORY, MOST_MEMORY = "10m", "32Mi", "256Mi"
@@ -286,3 +290,32 @@ def service(
     if headers:
         metadata["annotations"] = dict(headers)
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+@cache
+def given_by_checks(part: str) -> Mapping[str, str]:
+    """The keys of ``labels`` or ``annotations`` that checks set, each with the first check that does."""
+    found: dict[str, str] = {}
+    for check in all_checks():
+        for body in check.subject.bodies:
+            for key in _keys(body, part):
+                found.setdefault(key, check.id)
+        if part == "annotations" and any(path.service and path.service.old_form for path in check.subject.paths):
+            for key in OLD_ANNOTATIONS:
+                found.setdefault(key, check.id)
+    return {key: check for key, check in found.items() if key not in MANAGED_BY}
+
+
+def _keys(body: Any, part: str) -> Iterator[str]:
+    """The keys of every such part of a request's body, and in paths that name one."""
+    if isinstance(body, dict):
+        for name, each in body.items():
+            if name == part and isinstance(each, dict):
+                yield from each
+            elif part == "annotations" and str(name).startswith(ANNOTATION):
+                yield str(name).removeprefix(ANNOTATION)
+            else:
+                yield from _keys(each, part)
+    elif isinstance(body, list):
+        for each in body:
+            yield from _keys(each, part)

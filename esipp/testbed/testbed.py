@@ -14,11 +14,11 @@ from esipp.base.customisation import Pairs
 from esipp.base.errors import HarnessError
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL
-from esipp.base.waiting import Budget, Reading, converge, waiting
+from esipp.base.waiting import Budget, Reading, converge, longer, waiting
 from esipp.checks.model import Backends, Claim, EntryKind, Family, Path, Protocol, Role, ServiceType, backends_of
 from esipp.cluster.client import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.cluster.leases import Heartbeat
-from esipp.cluster.namespaces import GONE, owner, remove_namespace, wait_for_account
+from esipp.cluster.namespaces import GONE, of_runs, owner, remove_namespace, wait_for_account
 from esipp.cluster.pods import identity, is_ready, say_pod
 from esipp.judging.topology import Node, Pod, by_family
 from esipp.loadbalancers.capabilities import guess
@@ -28,13 +28,13 @@ from esipp.testbed import agents, manifests, network_policies, pull_secret
 from esipp.testbed.agents import key_of, node_of, waited_for
 from esipp.testbed.announced import announced, carried, families_of, in_order, ingress_of, is_announced, protocols_of
 from esipp.testbed.batches import ALL_AT_ONCE, Batches, is_balanced, quota_of
-from esipp.testbed.integrity import Cast, Harm, NodeState, compare, node_states
+from esipp.testbed.integrity import Cast, Harm, NodeState, compare, injected, node_states
+from esipp.testbed.leftovers import FORBIDDEN
 from esipp.testbed.manifests import Numbers
 from esipp.testbed.objects import Objects
 from esipp.testbed.pods import pinned_pods
 from esipp.testbed.refusals import concerns_one_object, hint_for, hint_of_one
 from esipp.testbed.sampling import sample
-from esipp.testbed.sidecars import injected
 from esipp.testbed.source_ranges import SourceRanges, is_open, limit
 
 PODS_READY = Budget("the run's pods to be ready", 120.0)
@@ -86,6 +86,7 @@ class Testbed:
         learn: discovers the addresses of outside clients by means of the control listeners, by name; None if
             ``outside`` is complete. Services that name a client wait for it.
         patience: the timeouts for load balancers.
+        timeout_factor: how many times as long its own pods may take.
         steering: maximum seconds until any load balancer stops using a node, if known.
         balancer: the cluster's own load balancer, if known.
         headers: the headers in which it reports clients, with the annotations that ask for them.
@@ -123,6 +124,7 @@ class Testbed:
     hosted: bool = True
     learn: "Callable[[Testbed], Mapping[str, Sequence[str]]] | None" = None
     patience: Timeouts = USUAL
+    timeout_factor: float = 1.0
     steering: float | None = None
     balancer: Detected = NOTHING_FOUND
     headers: Mapping[Claim, Pairs] = field(default_factory=dict)
@@ -186,6 +188,7 @@ class Testbed:
             self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
             self._heartbeat = Heartbeat(self.cluster, self.namespace, self.run, owner(), self.note)
             self._heartbeat.begin()
+            self._own_ports()
             if self.pull_secret:
                 self.cluster.create(self._in("secrets"), pull_secret.manifest(self.run, self.pull_secret))
             wait_for_account(self.cluster, self.namespace)
@@ -227,6 +230,26 @@ class Testbed:
                 f"The API server stopped answering during set-up: {silent}.",
                 "run again when it is back; esipp removes its objects as soon as it answers.",
             ) from None
+
+    def _own_ports(self) -> None:
+        """Make sure that no other run has this run's ports on nodes and at externalIPs, which derive from its id.
+
+        Raises:
+            HarnessError: one has them, so each would answer the other's probes.
+        """
+        try:
+            found = [(item["metadata"].get("labels") or {}).get(RUN_LABEL) for item in of_runs(self.cluster)]
+        except ApiError as refused:
+            if refused.status == FORBIDDEN:
+                return  # this account cannot know
+            raise
+        runs = {str(run) for run in found if run} - {self.run}
+        same = sorted(run for run in runs if Numbers.of(run) == Numbers.of(self.run))
+        if same:
+            raise HarnessError(
+                f"The run {same[0]} uses the same ports on nodes as this one.",
+                "start again, as each run draws its ports; 'esipp clean' removes what a killed run left.",
+            )
 
     def leave(self) -> None:
         """Leave everything as it is; from now on nobody uses it."""
@@ -486,9 +509,10 @@ class Testbed:
     def _wait_for_pods(self, names: set[str]) -> None:
         began = time.monotonic()
         selector = f"{RUN_LABEL}={self.run}"
-        with waiting(PODS_READY.name, PODS_READY.seconds) as tell:
+        limit = longer(PODS_READY, self.timeout_factor)
+        with waiting(limit.name, limit.seconds) as tell:
             last = self.cluster.wait_for(
-                self._in("pods"), is_ready, names, budget=PODS_READY.seconds, tell=tell, key=key_of,
+                self._in("pods"), is_ready, names, budget=limit.seconds, tell=tell, key=key_of,
                 labelSelector=selector,
             )  # fmt: skip
         late = sorted(name for name in names if name not in last or not is_ready(last[name]))
@@ -589,7 +613,7 @@ class Testbed:
                     self.listeners[node] = {protocol: int(port) for protocol, port in ports.items() if port}
                 return Reading(bool(self.listeners.get(node)), log[:120] or "its log is empty")
 
-            waited = converge(look, LISTENING)
+            waited = converge(look, longer(LISTENING, self.timeout_factor))
             if not waited.held:
                 raise HarnessError(
                     f"The agent on node {node} does not report its ports: {waited.state}",

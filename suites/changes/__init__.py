@@ -1,4 +1,18 @@
 """Changes: Services and their pods change while clients of every kind send to them."""
 
+from esipp.checks.versions import AFFINITY_TIMEOUT, CLASSES, SCTP, TERMINATING, Need, Rules
+from suites.references import KEP_3836, PROXY_HEALTHY
+
 TITLE = "Changes of Services and pods"
 ORDER = 55
+
+VERSIONS: Rules = (
+    ({"protocol": "SCTP"}, SCTP),
+    ({"event": "terminating"}, TERMINATING),
+    ({"event": "terminating-local"}, TERMINATING),
+    *(({"event": event}, AFFINITY_TIMEOUT) for event in ("affinity-outlived", "affinity-held")),
+    ({"event": "proxy-sick", "claim": "status"}, Need("1.27", PROXY_HEALTHY)),
+    ({"event": "unwanted-node", "claim": "status"}, Need("1.28", KEP_3836)),
+    # a class that nobody serves
+    *(({"event": event}, CLASSES) for event in ("retyped", "proxy-sick")),
+)

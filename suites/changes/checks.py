@@ -51,7 +51,8 @@ FAILS_IF = {
     Claim.STICKY: "nodes ignore that sessionAffinity was set on an existing Service, or forget clients at once",
     Claim.OUTLIVED: "nodes ignore timeoutSeconds, and keep clients at their pod for the usual three hours",
     Claim.NO_LOSS: "rules are removed before others are written as kube-proxy starts, or other nodes depend on the "
-    "one whose kube-proxy is stopped, or a load balancer takes a node out that still serves",
+    "one whose kube-proxy is stopped, or a load balancer takes a node out that still serves, or gives up a VIP because "
+    "its controller, the API server or another Node object is away",
     Claim.LIVES: "a node forgets connections that are idle, and resets or drops what comes on them afterwards",
     Claim.STATUS: "a node whose rules are out of date, or that is to be deleted, goes on to say that it is healthy, so "
     "that load balancers send requests to it; or a healthy one never says again that it is",
@@ -162,6 +163,10 @@ ABOUT = {
     "proxy-stopped-deleted": (E2E_RESTARTS,),
     "proxy-sick": (KEP_3836, PROXY_HEALTHY),
     "unwanted-node": (NODES_PAGE, KEP_3458, KEP_3836),
+    "controller-stopped": (CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING),
+    "node-deleted": (NODES_PAGE,),
+    "node-deleted-vip": (NODES_PAGE, KEP_3458),
+    "api-slow": (PROGRAMMING_LATENCY,),
 }
 """References of single events."""
 
@@ -225,15 +230,16 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     routed = (ROUTED,) if at is At.SMALL_MTU else ()
     long = (LONG,) if event.long else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
+    deletion = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
         requirement=requirement(event, at, stream, claim),
         level=level(event, at, stream, claim),
         suite=SUITE,
         references=references(event, at, stream, claim),
-        features=needs("vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, family=family, node=at.role).union(
-            *(needs(disruption=each) for each in event.disruptions)
-        ),
+        features=needs(
+            "vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, *deletion, family=family, node=at.role
+        ).union(*(needs(disruption=each) for each in event.disruptions)),
         subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
         expected=EXPECTED[claim],
         fails_if={At.SMALL_MTU: TOO_LARGE, At.OUT: TAKEN_FOR_REQUESTS}.get(at, FAILS_IF[claim]),

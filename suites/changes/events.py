@@ -38,6 +38,8 @@ LONG_IDLE = 960.0
 """Seconds of a silence that outlives the 15 min for which IPVS knows connections by default."""
 
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
+NO_VIP = closing((At.VIP,), TCP)
+CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
 
 EVENTS = (
     Event(
@@ -229,7 +231,7 @@ EVENTS = (
         "While a LoadBalancer becomes a ClusterIP Service",
         (
             Change(Do.CREATE, Pods.FIRST),
-            Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=closing((At.VIP,), TCP)),
+            Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=NO_VIP),
         ),
         kind=ServiceType.LOAD_BALANCER,
     ),
@@ -240,7 +242,7 @@ EVENTS = (
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(
-                Do.ADMIT_OTHERS, Pods.FIRST, closed=closing((At.VIP,), TCP),
+                Do.ADMIT_OTHERS, Pods.FIRST, closed=NO_VIP,
                 stuck=frozenset({At.VIP_FROM_NODE}),  # whether nodes filter their own traffic is left to them
             ),
             Change(Do.ADMIT_CLIENT, Pods.FIRST),
@@ -301,6 +303,58 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
         unserved=True,
+    ),
+    Event(
+        "controller-stopped",
+        "While the controller of a Service's load balancer is stopped, the Service's only endpoint is replaced; after "
+        "the controller has started again, and been stopped once more, the Service becomes a ClusterIP Service",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND, disruption=CONTROLLER_STOPPED, stuck=AT_VIP, lasts=3.0),
+            Change(Do.STAY, Pods.SECOND, lasts=CONTROLLERS),
+            Change(
+                Do.TO_CLUSTER_IP, Pods.SECOND, disruption=CONTROLLER_STOPPED, closed=NO_VIP, stuck=AT_VIP, lasts=3.0
+            ),
+            Change(Do.STAY, Pods.SECOND, closed=NO_VIP),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
+    Event(
+        "node-deleted",
+        "While the Node object of a node without local endpoints is deleted, a Service's only endpoint is replaced, "
+        "and the node registers again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.SELECT, Pods.SECOND, disruption=Disruption.NODE_DELETED, node=Role.BARE_NODE, stuck=AT_BARE_NODE,
+                lasts=CONTROLLERS,
+            ),
+            Change(Do.STAY, Pods.SECOND),
+        ),
+    ),
+    Event(
+        "node-deleted-vip",
+        "While the Node object of a node without local endpoints is deleted, and it registers again, for a Local "
+        "Service with its only endpoint on another node",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.STAY, Pods.FIRST, disruption=Disruption.NODE_DELETED, node=Role.BARE_NODE, lasts=CONTROLLERS
+            ),
+            Change(Do.STAY, Pods.FIRST, lasts=CONTROLLERS),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "api-slow",
+        "While every answer of the API server takes seconds, a LoadBalancer's only endpoint is replaced",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND, disruption=Disruption.API_SLOW, lasts=CONTROLLERS),
+            Change(Do.STAY, Pods.SECOND),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
     ),
 )  # fmt: skip
 
@@ -385,9 +439,11 @@ DIALLED = {
     "proxy-stopped": (*USUAL, *MORE_NODES),
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
-    "unwanted-node": (At.ENDPOINT_NODE, At.VIP),
+    "node-deleted": (*USUAL, *MORE_NODES),
+    "api-slow": (*USUAL, At.VIP),
     "source-ranges": (At.VIP, At.VIP_FROM_NODE),
-    **dict.fromkeys(("vip", "vip-udp", "vip-retyped"), (At.VIP,)),
+    **dict.fromkeys(("unwanted-node", "node-deleted-vip"), (At.ENDPOINT_NODE, At.VIP)),
+    **dict.fromkeys(("vip", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
 }
 """What is dialled in an event, if not the usual entries."""
 

@@ -82,6 +82,28 @@ EVENTS = (
         lasts=2.0,
     ),
     Event(
+        phase=Phase.SPEAKER_MOVES,
+        meanwhile="During a restart of the speaker that announces the VIP, while the endpoint node's pod, which "
+        f"{SERVES_ON}, is replaced",
+        references=(E2E_RESTARTS, KEP_1669),
+        disruption=Disruption.SPEAKER,
+        graceful=True,
+        last_pod_goes=True,
+        disturbs_balancer=True,
+        frees_vip="the speaker was restarted",
+        moves=True,
+    ),
+    Event(
+        phase=Phase.NETWORK_AGENT,
+        meanwhile="During a restart of the network add-on's agent on the endpoint node, while that node's pod, which "
+        f"{SERVES_ON}, is replaced",
+        references=(E2E_RESTARTS, KEP_1669),
+        disruption=Disruption.NETWORK_AGENT,
+        graceful=True,
+        last_pod_goes=True,
+        moves=True,
+    ),
+    Event(
         phase=Phase.API_SERVER,
         meanwhile="During an outage of the API server for 30 s",
         references=(E2E_RESTARTS,),

@@ -1,6 +1,7 @@
 """Texts of the continuity suite: requirements and references."""
 
 from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Event, Phase, Way, What
+from esipp.checks.disruption import Disruption
 from esipp.checks.model import Protocol
 from esipp.checks.stream import MTU, RECOVERS, STEADY, Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
@@ -118,7 +119,7 @@ def by_bound(event: Event, way: Way) -> bool:
     It does not for a restart of its own agent, for a node that forgets connections, or where pods that nobody reaches
     stay endpoints. It is that of a node that says 503: checks of one that does not answer end by their timeout.
     """
-    unbounded = event.phase is Phase.SPEAKER or event.forgets or event.refuses
+    unbounded = event.disruption is Disruption.SPEAKER or event.forgets or event.refuses
     return way.by not in (NODEPORT, *CHECKED) and not unbounded
 
 
@@ -165,6 +166,11 @@ def stream_requirement(event: Event, way: Way, stream: StreamKind) -> str:
     said = f"{through} {heard} again at the latest {allowed(event):.0f} s after it answers new TCP connections"
     if event.phase is Phase.QUIET:
         said = f"{through} {heard}, is never silent for {STEADY:.0f} s and loses at most one in twenty"
+    if event.phase is Phase.FLIPS and way.local:
+        return (
+            f"{said}; pods see {expected_source(way)}, or a node's while the policy is Cluster and at most "
+            f"{RECOVERS:.0f} s longer, or until TCP shows that it is Local again."
+        )
     return f"{said}; pods see {expected_source(way)}."
 
 

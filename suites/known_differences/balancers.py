@@ -8,7 +8,8 @@ REASON = "the load balancer of this Service is a proxy, so the backend sees the 
 REFERENCES = (KEP_1860, PROXY_UNDER_LOCAL)
 EVIDENCE = (
     "The status of this Service has ipMode Proxy or a hostname, and --provider does not say forwarder. All excused "
-    "connections show the same few addresses, and none is a node's, a pod's or a client's."
+    "connections show the same few addresses, and none is a node's, a pod's or a client's. No client outside is shown "
+    "its own address there."
 )
 HIDES = "An unknown address of a node or a pod, or NAT outside the cluster, looks like a proxy's address."
 
@@ -16,7 +17,7 @@ HIDES = "An unknown address of a node or a pod, or NAT outside the cluster, look
 def by_proxy(seen: str) -> tuple[KnownDifference, ...]:
     """Return the known difference for a judge that reports ``seen`` instead of the client's address.
 
-    The judge may report it only where ``why_not_its_own`` (esipp/loadbalancers/ingress.py) finds no objection.
+    The judge may report it only where ``why_not_its_own`` (esipp/judging/ingress.py) finds no objection.
     """
     return (KnownDifference(((OF_SERVICE, PROXY),), seen, REASON, REFERENCES, evidence=EVIDENCE, hides=HIDES),)
 

@@ -10,7 +10,7 @@ import secrets
 import time
 
 from esipp.base.interrupt import Stop, undisturbed
-from esipp.checks.disruption import Disruption
+from esipp.checks.disruption import PLACED, Disruption
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
 from esipp.disruption.disruptor import Disruptor
@@ -51,7 +51,7 @@ def main() -> None:
         chance.shuffle(order)
     with Disruptor(cluster, findings, run, Stop(), undisturbed, say=lambda line: print(line, flush=True)) as disruptor:
         for what in order:
-            node = "" if what is Disruption.API_SERVER else chance.choice(nodes)
+            node = "" if what in PLACED else chance.choice(nodes)
             lasting = SECONDS.get(what, 3.0)
             disruptor.perform(what, node, lambda lasting=lasting: time.sleep(lasting), selector="app=drained")
     remove_namespace(cluster, space)

@@ -35,6 +35,12 @@ OF_DAEMON_PODS = {
 }
 """What is left out of the pods of DaemonSets, which are told by DaemonSet and node."""
 
+OF_NODES = {
+    "metadata.uid": "a Node object that was registered again is another one",
+    "metadata.creationTimestamp": "likewise",
+}
+"""What is left out of Nodes."""
+
 TOKEN_VOLUME = re.compile(r"kube-api-access-[a-z0-9]{5}")
 """The volume of a pod's token has a random suffix."""
 
@@ -88,10 +94,9 @@ def _daemon_set(item: Json) -> str:
 
 
 def _without_replacement(item: Json) -> Json:
-    if not _daemon_set(item):
-        return item
-    left = {part: dict(item.get(part) or {}) for part in ("metadata", "status")}
-    for path in OF_DAEMON_PODS:
+    left_out = OF_DAEMON_PODS if _daemon_set(item) else OF_NODES if item["kind"] == "Node" else {}
+    left = {part: dict(item.get(part) or {}) for part in ("metadata", "status")} if left_out else {}
+    for path in left_out:
         part, _, name = path.partition(".")
         left[part].pop(name, None)
     return {**item, **left}

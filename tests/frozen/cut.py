@@ -22,7 +22,7 @@ from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Level, is_about
 from esipp.checks.continuity import Continuity
 from esipp.checks.endpoint_change import EndpointChange
-from esipp.ledger.codec import encode, read_judged
+from esipp.ledger.codec import encode, read_judged, record_of
 from esipp.ledger.reading import LEDGER, read_run
 from esipp.ledger.rejudging import read_past, records
 
@@ -216,7 +216,7 @@ def _judged_again(text: str, kept: Collection[str]) -> Mapping[str, Record]:
     for each, change in again.changes.items():
         if change is Change.WORDS:
             print(f"other words, as they count the connections of other checks: {each}")
-    return {identity: found.as_json() for identity, found in again.verdicts.items()}
+    return {identity: record_of(found) for identity, found in again.verdicts.items()}
 
 
 def _check_places(text: str) -> None:

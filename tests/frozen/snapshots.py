@@ -31,7 +31,7 @@ COLUMNS = "100"
 """The width of the terminal for --help."""
 
 SMALL = ("summary.txt", "report.md", "conformance.yaml")
-LARGE = ("report.json", "report.html", "junit.xml", "statement.json")
+LARGE = ("report.json", "report.html", "junit.xml", "ctrf-report.json", "statement.json")
 """Reports that are kept whole, and those that are kept as digests."""
 
 TWO = ("kind-cilium", "kind-cilium-disrupted")

@@ -1,6 +1,7 @@
 """A cluster for the doctor: what it lists is said, and whether it refuses or changes what is tried by a dry run."""
 
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -95,7 +96,7 @@ def examined(
     monkeypatch: pytest.MonkeyPatch, cluster: Asked, settings: Settings = HOME, checks: list[Check] | None = None
 ) -> Report:
     """What the doctor finds of it."""
-    monkeypatch.setattr(examination, "Cluster", lambda *_: cluster)
+    monkeypatch.setattr(examination, "Cluster", SimpleNamespace(of=lambda _: cluster))
     monkeypatch.setattr("esipp.app.doctor.examination.outside.left_behind", lambda _server: {})
     return examine_all(settings, CHECKS if checks is None else checks, [])
 

@@ -19,8 +19,9 @@ from esipp.base.errors import HarnessError, PreflightError
 from esipp.checks.check import Check, Status, is_about
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import OnPath
-from esipp.cluster.calls import ApiCalls
+from esipp.cluster.client import ApiCalls
 from esipp.judging.scenario import Scenario
+from esipp.ledger.codec import record_of
 from esipp.preflight.preflight import Findings
 
 STDERR = os.dup(2)
@@ -55,7 +56,7 @@ def pretend(ending: str) -> None:
         """No check passes without anything seen."""
         (check,) = [check for check in run.checks if check.id == verdict.check_id]
         if is_about(check, OnPath):
-            run.record("observation", **Observation(check.subject.path.key, 0, Outcome.ANSWERED).as_json())
+            run.record("observation", **record_of(Observation(check.subject.path.key, 0, Outcome.ANSWERED)))
         keep(run, verdict)
 
     esipp.ledger.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]
@@ -64,7 +65,7 @@ def pretend(ending: str) -> None:
     esipp.preflight.steps.check_without_cluster = lambda *_: None
     calls = SimpleNamespace(told=_leave_behind) if ending == "left-behind" else ApiCalls()
     nobody = SimpleNamespace(calls=calls)
-    esipp.cluster.client.Cluster = lambda *_: nobody  # type: ignore[assignment,misc]
+    esipp.cluster.client.Cluster = SimpleNamespace(of=lambda _: nobody)  # type: ignore[assignment,misc]
     esipp.checks.check.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]
 
 

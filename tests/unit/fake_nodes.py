@@ -112,6 +112,10 @@ class FakeNodes:
         if name not in self.nodes:
             return _no(404, "NotFound", f"no node {name}")
         node = self.nodes[name]
+        if method == "DELETE":
+            if body["preconditions"]["resourceVersion"] != node["metadata"]["resourceVersion"]:
+                return _no(409, "Conflict", "the object has been modified")
+            del self.nodes[name]
         if method == "PATCH":
             version = body["metadata"].pop("resourceVersion", node["metadata"]["resourceVersion"])
             if version != node["metadata"]["resourceVersion"]:
@@ -218,9 +222,12 @@ SCRIPTS = {
   "start kubelet")
     [ ! -e "$STATE/stuck" ] || { echo "it does not start" >&2; exit 1; }
     echo active >"$STATE/kubelet" ;;
+  "is-active --quiet") [ -e "$STATE/$3" ] ;;
+  "stop esipp-api-slow") rm "$STATE/$2" ;;
   *) rm -f "$STATE/switch" ;;
 esac""",
     "systemd-run": """[ ! -e "$STATE/no-timers" ] || { echo "no timers" >&2; exit 1; }
+case "$*" in *--unit=esipp-api-slow*) echo "$*" >"$STATE/esipp-api-slow"; exit ;; esac
 while [ "$1" != sh ]; do shift; done; printf '%s' "$3" >"$STATE/switch" """,
     "pkill": """file="$STATE/${3#kube-}"; file="${file%server}"; [ -e "$file" ] || exit 1
 case $1 in -STOP) echo T >"$file" ;; -CONT | -KILL) echo S >"$file" ;; esac""",
@@ -233,8 +240,28 @@ case $1 in -STOP) echo T >"$file" ;; -CONT | -KILL) echo S >"$file" ;; esac""",
   *) printf '%s' "$1" >"$STATE/rules" ;;
 esac""",
     "conntrack": """echo "$*" >>"$STATE/deleted"; echo "conntrack v1.4.7: 1 flow entries have been deleted." >&2""",
+    "hostname": "echo a",
+    "kubectl": """case $3 in
+  get)
+    [ -e "$STATE/node" ] || { echo 'Error from server (NotFound): nodes "a" not found' >&2; exit 1; }
+    cat "$STATE/node" ;;
+  annotate) [ -e "$STATE/node" ] ;;
+  create) [ ! -e "$STATE/node" ] && cp "$5" "$STATE/node" ;;
+esac""",
     "ps": 'file="$STATE/${4#kube-}"; cat "${file%server}"',
 }
+
+
+NODE = """apiVersion: v1
+kind: Node
+metadata:
+  creationTimestamp: "2026-11-24T15:00:00Z"
+  name: a
+  resourceVersion: "17"
+  uid: 4b1c
+spec:
+  providerID: kind://docker/esipp/a
+"""
 
 
 class FakeNode:
@@ -249,7 +276,9 @@ class FakeNode:
             (programs / name).write_text(f"#!/bin/sh\n{script}\n")
             (programs / name).chmod(0o755)
         (self.state / "kubelet").write_text("active\n")
-        (self.state / "proxy").write_text("S\n")
+        for name in ("proxy", "controller"):
+            (self.state / name).write_text("S\n")
+        (self.state / "node").write_text(NODE)
         self.writers = self.state / "container" / "root" / "usr" / "sbin"
         self.writers.mkdir(parents=True)
         for name in ("nft", "xtables-nft-multi", "tcpdump"):

@@ -12,8 +12,8 @@ from esipp.checks.observation import Verdict
 from esipp.judging.reading import Reading
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence, Many, Names, Neighbours, Ways
+from suites.interoperability.checks import OF_SCENARIOS as ALL_CHECKS
 from suites.interoperability.requirements import NODES
-from suites.interoperability.trials import CHECKS as ALL_CHECKS
 from tests.unit.health_world import NAMESPACE, no_answer, say
 from tests.unit.verdicts import judge_with
 

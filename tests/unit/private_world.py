@@ -28,15 +28,17 @@ class Private:
     certificate: Path
     asked: list[str] = field(default_factory=list)
     accounts: list[str] = field(default_factory=list)
+    impersonated: list[list[tuple[str, str]]] = field(default_factory=list)
+    user: dict[str, Any] = field(default_factory=dict)
 
     def kubeconfig(self, folder: Path, **cluster: str) -> Path:
-        """A kubeconfig with one context, ``home``, and these at its cluster's entry."""
+        """A kubeconfig with one context, ``home``, and these at its cluster's entry; ``user`` at its user's."""
         entry = {"server": self.server, "certificate-authority": str(self.certificate), **cluster}
         found = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "c", "cluster": {key.replace("_", "-"): each for key, each in entry.items()}}],
-            "users": [{"name": "u", "user": {"token": "0123456789abcdef"}}],
+            "users": [{"name": "u", "user": {"token": "0123456789abcdef", **self.user}}],
             "contexts": [{"name": "home", "context": {"cluster": "c", "user": "u"}}],
         }
         path = folder / "kubeconfig"
@@ -46,8 +48,10 @@ class Private:
 
 class _Api(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: "_Tls"
 
     def do_GET(self) -> None:
+        self.server.impersonated.append(sorted(each for each in self.headers.items() if "Impersonate" in each[0]))
         body = json.dumps(VERSION).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -67,6 +71,7 @@ class _Tls(ThreadingHTTPServer):
     def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__(("127.0.0.1", 0), _Api)
         self.context = context
+        self.impersonated: list[list[tuple[str, str]]] = []
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         with self.context.wrap_socket(request, server_side=True) as wrapped:
@@ -131,7 +136,7 @@ def private_server(folder: Path) -> Iterator[Private]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     api = _Tls(context)
-    private = Private(f"https://127.0.0.1:{api.server_address[1]}", "", certificate)
+    private = Private(f"https://127.0.0.1:{api.server_address[1]}", "", certificate, impersonated=api.impersonated)
     proxy = _proxy(private)
     private.proxy = f"http://127.0.0.1:{proxy.server_address[1]}"
     for each in (api, proxy):

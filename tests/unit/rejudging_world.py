@@ -14,7 +14,7 @@ from esipp.checks.path import OnPath
 from esipp.checks.policy_change import ChangingService
 from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
-from esipp.ledger.codec import judged
+from esipp.ledger.codec import judged, record_of
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.paths.evidence import Evidence
@@ -122,10 +122,10 @@ def tell(run: Run, without: Sequence[str] = ()) -> None:
     of_paths: Evidence = seen()[PATHS]
     for made in of_paths.observations.values():
         for each in made:
-            run.record("observation", **each.as_json())
+            run.record("observation", **record_of(each))
     for told in of_paths.witnesses.values():
         for witness in told:
-            run.record("witness", **witness.as_json())
+            run.record("witness", **record_of(witness))
     for name, what in seen().items():
         if name not in without:
             run.record("judged", **judged(name, what))

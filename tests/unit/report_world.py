@@ -19,7 +19,7 @@ from esipp.checks.policy_change import ChangingService
 from esipp.judging.promise import Checking
 from esipp.judging.statistics import Distribution
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.ledger.codec import judged
+from esipp.ledger.codec import judged, record_of
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
@@ -111,7 +111,7 @@ def _probe(run: Run, checks: Sequence[PathCheck]) -> None:
     lines = (run.folder / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
     seen = {told["path"] for told in map(json.loads, lines) if told["record"] == "observation"}
     for path in sorted({check.subject.path.key for check in checks} - seen):
-        run.record("observation", **Observation(path, 0, Outcome.ANSWERED, count=20).as_json())
+        run.record("observation", **record_of(Observation(path, 0, Outcome.ANSWERED, count=20)))
 
 
 COMPONENTS = (

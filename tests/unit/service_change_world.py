@@ -13,6 +13,7 @@ from tests.unit.world import CLIENT_ADDRESSES, ROLES
 EVERY = 33.0
 """Seconds from change to change."""
 
+MOST = max(len(event.changes) for event in EVENTS)
 SPACING, TIMEOUT = 0.5, 1.0
 HOME = ROLES[Role.ENDPOINT_NODE]
 
@@ -122,7 +123,7 @@ class World:
 
     def seen(self) -> ServiceChangeEvidence:
         seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in EVENTS})
-        times = [0.1 + 0.5 * number for number in range(int(2 * self.every * 4))]
+        times = [0.1 + 0.5 * number for number in range(int(2 * self.every * MOST))]
         for client in ("outside-1", INSIDE.name, BESIDE.name, ON_NODE.name, ROUTED.name):
             for family in self.families:
                 for node in (HOME, ROLES[Role.BARE_NODE]):

@@ -16,6 +16,7 @@ from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
+from esipp.ledger.codec import record_of
 from esipp.ledger.reading import Probe, RecordedRun, read_run
 from esipp.report.allure import write
 from esipp.report.allure.describing import MOST_BYTES, description, links, observations, story_of
@@ -121,7 +122,7 @@ def test_evidence_is_attached(run: RecordedRun, replayed: Path) -> None:
     assert set(attached) == {
         "verdict.json", "observations.jsonl", f"rows/{check.id}/README.txt", f"rows/{check.id}/worker.pcap"
     }  # fmt: skip
-    assert json.loads(attached["verdict.json"]) == run.verdicts[check.id].as_json()
+    assert json.loads(attached["verdict.json"]) == record_of(run.verdicts[check.id])
     probes = [json.loads(line) for line in attached["observations.jsonl"].splitlines()]
     assert [probe["seq"] for probe in probes] == [probe.seq for probe in run.probes[check.path]]
 
@@ -209,6 +210,7 @@ from pathlib import Path
 import pytest
 
 from esipp.report.allure import live
+from esipp.ledger.codec import record_of
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run, Settings
 from tests.unit.test_reading import SOME
@@ -220,7 +222,7 @@ cells = [cell for cell in SOME if cell.suite == "source_ip"]
 run.begin(cells, left_out=0)
 for cell in cells:
     for each in evidence().observations[cell.subject.path.key]:
-        run.record("observation", **each.as_json())
+        run.record("observation", **record_of(each))
 
 class Judging:
     @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esipp.cluster.calls import ApiCalls, call_of
+from esipp.cluster.client import ApiCalls, call_of
 
 
 @pytest.mark.parametrize(

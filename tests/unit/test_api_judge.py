@@ -17,7 +17,7 @@ from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.api.judge import ApiEvidence
 from esipp.scenarios.api.requests import Listen, Performer
 from esipp.scenarios.api.run import _make, in_turn
-from suites.compatibility.edits import CHECKS as ALL_CHECKS
+from suites.compatibility.checks import EDITS as ALL_CHECKS
 from tests.unit.services_api_server import FakeServices
 from tests.unit.verdicts import judge_with
 from tests.unit.world import FINE

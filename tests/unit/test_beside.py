@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from esipp.base.cores import idle_cores
-from esipp.base.errors import HarnessError
+from esipp.base.errors import HarnessError, PreflightError
 from esipp.checks.catalog import checks_of
 from esipp.checks.check import Check, Feature
 from esipp.judging.scenario import scenario_of, scenarios
@@ -41,9 +41,10 @@ class World:
         self.run = Run(Settings("kind-test", image="x", out=str(folder)), say=self.said.append)
         self.run.begin(checks, left_out=0)
         batches = SimpleNamespace(scenarios={}, limited=False)
-        there: Any = {"testbed": SimpleNamespace(batches=batches), "topology": SimpleNamespace(nodes={"a": 1})}
+        testbed = SimpleNamespace(batches=batches, cluster=SimpleNamespace(version=lambda: "v1.36.3"))
+        there: Any = {"testbed": testbed, "topology": SimpleNamespace(nodes={"a": 1})}
         known = {name: Feature(True, "") for check in checks for name in check.features}
-        findings: Any = SimpleNamespace(features=known, facts={})
+        findings: Any = SimpleNamespace(features=known, facts={}, ways={})
         self.context = Context(self.run, findings, there.get)
         self.together = False
 
@@ -101,10 +102,42 @@ def test_an_error_is_told_when_its_own_scenario_is_asked(make: Make, monkeypatch
     def fail(_: Context) -> None:
         raise HarnessError("It fell over.")
 
+    def gone() -> str:
+        raise PreflightError("The API server does not answer.")
+
     monkeypatch.setattr(continuity, "observe", fail)
+    monkeypatch.setattr(world.context.testbed.cluster, "version", gone)
     assert isinstance(world.context.observe(HEALTH), HealthEvidence)
     with pytest.raises(HarnessError, match="It fell over"):
         world.context.observe(CONTINUITY)
+
+
+def test_a_scenario_that_breaks_off_costs_only_itself(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make()
+
+    def fail(_: Context) -> None:
+        raise HarnessError("A pod did not come back.", "look at its events")
+
+    monkeypatch.setattr(continuity, "observe", fail)
+    assert [type(each) for each in world.ask()] == [HealthEvidence, ContinuityEvidence]
+    assert world.context.broken == {"continuity": "A pod did not come back."}
+    assert any("continuity broke off: A pod did not come back." in text for text in world.said)
+
+
+def test_a_failed_set_up_ends_the_run(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make()
+
+    def get(name: str) -> Any:
+        if name == "testbed":
+            return SimpleNamespace(
+                batches=SimpleNamespace(scenarios={}, limited=True), cluster=SimpleNamespace(version=lambda: "v1.36.3")
+            )
+        raise HarnessError("No prober started.")
+
+    world.context.get = get
+    monkeypatch.setattr(health, "observe", lambda context: context.clients)
+    with pytest.raises(HarnessError, match="No prober"):
+        world.context.observe(HEALTH)
 
 
 def test_an_interrupt_ends_what_runs_beside(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,37 +2,34 @@
 
 import pytest
 
-from esipp.checks.check import Fact
 from esipp.checks.timing import Blur, Held, hold, needed
 from esipp.judging.controls import Counts, Vantage, by_chance, excused
-from esipp.judging.promise import Bound
+from esipp.judging.promise import Bound, promise_of
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.loadbalancers.bound import bound_of
-from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profiles.loading import all_profiles
 
 PROFILES = {each.name: each for each in all_profiles()}
 
 
-def taken_for(*names: str, named: bool = False) -> Detected:
-    return Detected(Fact("kind", ""), tuple(PROFILES[name] for name in names), named=named)
+def bound_of(*names: str, named: bool = False, bound: float | None = None) -> Bound | None:
+    return promise_of([PROFILES[name] for name in names], sure=named, bound=bound).bound
 
 
 def test_the_user_goes_before_any_profile() -> None:
-    assert bound_of(7.5, taken_for("aks", named=True)) == Bound(7.5, "--bound")
+    assert bound_of("aks", named=True, bound=7.5) == Bound(7.5, "--bound")
 
 
 def test_a_profile_that_was_named_gives_its_bound_and_says_so() -> None:
-    found = bound_of(None, taken_for("aks", named=True))
+    found = bound_of("aks", named=True)
     assert found is not None
     assert found.seconds > 0
     assert "aks" in found.source
 
 
 def test_a_balancer_without_health_checks_promises_nothing() -> None:
-    assert bound_of(None, taken_for("metallb-l2", named=True)) is None
-    assert bound_of(None, taken_for()) is None
-    assert bound_of(None, taken_for("metallb-l2")) is None
+    assert bound_of("metallb-l2", named=True) is None
+    assert bound_of() is None
+    assert bound_of("metallb-l2") is None
 
 
 @pytest.mark.parametrize(

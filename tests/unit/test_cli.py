@@ -125,6 +125,7 @@ BAD = [
     (["run", "--context", "kind-there", "--image", "No Such"], "'No Such' is not an image reference"),
     (["run", "--context", "kind-there", "--image", ""], "No echo image is named"),
     (["run", "--context", "kind-there", "--samples", "0"], "--samples 0 is out of range"),
+    (["run", "--context", "kind-there", "--timeout-factor", "0.5"], "--timeout-factor 0.5 is out of range"),
     (["run", "--context", "kind-there", "--lane", "../up"], "cannot be part of a folder name"),
     (["run", "--context", "kind-there", "--bogus"], "unrecognized arguments: --bogus"),
     (["list", "no-such-row"], "No check matches 'no-such-row'"),

@@ -15,7 +15,7 @@ from esipp.checks.check import NAT, OUTSIDE, RAW_SOCKETS, ROUTED, TWO_ADDRESSES,
 from esipp.checks.model import Family
 from esipp.judging.topology import parse_address
 from esipp.preflight import outside_clients
-from esipp.probing import host_check, hosts, ssh
+from esipp.probing import host_check, hosts
 from esipp.probing.hosts import HostDescription
 from esipp.probing.prober import Prober
 from tests.unit.world import by_id, topology
@@ -92,7 +92,7 @@ def test_clients_stand_in_order_and_docker_takes_the_rest() -> None:
 
 # --------------------------------------------------------------------------------------------------------------- ssh
 def test_ssh_is_told_to_ask_nobody_and_forward_nothing() -> None:
-    words = ssh.command(FAR, ["python3", "-c", "print('a b')"])
+    words = hosts.ssh_command(FAR, ["python3", "-c", "print('a b')"])
     assert {"BatchMode=yes", "ConnectTimeout=10", "ForwardAgent=no", "ClearAllForwardings=yes"} <= set(words)
     assert words[-6:-1] == ["2022", "-l", "me", "--", "far"]
     assert shlex.split(words[-1]) == ["python3", "-c", "print('a b')"]
@@ -106,7 +106,7 @@ def test_every_shell_takes_the_loader_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("code", "complaint", "sentence"),
     [
-        (255, "Host key verification failed.", "me@far:2022 is unknown to ssh."),
+        (255, "Host key verification failed.", "me@far:2022 is unknown to hosts."),
         (
             255,
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\n",
@@ -127,7 +127,7 @@ def test_every_shell_takes_the_loader_as_it_is() -> None:
     ],
 )
 def test_what_ssh_says_is_a_sentence_and_a_hint(code: int, complaint: str, sentence: str) -> None:
-    told, hint = ssh.explain(FAR, code, complaint)
+    told, hint = hosts.explain_ssh(FAR, code, complaint)
     assert sentence in told
     assert told.endswith(".")
     assert hint

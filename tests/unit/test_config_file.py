@@ -1,8 +1,10 @@
 """esipp.yaml: options of a run in a file, its JSON schema, and ``esipp init``; the current context; similar words."""
 
 import json
+import os
+import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ import yaml
 from esipp.app import cli, config_file
 from esipp.app.in_cluster import credentials
 from esipp.base.errors import ExitCode, PreflightError
+from esipp.checks.catalog import HOUSE
 
 CHECK = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 
@@ -107,7 +110,7 @@ def found(*profiles: str) -> SimpleNamespace:
 
 @pytest.mark.parametrize("profiles", [(), ("metallb-l2",), ("aks", "aks-basic")])
 def test_init_writes_a_file_that_a_run_reads(profiles: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esipp.cluster.client.Cluster", lambda *_: None)
+    monkeypatch.setattr("esipp.cluster.client.Cluster", SimpleNamespace(of=lambda _: None))
     monkeypatch.setattr("esipp.preflight.preflight.examine", lambda *_: found(*profiles))
     assert cli.main(["init", "--context", "home"]) == ExitCode.CONFORMANT
     text = Path("esipp.yaml").read_text()
@@ -159,22 +162,23 @@ def test_yes_does_not_help_without_a_current_context(here: Path, monkeypatch: py
 
 
 # --------------------------------------------------------------------------------------------------------- completion
-def test_a_shell_is_offered_checks_and_load_balancers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """argcomplete itself is an extra package; it asks ``completer`` of an action."""
-    offered = {}
-
-    def autocomplete(parser: ArgumentParser) -> None:
-        for action in cli._commands(parser)["run"]._actions:
-            if hasattr(action, "completer"):
-                offered[action.dest] = action.completer(prefix="", parsed_args=None)
-        raise SystemExit(0)
-
-    monkeypatch.setenv("_ARGCOMPLETE", "1")
-    monkeypatch.setitem(sys.modules, "argcomplete", SimpleNamespace(autocomplete=autocomplete))
-    with pytest.raises(SystemExit):
-        cli.main(["run"])
-    assert CHECK in offered["checks"]
-    assert "metallb-l2" in offered["provider"]
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("esipp ru", {"run"}),
+        ("esipp run --provider metallb", {"metallb-l2", "metallb-bgp"}),
+        ("esipp run --profile q", {"quick"}),
+        (f"esipp explain {CHECK[:-5]}", {CHECK}),
+    ],
+)
+def test_a_shell_is_offered_commands_checks_and_load_balancers(line: str, offered: set[str], tmp_path: Path) -> None:
+    """As bash asks argcomplete."""
+    answer = tmp_path / "answer"
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SHELL": "bash", "COMP_LINE": line}
+    asked |= {"COMP_POINT": str(len(line)), "COMP_TYPE": "9", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
+    environment = {**os.environ, "PYTHONPATH": str(HOUSE), **asked}
+    subprocess.run([sys.executable, "-m", "esipp"], env=environment, cwd=tmp_path, check=True, timeout=60)
+    assert {each.strip() for each in answer.read_text().split("\n")} == offered
 
 
 # ------------------------------------------------------------------------------------------------------ similar words
@@ -185,6 +189,9 @@ def test_a_shell_is_offered_checks_and_load_balancers(monkeypatch: pytest.Monkey
         (["run", "--suite", "sorce_ip"], "did you mean source_ip?"),
         (["run", "--provder", "x"], "did you mean --provider"),
         (["lst"], "did you mean list"),
+        (["explain", "nodport.local"], "did you mean nodeport.local"),
+        (["run", "--context", "x", "--exclude", "helth=why"], "did you mean health"),
+        (["plan", "--provider", "metallb-l2", "--without", "load-balancr"], "did you mean load-balancer or"),
         (["plan", "--provider", "metalb-l2"], "did you mean metallb-l2"),
         (["run", "--context", "x", "--require", "load-balancr"], "did you mean load-balancer"),
     ],

@@ -11,9 +11,9 @@ import pytest
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError
 from esipp.base.waiting import Budget, Reading
-from esipp.checks.continuity import Event, Phase
+from esipp.checks.continuity import NODEPORT, Event, Phase, Way
 from esipp.checks.disruption import Disruption, Proof
-from esipp.checks.model import Family
+from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.cluster.client import ApiError
 from esipp.judging.timeline.streams import Sample, Stream
@@ -21,7 +21,7 @@ from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity import actions as module
 from esipp.scenarios.continuity.actions import Acts, Notes
 from esipp.scenarios.continuity.evidence import Places
-from esipp.scenarios.continuity.objects import SELECTOR, service_name
+from esipp.scenarios.continuity.objects import HEALTH, SELECTOR, service_name
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import ReportedState
 from esipp.scenarios.continuity.run import Gathering
@@ -176,6 +176,17 @@ def test_what_happens_to_a_node_happens_to_the_one_with_the_role(phase: Phase, n
     assert notes.cut == cut
 
 
+@pytest.mark.parametrize("phase", [Phase.NETWORK_AGENT, Phase.SPEAKER_MOVES])
+def test_a_pod_moves_while_an_agent_restarts(phase: Phase) -> None:
+    watching, disruptor, notes = pods(a1="a", c1="c"), FakeDisruptor(), Notes()
+    acts = made(watching=watching, disruptor=disruptor)
+    cluster: Any = acts.testbed.cluster
+    with pytest.raises(HarnessError, match="a1 still exists"):
+        acts.perform(event(phase), notes)
+    assert cluster.deleted == ["a1"]
+    assert disruptor.asked == [(event(phase).disruption, "a", "", False)]
+
+
 def test_a_node_that_refuses_does_so_for_as_long_as_a_balancer_needs_to_leave_it() -> None:
     began = time.monotonic()
     made(disruptor=FakeDisruptor()).perform(event(Phase.CONNTRACK_FULL), Notes())
@@ -243,6 +254,33 @@ def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypat
     assert patched[len(local) :] == back
     ((since, until),) = notes.either
     assert since < until <= time.monotonic(), "over as soon as sources were stable"
+
+
+def test_the_service_of_the_health_checks_flips_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its health checks show that nodes have followed."""
+    acts = made()
+    acts.testbed.services[HEALTH] = {"spec": {"healthCheckNodePort": 30999}}
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
+    acts.perform(event(Phase.FLIPS), Notes())
+    patched = [spec for name, spec in acts.testbed.cluster.patched if name == HEALTH]  # type: ignore[attr-defined]
+    assert patched == [
+        {"externalTrafficPolicy": "Cluster"},
+        {"externalTrafficPolicy": "Local", "healthCheckNodePort": 30999},
+    ]
+
+
+def test_health_checks_are_those_of_a_way_or_else_of_a_service_of_their_own() -> None:
+    acts = made()
+    acts.testbed.services[HEALTH] = {"spec": {"healthCheckNodePort": 30999}}
+    acts.testbed.nodes = {name: SimpleNamespace(internal={FAMILY: name}) for name in "abc"}  # type: ignore[misc]
+    acts.testbed.listeners = {}  # type: ignore[misc]
+    session = gathering(acts)
+    for ways, port in ((WAYS, 30001), ([Way(NODEPORT, TrafficPolicy.LOCAL)], 30999)):
+        session.ways = ways
+        for each in acts.testbed.services.values():
+            each["spec"]["ports"] = [{"nodePort": 31000}]
+        targets = session._targets([(Way(NODEPORT, TrafficPolicy.LOCAL), FAMILY)], acts.places)
+        assert {node: each.port for node, each in targets.health[FAMILY].items()} == dict.fromkeys("ac", port)
 
 
 def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,11 +443,17 @@ def test_another_way_has_its_whole_time(monkeypatch: pytest.MonkeyPatch) -> None
     traffic = FakeStreams()
     acts = made(traffic, disruptor=FakeDisruptor())
     session = gathering(acts)
-    session._unsettled = {"nodeport.local IPv4"}
-    traffic.left = ["nodeport.local IPv4", "nodeport.cluster IPv4"]
-    began = time.monotonic()
-    assert session._settle(acts, list(traffic.streams)) == traffic.left
-    assert time.monotonic() - began > 0.1
+
+    def settle(*left: str) -> float:
+        traffic.left, began = list(left), time.monotonic()
+        assert session._settle(acts, list(traffic.streams)) == traffic.left
+        return time.monotonic() - began
+
+    assert settle("nodeport.local IPv4") > 0.1
+    assert settle("nodeport.local IPv4") < 0.1
+    assert settle("nodeport.local IPv4", "nodeport.cluster IPv4") > 0.1
+    assert settle() < 0.1
+    assert settle("nodeport.local IPv4") > 0.1, "one that has settled since has its whole time again"
 
 
 def test_every_event_of_the_suite_is_done_here() -> None:

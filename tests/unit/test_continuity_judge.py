@@ -12,6 +12,7 @@ from esipp.judging.promise import Bound, Checking
 from esipp.judging.timeline.events import Steer
 from esipp.judging.timeline.losses import gaps, tally
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import service_name
@@ -47,6 +48,7 @@ from tests.unit.verdicts import judge_with
 ROLLING, QUIET = Phase.ROLLING_UPDATE, Phase.QUIET
 ECMP = "reference-ecmp.local"
 PROXIED_HERE = {"load-balancer.ingress.continuity-default-local": "Proxy"}
+ANOTHER_CLIENT = "192.0.2.10"
 
 
 def red(phase: Phase, slug: str, what: str, status: Status = Status.FAIL) -> dict[str, Status]:
@@ -323,6 +325,8 @@ def test_sources_that_other_data_planes_show_are_known_there_only(
         (STRANGER, 1.0, {**PROXIED_HERE, "load-balancer.class.told": "forwarder"}, Status.FAIL),
         (STRANGER, 0.5, PROXIED_HERE, Status.FAIL),
         (ADDRESS["b"], 1.0, PROXIED_HERE, Status.FAIL),
+        (ANOTHER_CLIENT, 1.0, PROXIED_HERE, Status.FAIL),
+        (ANOTHER_CLIENT, 1.0, {f"{AT_VIPS}ipv4": "private"}, Status.FAIL),
         (STRANGER, 1.0, {f"{AT_VIPS}ipv4": "private"}, Status.INCONCLUSIVE),
         (ADDRESS["b"], 1.0, {f"{AT_VIPS}ipv4": "private"}, Status.FAIL),
     ],
@@ -330,7 +334,7 @@ def test_sources_that_other_data_planes_show_are_known_there_only(
 def test_at_its_own_vip_only_a_balancers_own_address_is_known(
     source: str, share: float, facts: dict[str, str], status: Status
 ) -> None:
-    made = world()
+    made = replace(world(), held=frozenset({parse_address(ANOTHER_CLIENT)}))
     every = len(made.streams[key("default.local")].samples)
     made = changed(made, "default.local", 0.0, lambda s: s._replace(source=source), every)
     if share < 1:

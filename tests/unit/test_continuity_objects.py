@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from esipp.base.document import WIDTH
+from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.check import Level
 from esipp.checks.continuity import MOVED, NODEPORT, Phase, What
 from esipp.checks.model import Family, TrafficPolicy
@@ -67,7 +68,8 @@ def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own
     recorded = {(check.subject.phase, check.subject.what) for check in own if check.level is Level.RECORD}
     forgotten = {(Phase.CONNTRACK_DELETED, What.LOSSES), (Phase.CONNTRACK_DELETED, What.LASTING)}
     silent = {(phase, What.LOSSES) for phase in (Phase.CUT_OFF, Phase.CONNTRACK_FULL)}
-    assert recorded == {(Phase.SPEAKER, What.LOSSES), *silent, *forgotten}
+    restarted = {(phase, What.LOSSES) for phase in (Phase.SPEAKER, Phase.SPEAKER_MOVES)}
+    assert recorded == restarted | silent | forgotten
 
 
 def losses(phase: Phase) -> dict[str, tuple[What, Level]]:
@@ -139,7 +141,20 @@ def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
         "continuity-nodeport-cluster",
         "continuity-nodeport-cluster-udp",
         "continuity-nodeport-cluster-sctp",
+        "continuity-health",
     ]
+
+
+def test_health_checks_are_probed_where_no_way_has_a_load_balancer() -> None:
+    """Else what a node says of a terminating pod is not known, and checks of that are undecided."""
+    nodeports = [check for check in ALL_CHECKS if check.subject.way.by == NODEPORT]
+    made = {each["metadata"]["name"]: each["spec"] for each in objects.objects(list(nodeports), GROUND).services}
+    spec = made[objects.HEALTH]
+    assert (spec["type"], spec["externalTrafficPolicy"]) == ("LoadBalancer", "Local")
+    assert spec["loadBalancerClass"] == UNSERVED_CLASS, "no load balancer serves it"
+    assert spec["selector"] == made["continuity-nodeport-local"]["selector"]
+    assert objects.HEALTH not in objects.objects(list(nodeports), GROUND).announced
+    assert objects.HEALTH not in {each["metadata"]["name"] for each in objects.objects(ALL_CHECKS, GROUND).services}
 
 
 def test_pods_serve_on_for_longer_than_a_balancer_needs() -> None:

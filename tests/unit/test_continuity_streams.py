@@ -29,6 +29,7 @@ from tests.unit.continuity_world import (
     BEGAN,
     CHECKS,
     FEATURES,
+    RETURNED,
     SINCE,
     STRANGER,
     busy,
@@ -126,6 +127,33 @@ def test_a_wrong_source_of_one_datagram_is_noticed() -> None:
     at = BEGAN[Phase.CORDON] + 1
     masqueraded = changed_stream(world(), LOCAL, SCTP_NEW, at, at + 0.5, lambda s: s._replace(source=ADDRESS["a"]))
     assert differing(masqueraded) == {check_id(Phase.CORDON, LOCAL, SCTP_NEW): Status.FAIL}
+
+
+def rewritten(kind: StreamKind, lag: float, source: str = ADDRESS["a"]) -> ContinuityEvidence:
+    """The Service of another protocol is Local again only so many seconds after that of TCP."""
+    back = BEGAN[Phase.FLIPS] + RETURNED
+    return changed_stream(world(), LOCAL, kind, back, back + lag, lambda s: s._replace(source=source))
+
+
+@pytest.mark.parametrize("kind", [UDP_NEW, SCTP_NEW, UDP_SOCKET, SCTP_PORT])
+def test_a_service_of_another_protocol_may_return_to_local_after_that_of_tcp_but_not_long_after(
+    kind: StreamKind,
+) -> None:
+    name = check_id(Phase.FLIPS, LOCAL, kind)
+    assert differing(rewritten(kind, 1.4)) == {}, "rules of the one are written a sync after those of the other"
+    assert differing(rewritten(kind, RECOVERS - 0.1)) == {}
+    assert differing(rewritten(kind, RECOVERS + 1.5)) == {name: Status.FAIL}
+    assert "192.0.2.1" in decided(rewritten(kind, RECOVERS + 1.5), name).reason
+    assert differing(rewritten(kind, 1.4, STRANGER)) == {name: Status.FAIL}, "no policy shows this address"
+
+
+def test_a_return_that_is_late_on_a_busy_machine_is_undecided() -> None:
+    name, back = check_id(Phase.FLIPS, LOCAL, UDP_NEW), BEGAN[Phase.FLIPS] + RETURNED
+    late = rewritten(UDP_NEW, RECOVERS + 1.5)
+    assert differing(busy(late, back + 2.0, 1.0)) == {name: Status.INCONCLUSIVE}
+    assert differing(rewritten(SCTP_NEW, RECOVERS + 0.6)) == {
+        check_id(Phase.FLIPS, LOCAL, SCTP_NEW): Status.INCONCLUSIVE
+    }, "probes half a second apart cannot tell"
 
 
 def stale(seen: ContinuityEvidence, kind: StreamKind) -> ContinuityEvidence:

@@ -9,7 +9,7 @@ from esipp.checks.health import Place
 from esipp.checks.model import Family, Protocol
 from esipp.probing.jobs import Job
 from esipp.scenarios.continuity.traffic import HEALTH_PACE, OTHERS_PACE, Streams, Targets
-from esipp.scenarios.health import controls
+from esipp.scenarios.health import run
 
 
 class FakeProber:
@@ -40,7 +40,7 @@ def test_the_listeners_of_all_nodes_are_asked_while_trials_go_on_and_no_longer()
         address=lambda place, family: f"192.0.2.{list(places).index(place)}",
         testbed=SimpleNamespace(listeners={"a": {Protocol.TCP: 40000}, "b": {Protocol.TCP: 40000}}),
     )
-    with controls.listened(asker) as streams:
+    with run.listened(asker) as streams:
         assert set(streams) == {(Place.ENDPOINT_NODE, Family.IPV4), (Place.BARE_NODE, Family.IPV4)}, "c has no agent"
         assert prober.ended == []
     assert len(prober.ended) == 2
@@ -51,7 +51,7 @@ def test_the_listeners_of_all_nodes_are_asked_while_trials_go_on_and_no_longer()
 
 def test_without_a_client_outside_no_listener_is_asked() -> None:
     asker: Any = SimpleNamespace(clients=SimpleNamespace(probers={}))
-    with controls.listened(asker) as streams:
+    with run.listened(asker) as streams:
         assert streams == {}
 
 

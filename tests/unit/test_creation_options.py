@@ -20,8 +20,8 @@ from esipp.ledger.run import Settings
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.provider_annotations import TAGS, internal_of
 from esipp.report.rendering.terminal import as_text
-from esipp.testbed.check_metadata import given_by_checks
 from esipp.testbed.images import this_version
+from esipp.testbed.manifests import given_by_checks
 
 NAME, PREFIX = "n" * LONGEST_NAME, ".".join(["p" * 62] * 4)
 

@@ -21,7 +21,7 @@ from esipp.cluster.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of
 from esipp.preflight.preflight import _external_ips, _service_families
 from esipp.scenarios.health import port_lifecycle as lifecycle
 from esipp.scenarios.health.evidence import Fact, HealthEvidence
-from esipp.scenarios.health.port_claims import CLAIMS
+from esipp.scenarios.health.judge import CLAIMS
 from esipp.scenarios.health.port_lifecycle import LifeCycle
 from esipp.testbed import manifests
 from tests.unit.health_world import NAMESPACE, TRIALS, differing, say

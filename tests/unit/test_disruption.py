@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
@@ -24,9 +25,9 @@ from esipp.disruption import agents, disruptor, restarts, services, shell
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.preflight.preflight import Findings
-from esipp.scenarios.health.cordon import ask_cordoned
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker as HealthAsker
+from esipp.scenarios.health.run import ask_cordoned
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
 OURS = {"esipp.dev__run": "r1"}
@@ -555,6 +556,84 @@ def test_a_proxy_that_someone_starts_meanwhile_is_found_out(
         )
 
 
+def test_a_controller_is_stopped_where_it_runs(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    seen: list[str] = []
+    fake.add_pod("controller-1", "a", namespace="m", app="metallb", component="controller")
+    with pytest.raises(HarnessError, match="Cannot find the load balancer's controller"):
+        make().perform(Disruption.CONTROLLER_STOPPED, "b", nothing)
+    pod = fake.pods["m/controller-1"]
+    pod["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "uid": "rs", "controller": True}]
+    pod["status"]["containerStatuses"] = [{"restartCount": 0}]
+
+    def see(method: str, path: str, body: Json) -> None:
+        pod["status"]["containerStatuses"] = [{"restartCount": int(seen == ["T"])}]
+
+    fake.before = see
+    proof = make().perform(Disruption.CONTROLLER_STOPPED, "b", lambda: seen.append(control_plane.says("controller")))
+    assert (seen, control_plane.says("controller"), proof.node) == (["T"], "S", "a")
+    assert "the load balancer's controller is stopped; until the end; started again" in proof.words
+
+
+def registering(fake: FakeNodes, node: FakeNode, **changed: str) -> None:
+    """Node a, which the API server has as its own commands left it."""
+    fake.leases["kube-node-lease/a"] = 1
+    before = deepcopy(fake.nodes["a"])
+
+    def see(method: str, path: str, body: Json) -> None:
+        if method == "DELETE":
+            (node.state / "node").unlink()
+        elif (node.state / "node").exists() and "a" not in fake.nodes:
+            fake.nodes["a"] = {**before, "spec": {**before["spec"], **changed}}
+
+    fake.before = see
+
+
+def test_a_node_object_is_deleted_and_registered_again(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    fake.nodes["a"]["metadata"]["labels"]["zone"] = "z1"
+    before, seen = fake.plain(), []
+    registering(fake, control_plane)
+    proof = make().perform(Disruption.NODE_DELETED, "a", lambda: seen.append(("a" in fake.nodes, control_plane.marked)))
+    assert seen == [(False, {"node-deleted": owner(), "node.yaml": seen[0][1]["node.yaml"]})]
+    assert (fake.plain(), control_plane.marked, control_plane.says("switch")) == (before, {}, "")
+    assert proof.words.startswith("the Node object is deleted; until the end; registered again, and ready after ")
+
+
+def test_a_node_that_registers_otherwise_is_told(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    fake.nodes["a"]["spec"]["podCIDRs"] = ["10.244.1.0/24"]
+    registering(fake, control_plane, podCIDRs="10.244.7.0/24")
+    with pytest.raises(HarnessError, match="was registered again with other podCIDRs"):
+        make().perform(Disruption.NODE_DELETED, "a", nothing)
+
+
+def test_a_node_that_someone_registers_meanwhile_is_found_out(
+    fake: FakeNodes, make: Make, control_plane: FakeNode
+) -> None:
+    registering(fake, control_plane)
+    with pytest.raises(HarnessError, match="it was registered meanwhile"):
+        make().perform(Disruption.NODE_DELETED, "a", lambda: (control_plane.state / "node").touch())
+
+
+def test_a_slow_api_server_is_proven_by_a_late_answer(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "SLOW", 0.2)
+    monkeypatch.setattr(services, "LATE", SHORT)
+    fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
+    with pytest.raises(HarnessError, match="The API server answers at once"):
+        make().perform(Disruption.API_SLOW, "b", nothing)
+    assert (control_plane.says("esipp-api-slow"), control_plane.marked) == ("", {})
+
+    def late(method: str, path: str, body: Json) -> None:
+        if path == "/version":
+            threading.Event().wait(0.3)
+
+    fake.before = late
+    proof = make().perform(Disruption.API_SLOW, "b", nothing)
+    assert "the API servers on a pause for 2 s again and again" in proof.words
+    assert "requests were answered, after 0." in proof.words
+    assert (control_plane.says("esipp-api-slow"), control_plane.marked, proof.node) == ("", {}, "all")
+
+
 @pytest.mark.parametrize("what", [Disruption.API_SERVER, Disruption.KUBELET])
 def test_a_node_that_cannot_be_reached_is_not_touched(what: Disruption, fake: FakeNodes, make: Make) -> None:
     with pytest.raises(HarnessError):
@@ -563,6 +642,7 @@ def test_a_node_that_cannot_be_reached_is_not_touched(what: Disruption, fake: Fa
 
 def test_each_disruption_has_its_feature() -> None:
     assert {feature_of(what) for what in Disruption} == {
-        *("disruptive", "kube-proxy.pods", "load-balancer.speaker", "control-plane.reachable", "nodes.shell")
+        *("disruptive", "kube-proxy.pods", "load-balancer.speaker", "control-plane.reachable", "nodes.shell"),
+        *("network-add-on.agents", "load-balancer.controller"),
     }
     assert all(seconds < 300 for seconds in LONGEST.values()), "pods would be evicted from a node that is not ready"

@@ -23,8 +23,8 @@ from esipp.disruption import cleanup as sweeping
 from esipp.disruption import marks, services, shell
 from esipp.disruption.marks import Mark
 from esipp.judging.topology import Node, family_of, parse_address
-from esipp.preflight.disruptions import disruption_features
 from esipp.preflight.preflight import Findings
+from esipp.preflight.steps import disruption_features
 from esipp.probing import outside
 from esipp.probing.node_containers import matches, nodes_of, proven
 from esipp.probing.outside import find_network

@@ -9,12 +9,13 @@ from esipp.base.errors import HarnessError
 from esipp.checks.disruption import Disruption
 from esipp.disruption import shell
 from esipp.disruption.marks import RefusedError
-from tests.unit.fake_nodes import FakeNode
+from tests.unit.fake_nodes import NODE, FakeNode
 
 STOPPED = {
     Disruption.KUBELET: ("kubelet", "inactive", "active"),
     Disruption.API_SERVER: ("api", "T", "S"),
     Disruption.PROXY_STOPPED: ("proxy", "T", "S"),
+    Disruption.CONTROLLER_STOPPED: ("controller", "T", "S"),
 }
 BOTH = pytest.mark.parametrize("what", list(STOPPED))
 
@@ -132,3 +133,50 @@ def test_a_node_without_kube_proxy_is_told(node: FakeNode) -> None:
         with pytest.raises(HarnessError, match="Cannot stop"):
             shell.stop(node.way, what, "host/1", 60)
         assert shell.go_on(node.way, what, "host/1"), "its mark is taken away"
+
+
+def test_a_slow_api_server_pauses_until_it_is_undone(node: FakeNode) -> None:
+    what = Disruption.API_SLOW
+    shell.stop(node.way, what, "host/1", 60)
+    assert shell.is_stopped(node.way, what)
+    assert "pkill -STOP -x kube-apiserver; sleep 2.0; pkill -CONT -x kube-apiserver" in node.says("esipp-api-slow")
+    (node.state / "api").write_text("T\n")  # the pause in which it ends
+    assert shell.go_on(node.way, what, "host/1")
+    assert (node.says("api"), shell.is_stopped(node.way, what), node.marked) == ("S", False, {})
+    assert shell.stop(node.way, what, "host/1", 60) is None
+    subprocess.run([*node.way, "sh", "-c", node.says("switch")], check=True)
+    assert (shell.is_stopped(node.way, what), node.marked) == (False, {})
+
+
+def registered(node: FakeNode) -> bool:
+    return (node.state / "node").exists()
+
+
+def test_a_node_that_lost_its_object_creates_it_as_it_was(node: FakeNode) -> None:
+    what = Disruption.NODE_DELETED
+    for undo in (
+        lambda: shell.go_on(node.way, what, "host/1"),
+        lambda: subprocess.run([*node.way, "sh", "-c", node.says("switch")], check=True),
+    ):
+        (node.state / "node").write_text(NODE)
+        shell.stop(node.way, what, "host/1", 60)
+        assert not shell.is_stopped(node.way, what), "the run itself deletes the object"
+        (node.state / "node").unlink()
+        assert shell.is_stopped(node.way, what)
+        undo()
+        of_the_server = ("creationTimestamp", "resourceVersion", "uid")
+        kept = [line for line in NODE.splitlines() if line.strip().partition(":")[0] not in of_the_server]
+        assert node.says("node").splitlines() == kept
+        assert (shell.is_stopped(node.way, what), node.marked) == (False, {})
+
+
+def test_a_node_whose_object_was_not_deleted_keeps_it(node: FakeNode) -> None:
+    shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 60)
+    assert shell.go_on(node.way, Disruption.NODE_DELETED, "host/1")
+    assert (node.says("node") + "\n", node.marked) == (NODE, {})
+
+
+def test_a_node_that_cannot_save_its_object_is_told(node: FakeNode) -> None:
+    (node.state / "node").write_text("the server is currently unable to handle the request")
+    with pytest.raises(HarnessError, match="Cannot stop node-deleted"):
+        shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 60)

@@ -185,7 +185,7 @@ def test_it_says_what_it_did(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_a_message_that_is_cut_off_was_never_answered(cluster: Cluster, fake: FakeNodes) -> None:
     cordoned(cluster)
-    hello = json.dumps({"cluster": "home", "kubeconfig": cluster.kubeconfig, "log": ""})
+    hello = json.dumps({"cluster": "home", "kubeconfig": cluster.kubeconfig, "as": "", "log": ""})
     note = json.dumps({"number": 1, "undo": CORDON.as_json()})
     answers = io.StringIO()
     assert watch([hello + "\n", note[:30]], answers) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from esipp.app.cli import main
 from esipp.app.doctor.document import age, as_json, document
-from esipp.app.doctor.examination import clean_command, examine_all
+from esipp.app.doctor.examination import examine_all
 from esipp.app.doctor.model import Grade
 from esipp.base.customisation import Customisation
 from esipp.base.errors import PreflightError
@@ -299,10 +299,11 @@ def test_the_command_that_would_run_is_told_whole(monkeypatch: pytest.MonkeyPatc
 
 def test_what_wraps_esipp_wraps_the_cleaning_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ESIPP_REPEAT", "./ci/enter esipp run --context kind-esipp")
-    assert clean_command(HOME) == "./ci/enter esipp clean --context kind-esipp"
+    assert HOME.clean == "./ci/enter esipp clean --context kind-esipp"
     monkeypatch.delenv("ESIPP_REPEAT")
-    assert clean_command(replace(HOME, kubeconfig="a b")) == "esipp clean --context home --kubeconfig 'a b'"
-    assert clean_command(replace(HOME, kubeconfig="made", in_cluster=True)) == "esipp clean --in-cluster"
+    assert replace(HOME, kubeconfig="a b").clean == "esipp clean --context home --kubeconfig 'a b'"
+    assert replace(HOME, as_user="jane").clean == "esipp clean --context home --as jane"
+    assert replace(HOME, kubeconfig="made", in_cluster=True).clean == "esipp clean --in-cluster"
 
 
 @pytest.mark.parametrize(

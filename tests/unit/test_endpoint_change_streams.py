@@ -149,8 +149,7 @@ def test_nothing_can_move_on_one_node() -> None:
 
 def test_quantiles_are_samples() -> None:
     of = Distribution.of([3.0, 1.0, 2.0, 4.0])
-    assert (of.quantile(0.5), of.quantile(0.95), of.as_json()["max"]) == (2.0, 4.0, 4.0)
-    assert Distribution().as_json() == {"n": 0, "samples": []}
+    assert (of.quantile(0.5), of.quantile(0.95)) == (2.0, 4.0)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from esipp.ledger.run import Run, Settings
 from esipp.scenarios.health import run as health
 from esipp.scenarios.interoperability import dns, isolation, scale
 from esipp.scenarios.interoperability import run as interoperability
+from esipp.scenarios.timeouts import TIMEOUTS
 
 
 class Recording(Run):
@@ -37,7 +38,7 @@ def context(*parts: str) -> Any:
     made = {"features": {"vantage.outside": SimpleNamespace(present=True)}, "ground": None, "testbed": None}
     return SimpleNamespace(
         run=Recording(Settings("kind-test"), say=lambda _: None), asked=asked, topology=SimpleNamespace(nodes={}),
-        clients=None, disruptor=None, stop=Stop, **made,
+        clients=None, disruptor=None, stop=Stop, timeouts=TIMEOUTS, **made,
     )  # fmt: skip
 
 

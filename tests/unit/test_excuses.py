@@ -7,20 +7,21 @@ import pytest
 
 from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.ingress import facts_at, ingress_facts
-from esipp.checks.model import AddressClass, Family, Path
+from esipp.checks.model import AddressClass, Family, Path, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.judging.ingress import MOST, strangers, why_not_its_own
 from esipp.judging.topology import parse_address
-from esipp.scenarios.paths.collisions import MOST_BY_CHANCE, PORTS_GIVEN, Ports
-from esipp.scenarios.paths.evidence import Steer
+from esipp.scenarios.paths.evidence import MOST_BY_CHANCE, PORTS_GIVEN, Ports, Steer
 from tests.unit.world import (
     BACKEND_ADDRESSES,
+    CHECKS,
     CLIENT_ADDRESSES,
     GATEWAYS,
     NOBODY,
     NODE_ADDRESSES,
     NODES,
     POD_BACKEND,
+    VIP,
     answer,
     by_id,
     show,
@@ -41,11 +42,26 @@ UNKNOWN, ANOTHER = NOBODY[V4], "203.0.113.10"
 MANY = 20
 
 
-def seen(addresses: Sequence[str], facts: dict[str, str], name: str = LOCAL) -> Status:
-    """The verdict on a check whose connections showed these sources in turn."""
+def others(path: Path, addresses: Sequence[str]) -> list[Observation]:
+    """What pods see of all other clients outside at the same VIP."""
+    same = {each.subject.path for each in CHECKS if each.subject.path.entry == path.entry}
+    same = {each for each in same if each.client.vantage is Vantage.OUTSIDE and each.client != path.client}
+    ours = (path.service, path.protocol, path.family, path.port)
+    beside = [each for each in same if (each.service, each.protocol, each.family, each.port) == ours]
+    return [answer(each, addresses[seq % len(addresses)], seq) for each in beside for seq in range(MANY)]
+
+
+def seen(
+    addresses: Sequence[str], facts: dict[str, str], name: str = LOCAL, beside: Sequence[str] = (UNKNOWN,)
+) -> Status:
+    """The verdict on a check whose connections showed these sources in turn; others outside were shown others."""
     path_check = by_id(name)
     made = [answer(path_check.subject.path, addresses[seq % len(addresses)], seq) for seq in range(MANY)]
-    also = [show(control.path, AddressClass.CLIENT) for control in path_check.subject.controls]
+    also = others(path_check.subject.path, beside)
+    controls = {
+        control.path for control in path_check.subject.controls if control.path.key not in {o.path for o in also}
+    }
+    also += [show(path, AddressClass.CLIENT) for path in controls]
     return verdict(path_check, *made, also=also, facts=facts).status
 
 
@@ -87,6 +103,22 @@ def test_behind_a_hostname_or_a_proxy_what_was_seen_at_that_service_decides(
     assert seen(addresses, facts) is status
 
 
+@pytest.mark.parametrize("facts", [HOSTNAME, PROXY, PROXY | TOLD_PROXY])
+@pytest.mark.parametrize(
+    ("shown", "status"), [([OTHERS], Status.FAIL), ([UNKNOWN, OTHERS], Status.FAIL), ([UNKNOWN], Status.KNOWN)]
+)
+def test_a_load_balancer_that_shows_one_client_its_own_address_is_no_proxy_for_another(
+    shown: Sequence[str], status: Status, facts: dict[str, str]
+) -> None:
+    assert seen([UNKNOWN], facts, beside=shown) is status
+
+
+def test_a_pod_may_leave_by_a_proxy_while_clients_outside_are_shown_their_own_address() -> None:
+    """Its way goes through the cluster's own NAT to the outside, whose address nobody knows."""
+    name = "loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip"
+    assert seen([UNKNOWN], HOSTNAME, name, beside=[OWN]) is Status.KNOWN
+
+
 @pytest.mark.parametrize(
     ("name", "known", "never"),
     [
@@ -99,7 +131,7 @@ def test_behind_a_hostname_or_a_proxy_what_was_seen_at_that_service_decides(
         ),
         ("loadbalancer.cluster.tcp.ipv4.outside-1-to-vip", [[UNKNOWN], [UNKNOWN, NODE]], [[OTHERS], [OWN, UNKNOWN]]),
         ("loadbalancer.cluster.tcp.ipv4.outside-1-to-vip.answers", [[UNKNOWN], [UNKNOWN, NODE]], [[OTHERS], [POD]]),
-        ("loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-vip", [[UNKNOWN]], [[NODE], [OWN], [OTHERS]]),
+        ("loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-vip", [[VIP[V4]]], [[NODE], [OWN], [OTHERS]]),
     ],
 )
 def test_every_check_of_such_a_service_is_known_by_the_balancers_address_alone(
@@ -107,8 +139,8 @@ def test_every_check_of_such_a_service_is_known_by_the_balancers_address_alone(
 ) -> None:
     facts = {f"load-balancer.ingress.{by_id(name).subject.path.object_name}": "Proxy"}
     for addresses in known:
-        assert seen(addresses, facts, name) is Status.KNOWN
-        assert seen(addresses, {}, name) is not Status.KNOWN or NODE in addresses
+        assert seen(addresses, facts, name, addresses) is Status.KNOWN
+        assert seen(addresses, {}, name, addresses) is not Status.KNOWN or NODE in addresses
     for addresses in never:
         assert seen(addresses, facts, name) not in (Status.KNOWN, Status.PASS)
 

@@ -120,6 +120,12 @@ def test_a_quiet_run_says_one_sentence(way: str, option: str, tmp_path: Path) ->
     assert [line.partition(":")[0] for line in lines] == ["PARTIAL"], lines
 
 
+@pytest.mark.parametrize(("when", "coloured"), [("always", True), ("auto", False), ("never", False)])
+def test_colours_are_as_the_option_says(when: str, coloured: bool, tmp_path: Path) -> None:
+    lines = said("fail", "esipp", tmp_path / "run", "--color", when)
+    assert any("\x1b[" in line for line in lines) is coloured, "auto: no terminal"
+
+
 def test_a_run_that_is_not_quiet_shows_all_tables_on_demand(tmp_path: Path) -> None:
     assert "How to read the matrix" in said("pass", "esipp", tmp_path / "run", "-v")
 

@@ -4,9 +4,8 @@ import pytest
 
 from esipp.base.document import WIDTH
 from esipp.checks.check import Level
-from esipp.checks.explain import explain, meaning_for
+from esipp.checks.explain import ARROW, BLOCKED, explain, meaning_for, picture
 from esipp.checks.model import POD_BACKEND, AddressClass
-from esipp.checks.picture import ARROW, BLOCKED, picture
 from tests.unit.world import CHECKS, by_id
 
 HAIRPIN = AddressClass.HAIRPIN

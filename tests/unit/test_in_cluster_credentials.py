@@ -16,7 +16,7 @@ from esipp.app.options import settings_of
 from esipp.base.client_places import Kind, Place
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.redaction import redact
-from esipp.cluster.client import ApiError, Cluster, kubeconfig_arguments
+from esipp.cluster.client import ApiError, Cluster
 from esipp.ledger.run import Settings
 from esipp.preflight import outside_clients as standing
 from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
@@ -126,12 +126,7 @@ def test_the_run_and_kubectl_go_by_the_same_file(pod: Path) -> None:
     options = _parser().parse_args(["run", "--in-cluster", "--image", "example.com/echo:1"])
     once, again = settings_of(options), settings_of(options)
     assert (once.context, once.kubeconfig) == (again.context, again.kubeconfig), "pytest reads the options again"
-    assert kubeconfig_arguments(once.context, once.kubeconfig) == [
-        "--context",
-        CONTEXT,
-        "--kubeconfig",
-        once.kubeconfig,
-    ]
+    assert Cluster.of(once).kubectl == ["kubectl", "--context", CONTEXT, "--kubeconfig", once.kubeconfig]
     assert json.loads(Path(str(once.kubeconfig)).read_text())["current-context"] == CONTEXT
 
 

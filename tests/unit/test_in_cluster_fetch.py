@@ -115,8 +115,7 @@ def test_a_pod_that_goes_away_is_not_fetched_from() -> None:
 class There:
     """A cluster with one Job, whose pod is in another state each time one looks."""
 
-    context = "kind-there"
-    kubeconfig = None
+    kubectl = ("kubectl", "--context", "kind-there")
 
     def __init__(self, *states: Json | Exception | None) -> None:
         self.states, self.watched = list(states), 0.0
@@ -314,8 +313,8 @@ def test_fetching_ends_as_the_run_did(
     made(tmp_path / "run", checks, failing())
 
     class Answers:
-        def __init__(self, *_: object) -> None:
-            pass
+        def __init__(self, *_: object, as_user: str, request_timeout: float) -> None:
+            assert (as_user, request_timeout) == ("jane", 60.0)
 
         def version(self) -> str:
             return "v1.36.3"
@@ -323,6 +322,7 @@ def test_fetching_ends_as_the_run_did(
     result: list[tuple[object, ...]] = []
     monkeypatch.setattr("esipp.cluster.client.Cluster", Answers)
     monkeypatch.setattr(fetch, "bring", lambda _cluster, *words: result.append(words) or tmp_path / "run")
-    assert main(["fetch", "--context", "c", "--wait", "9"]) == ExitCode.NOT_CONFORMANT
+    words = ["--context", "c", "--wait", "9", "--as", "jane", "--request-timeout", "1m"]
+    assert main(["fetch", *words]) == ExitCode.NOT_CONFORMANT
     assert result == [("esipp-account", "esipp", 9, None)]
     assert "NONCONFORMANT" in capsys.readouterr().out

@@ -8,20 +8,20 @@ import pytest
 
 from esipp.base.document import WIDTH
 from esipp.checks.check import Level, Status
+from esipp.checks.explain import picture
 from esipp.checks.interoperability import MANY_SERVICES, Kind
 from esipp.checks.model import NO_ANSWER, AddressClass, Backends, EntryKind, Family, Role, TrafficPolicy, Vantage
 from esipp.checks.observation import Observation, Outcome
-from esipp.checks.picture import picture
 from esipp.checks.reference import titles
 from esipp.cluster.client import ApiError, Cluster
-from esipp.preflight import cluster_dns as dns
+from esipp.preflight import steps as dns
 from esipp.report.pages import checks_page
 from esipp.report.terminal import summary
 from esipp.scenarios.interoperability import scale_services
 from esipp.scenarios.interoperability.dns import CLUSTER_DOMAIN, say, say_addresses
 from esipp.scenarios.interoperability.objects import objects
 from esipp.testbed.objects import Ground
-from suites.interoperability import inside, trials
+from suites.interoperability import checks, inside
 from suites.interoperability.checks import CHECKS as ALL
 from tests.unit.recorded_world import recorded
 from tests.unit.verdicts import judge
@@ -146,13 +146,13 @@ def test_what_a_sentence_says_of_clients_inside_is_looked_at_in_the_same_window(
 
 
 def test_sentences_of_trials_say_of_whom_where_and_from_whom() -> None:
-    for check in trials.CHECKS:
+    for check in checks.OF_SCENARIOS:
         assert not {"{", "}"} & set(check.requirement + check.expected), check.id
         of, said = check.subject, check.requirement
-        assert of.kind is None or of.claim == "gone" or trials.KINDS[of.kind] in said, check.id
-        assert of.scenario != "many" or of.place is None or trials.PLACES[of.place] in said, check.id
-        assert of.client is None or trials.WHO[of.client.name] in said, check.id
-    expected = {check.id: check.expected for check in trials.CHECKS}
+        assert of.kind is None or of.claim == "gone" or checks.KINDS[of.kind] in said, check.id
+        assert of.scenario != "many" or of.place is None or checks.PLACES[of.place] in said, check.id
+        assert of.client is None or checks.WHO[of.client.name] in said, check.id
+    expected = {check.id: check.expected for check in checks.OF_SCENARIOS}
     assert expected["interop.many.loadbalancer-local.status.endpoint-node"] == "200, from every Service"
     assert expected["interop.many.loadbalancer-local.status.control-plane"] == "503, from every Service"
 
@@ -186,7 +186,7 @@ def test_host_network_backends_show_masqueraded_pods_only_where_the_add_on_does_
 
 def test_the_suite_is_of_a_size_that_can_be_read() -> None:
     assert 100 <= len(inside.CHECKS) <= 170
-    assert len(ALL) - len(inside.CHECKS) == len(trials.CHECKS) < 100
+    assert len(ALL) - len(inside.CHECKS) == len(checks.OF_SCENARIOS) < 100
     assert {path_check.id for path_check in inside.CHECKS} <= {path_check.id for path_check in CHECKS}
 
 
@@ -197,7 +197,7 @@ def ground() -> Ground:
 
 def test_props_are_those_of_the_trials_that_are_asked() -> None:
     def needed(trial: str) -> tuple[set[str], set[str], set[str]]:
-        made = objects([check for check in trials.CHECKS if check.subject.scenario == trial], ground())
+        made = objects([check for check in checks.OF_SCENARIOS if check.subject.scenario == trial], ground())
         pods, services = ({each["metadata"]["name"] for each in of} for of in (made.pods, made.services))
         return pods, services, {client.name for client in made.clients}
 

@@ -200,6 +200,8 @@ def test_single_connections_that_are_lost_are_held_against_what_the_way_loses() 
     made.many.ways = replace(made.many.ways, counts={(Place.BARE_NODE, Family.IPV4): Counts(2, 40)})
     assert statuses(made)[check] == "inconclusive"
     assert "may explain the 1 of 6 lost here" in verdict(check, made).reason
+    own[next(iter(own))] = [replace(each, count=1) for each in (CLIENT, SILENCE, MASQUERADED)]
+    assert statuses(made)[check] == "flaky", "a wrong source is no loss, whatever is lost beside it"
     own[next(iter(own))] = [replace(SILENCE, count=2)]
     assert statuses(made)[check] == "flaky", "a service that never answers is no matter of single connections"
 

@@ -32,11 +32,13 @@ from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.objects import A, B, service_b
 from esipp.scenarios.interoperability.scale_services import manifest
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT
+from esipp.scenarios.timeouts import TIMEOUTS
 from tests.unit.health_world import no_answer
 from tests.unit.world import ROLES, topology
 
 T = TypeVar("T")
 BRIEF = Budget("a moment", 0.05, need=1, spacing=0.01)
+QUICK = replace(TIMEOUTS, other_followed=replace(BRIEF, name=TIMEOUTS.other_followed.name))
 PORT_A, PORT_B, LISTENER = 31001, 31002, 40000
 CLIENT = "172.18.0.9"
 
@@ -182,7 +184,7 @@ def asker(**options: Any) -> tuple[Asker, FakeCluster, FakeAsker]:
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
-        *((neighbours, name) for name in ("TOLD", "AFTER")),
+        (neighbours, "AFTER"),
         *((many, name) for name in ("PROGRAMMED", "CLOSED")),
     ):
         monkeypatch.setattr(module, name, replace(BRIEF, name=getattr(module, name).name))
@@ -190,7 +192,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_change_of_the_neighbour_is_waited_for_while_the_other_is_watched() -> None:
     made, cluster, fake = asker()
-    seen = neighbours.Trial(made, topology()).perform()
+    seen = neighbours.Trial(made, topology(), QUICK).perform()
     on = [f"neighbour-b-on-{role.value}" for role in (Role.ENDPOINT_NODE, Role.BARE_NODE)]
     chosen = fake.asked_b[0]
     assert chosen in BY_NUMBER, "what it leaves is given to nobody who does not ask for it"
@@ -225,7 +227,7 @@ def test_what_must_answer_is_given_time_and_is_watched_until_the_last_of_it_coul
         return converge(look, budget)
 
     monkeypatch.setattr(made.stop, "converge", note)
-    neighbours.Trial(made, topology()).perform()
+    neighbours.Trial(made, topology(), QUICK).perform()
     home = {topology().nodes[ROLES[Role.ENDPOINT_NODE]].internal[family] for family in Family}
     patient = {job.timeout for job in fake.prober.streams if job.protocol == "get" or job.host in home}
     assert patient == {neighbours.PATIENT}
@@ -263,19 +265,19 @@ def test_a_client_that_is_masqueraded_on_its_way_is_told() -> None:
 def test_a_neighbour_whose_changes_do_not_reach_the_nodes_ends_the_trial() -> None:
     made, _, fake = asker(deaf=True)
     with pytest.raises(HarnessError, match="its pods became ready"):
-        neighbours.Trial(made, topology()).perform()
+        neighbours.Trial(made, topology(), QUICK).perform()
     assert fake.prober.cancelled == len(fake.prober.streams)
 
 
 @pytest.mark.parametrize(("others", "left"), [(1, BY_NUMBER), (len(BY_NUMBER), [PORT_B])], ids=["one", "all"])
 def test_a_port_that_others_have_is_none_for_the_neighbour(others: int, left: Collection[int]) -> None:
     made, cluster, fake = asker()
-    neighbours.Trial(made, topology()).perform()
+    neighbours.Trial(made, topology(), QUICK).perform()
     first = fake.asked_b[0]
     cluster.others = {first} if others == 1 else BY_NUMBER
     cluster.there[B] = service_b("x")
     fake.asked_b.clear()
-    neighbours.Trial(made, topology()).perform()
+    neighbours.Trial(made, topology(), QUICK).perform()
     assert set(fake.asked_b) <= {*left} - {first}
     assert len(set(fake.asked_b)) == 1
 
@@ -289,7 +291,7 @@ def test_a_port_that_another_run_took_between_is_given_up_for_another() -> None:
         cluster.taken = {fake.asked_b[0]}
 
     cluster.delete = gone  # type: ignore[method-assign]
-    seen = neighbours.Trial(made, topology()).perform()
+    seen = neighbours.Trial(made, topology(), QUICK).perform()
     assert len(seen.changes) == 5
     first, *_, last = fake.asked_b
     assert last != first
@@ -301,7 +303,7 @@ def test_whoever_took_the_port_that_the_neighbour_left_is_named() -> None:
     rival = {"metadata": {"namespace": "shop", "name": "cart"}, "spec": {"ports": [{"nodePort": PORT_B}]}}
     cluster.others, cluster.there["cart"] = BY_NUMBER, rival
     with pytest.raises(HarnessError, match=f"the Service shop/cart took port {PORT_B} meanwhile"):
-        neighbours.Trial(made, topology()).perform()
+        neighbours.Trial(made, topology(), QUICK).perform()
 
 
 def performed(trial: many.Trial) -> Many:

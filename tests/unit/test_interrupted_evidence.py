@@ -34,7 +34,7 @@ def test_what_was_gathered_before_an_interrupt_is_kept_and_judges_nothing(
     run = Run(Settings("kind-test", image="x", out=str(tmp_path)), say=lambda _: None)
     run.begin([CHECK], left_out=0)
     testbed: Any = SimpleNamespace(batches=SimpleNamespace(scenarios={}))
-    findings: Any = SimpleNamespace(features={}, facts={})
+    findings: Any = SimpleNamespace(features={}, facts={}, ways={})
     context = Context(run, findings, {"testbed": testbed}.get)
     context.gathered = lambda: "that of another scenario"
     with pytest.raises(KeyboardInterrupt):

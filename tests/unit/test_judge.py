@@ -8,7 +8,7 @@ from esipp.checks.check import Level, Status
 from esipp.checks.model import NO_ANSWER, PAIR_BACKEND, POD_BACKEND, AddressClass, EntryKind, Family, Path
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import Spread
-from esipp.scenarios.paths.judge import say_bound
+from esipp.judging.answers import say_bound
 from tests.unit.verdicts import judge
 from tests.unit.world import (
     CHECKS,

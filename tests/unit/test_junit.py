@@ -18,6 +18,7 @@ from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report import junit
+from esipp.report.cases import INSTRUMENT
 from tests.unit.test_reading import made
 
 
@@ -69,7 +70,7 @@ def test_a_healthy_run_is_green_with_a_suite_for_each_profile_and_suite(healthy:
     assert set(cases(text)) == {check.id for check in run.checks}
     names = [suite.name for suite in junitparser.JUnitXml.fromstring(text.encode())]
     assert set(names) == {
-        f"{junit.INSTRUMENT if check.instrument else check.profile} / {check.suite}" for check in run.checks
+        f"{INSTRUMENT if check.instrument else check.profile} / {check.suite}" for check in run.checks
     }
     first = cases(text)[run.checks[0].id]
     assert first.classname == f"esipp.{run.checks[0].suite}.{run.checks[0].profile}"

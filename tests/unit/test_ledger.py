@@ -14,6 +14,7 @@ from esipp.checks.model import AddressClass
 from esipp.checks.observation import Witness
 from esipp.checks.path import PathCheck
 from esipp.judging.schedule import PlannedEvent, Touches
+from esipp.ledger.codec import record_of
 from esipp.ledger.file import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
 from esipp.ledger.run import Run, Settings
 from tests.unit.verdicts import judge
@@ -46,15 +47,15 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     with run.phase("observe", "probing"), run.event("observe", PlannedEvent("drain", touches=Touches.NODE)):
         for path_check in SOME:
             for each in evidence().observations[path_check.subject.path.key]:
-                run.record("observation", **each.as_json())
+                run.record("observation", **record_of(each))
         for shown in AddressClass:
-            run.record("observation", **group(show(SOME[0].subject.path, shown), 198).as_json())
-        run.record("observation", **replace(show(SOME[0].subject.path, AddressClass.CLIENT), tag=2**32 - 1).as_json())
+            run.record("observation", **record_of(group(show(SOME[0].subject.path, shown), 198)))
+        run.record("observation", **record_of(replace(show(SOME[0].subject.path, AddressClass.CLIENT), tag=2**32 - 1)))
     found = Witness(
         SOME[0].subject.path.key, 0, True, "words", ("192.0.2.1", 7), "node a: A became B", "both cannot be"
     )
     for witness in (found, Witness(SOME[0].subject.path.key, 1, False)):
-        run.record("witness", **witness.as_json())
+        run.record("witness", **record_of(witness))
     for path_check in SOME:
         run.keep(judge(path_check, evidence()))
     run.end()

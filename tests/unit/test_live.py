@@ -80,6 +80,17 @@ def test_no_color_draws_without_colours(monkeypatch: pytest.MonkeyPatch) -> None
     assert "1,204 observed" in bare
 
 
+def test_a_display_has_colours_only_if_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    reader, writer = os.pipe()
+    outlet = Outlet(writer)
+    for colours in (True, False):
+        assert Display.on(outlet, Progress(), colours=colours)._console.no_color is not colours
+    for each in (reader, writer):
+        os.close(each)
+    outlet.close()
+
+
 def test_no_more_waits_than_fit() -> None:
     waits = [Wait(f"thing {number}", 9, 10, "") for number in range(7)]
     said = words(drawn(Snapshot(1, 0, 1, 0, {}, 9, [], Phase("trials", "", 9), waits, (0, 0), None), 80))
@@ -236,7 +247,7 @@ from esipp.ledger.progress import Progress
 from esipp.report.live import Display, Outlet
 
 progress = Progress()
-shown = Display.on(Outlet(1), progress)
+shown = Display.on(Outlet(1), progress, colours=True)
 try:
     with report_to(progress):
         shown.start()

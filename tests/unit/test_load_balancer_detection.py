@@ -18,7 +18,6 @@ from esipp.disruption.cleanup import REMOVED, removal_budget
 from esipp.judging.promise import Checking
 from esipp.ledger.run import Run
 from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_again, platform_of
-from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.profile_findings import (
     Behaviour,
     behaviour,
@@ -31,8 +30,9 @@ from esipp.loadbalancers.profile_findings import (
     of_words,
 )
 from esipp.loadbalancers.profiles.loading import all_profiles, named
-from esipp.loadbalancers.settings import as_it_runs
+from esipp.loadbalancers.reference import as_it_runs
 from esipp.loadbalancers.timeouts import USUAL, steering_of, timeouts_of
+from esipp.preflight.steps import objects_of
 from esipp.report.markdown import render as markdown
 from esipp.report.terminal import summary
 from esipp.scenarios.balancer_facts import observed_behaviour, settle_balancer, steers_of

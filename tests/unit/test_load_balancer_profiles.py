@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from esipp.app.cli import check_run, main
+from esipp.app.load_balancers import as_text, figures_of, in_full
 from esipp.base.errors import PreflightError
 from esipp.checks import profile as model
 from esipp.checks.catalog import HOUSE
@@ -14,7 +15,6 @@ from esipp.checks.endpoint_change import What
 from esipp.checks.model import AddressClass
 from esipp.checks.profile import Class, Grade, HealthCheck, LoadBalancer
 from esipp.ledger.run import Settings
-from esipp.loadbalancers.profiles.listing import as_text, figures_of, in_full
 from esipp.loadbalancers.profiles.loading import FOLDER, all_profiles, named, names, provider, read_file
 from esipp.loadbalancers.profiles.page import SECTIONS, render
 from esipp.loadbalancers.profiles.words import bound, span, takes

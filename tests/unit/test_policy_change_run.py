@@ -12,6 +12,7 @@ from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import POD_BACKEND, Family, TrafficPolicy
 from esipp.checks.policy_change import At, ChangingService
 from esipp.judging.timeline.streams import Sample
+from esipp.scenarios import events
 from esipp.scenarios.policy_change import changes, run
 from esipp.scenarios.policy_change.run import ROUNDS, Driver
 from tests.unit.policy_change_world import BARE, GROUND, HOME
@@ -74,7 +75,7 @@ def drive(monkeypatch: pytest.MonkeyPatch, lag: Lag) -> tuple[int, float]:
         cluster=world, namespace="esipp", roles=topology().roles, nodes=nodes,
         services={ChangingService.NODE_PORT.object_name: service},
     )  # fmt: skip
-    for module in (run, changes):
+    for module in (run, changes, events):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
@@ -101,12 +102,12 @@ def test_what_did_not_follow_once_may_still_follow_promptly_later(monkeypatch: p
     assert seconds > 30
 
 
-@pytest.mark.parametrize(("frozen", "towards", "last"), [(At.BARE_NODE, CLUSTER, 3), (At.ENDPOINT_NODE, LOCAL, 4)])
+@pytest.mark.parametrize(("frozen", "towards"), [(At.BARE_NODE, CLUSTER), (At.ENDPOINT_NODE, LOCAL)])
 def test_what_never_follows_takes_its_whole_time_once(
-    monkeypatch: pytest.MonkeyPatch, frozen: At, towards: TrafficPolicy, last: int
+    monkeypatch: pytest.MonkeyPatch, frozen: At, towards: TrafficPolicy
 ) -> None:
     made, seconds = drive(monkeypatch, lambda at, to, number: 1e9 if at is frozen and to is towards else 0.3)
-    assert made == last, "the second change to that policy shows it again"
+    assert made == 4, "the second change to that policy shows it again, and each change to Cluster is undone"
     assert 30 < seconds < 45
 
 

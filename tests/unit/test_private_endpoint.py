@@ -1,6 +1,7 @@
 """A private API server is reached by our own client and by the kubectl that we call, by the same ways."""
 
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -10,16 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from esipp.base.errors import PreflightError
-from esipp.cluster.client import Cluster, kubeconfig_arguments
+from esipp.cluster.client import Cluster, UnreachableError
 from esipp.testbed.clients import Clients
 from tests.tools import needs_tool
 from tests.unit.private_world import NAME, VERSION, Private, private_server
 
 pytestmark = needs_tool("kubectl", "openssl")
 
-Ask = Callable[[Path], str]
+Ask = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -36,20 +38,22 @@ def private(server: Private, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("HOME", str(tmp_path))
     server.asked.clear()
     server.accounts.clear()
+    server.impersonated.clear()
+    server.user.clear()
     return server
 
 
-def by_our_client(kubeconfig: Path) -> str:
+def by_our_client(kubeconfig: Path, as_user: str = "") -> str:
     """The version that the server tells us; empty where it cannot be had."""
     try:
-        return Cluster("home", str(kubeconfig)).version()
+        return Cluster("home", str(kubeconfig), as_user=as_user).version()
     except PreflightError:
         return ""
 
 
-def by_kubectl(kubeconfig: Path) -> str:
+def by_kubectl(kubeconfig: Path, as_user: str = "") -> str:
     """The same by kubectl, pointed at the cluster as clients in pods are started."""
-    words = ["kubectl", *kubeconfig_arguments("home", str(kubeconfig)), "get", "--raw", "/version"]
+    words = [*Cluster("home", str(kubeconfig), as_user=as_user).kubectl, "get", "--raw", "/version"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env=os.environ)
     return VERSION["gitVersion"] if VERSION["gitVersion"] in done.stdout else ""
 
@@ -123,3 +127,45 @@ def test_clients_in_pods_are_started_by_the_same_kubeconfig(private: Private, tm
 def test_the_servers_clock_is_told_by_its_answers(private: Private, tmp_path: Path) -> None:
     found = Cluster("home", str(private.kubeconfig(tmp_path, **{"tls-server-name": NAME}))).date()
     assert abs(parsedate_to_datetime(found).timestamp() - time.time()) < 3600
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("user", "as_user", "headers"),
+    [
+        ({}, "", []),
+        ({}, "jane", [("Impersonate-User", "jane")]),
+        (
+            {"as": "joe", "as-uid": "7", "as-groups": ["dev", "ops"], "as-user-extra": {"a/b": ["1", "2"]}},
+            "",
+            [
+                *(("Impersonate-Extra-A%2fb", "1"), ("Impersonate-Extra-A%2fb", "2")),
+                *(("Impersonate-Group", "dev"), ("Impersonate-Group", "ops")),
+                *(("Impersonate-Uid", "7"), ("Impersonate-User", "joe")),
+            ],
+        ),
+        ({"as": "joe", "as-groups": ["dev"]}, "jane", [("Impersonate-Group", "dev"), ("Impersonate-User", "jane")]),
+    ],
+)
+def test_both_impersonate_whom_the_kubeconfig_and_the_option_say(
+    ask: Ask, user: dict[str, Any], as_user: str, headers: list[tuple[str, str]], private: Private, tmp_path: Path
+) -> None:
+    private.user.update(user)
+    assert ask(private.kubeconfig(tmp_path, tls_server_name=NAME), as_user) == VERSION["gitVersion"]
+    assert [(name.lower(), value) for name, value in private.impersonated[-1]] == [
+        (name.lower(), value) for name, value in headers
+    ]
+
+
+def test_a_request_ends_after_its_timeout(tmp_path: Path) -> None:
+    """A server that accepts and stays silent."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        file = tmp_path / "kubeconfig"
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}}
+        context = {"name": "home", "context": {"cluster": "c", "user": "u"}}
+        users = [{"name": "u", "user": {"token": "0123456789abcdef"}}]
+        file.write_text(yaml.safe_dump({"clusters": [cluster], "contexts": [context], "users": users}))
+        began = time.monotonic()
+        with pytest.raises(UnreachableError, match=r"."):
+            Cluster("home", str(file), request_timeout=0.3).text("/healthz")
+        assert time.monotonic() - began < 5, "the usual 30 s"

@@ -20,9 +20,9 @@ from esipp.base.errors import HarnessError
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Claim, Client, Family, Port, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome
-from esipp.ledger.rejudging import read_observation
+from esipp.ledger.codec import read_record, record_of
 from esipp.probing import prober as module
-from esipp.probing import transports
+from esipp.probing import vantages
 from esipp.probing.jobs import CLAIMED, Job, job_on, read_result
 from esipp.probing.prober import Prober
 from tests.unit.world import by_id
@@ -91,9 +91,9 @@ def test_groups_tell_when_each_of_their_probes_began_and_ended() -> None:
     told |= {"ports": [[4000, None], [4001, None]], "moments": [[1.0, 11.0], [3.0, 13.0]]}
     seen = read_result(job(2), told)
     assert seen.spans == ((1.0, 11.0), (3.0, 13.0))
-    assert read_observation(json.loads(json.dumps(seen.as_json()))) == seen
+    assert read_record(json.loads(json.dumps(record_of(seen))), Observation) == seen
     assert replace(seen, moments=()).spans == (), "of a group whose times nobody kept"
-    assert "moments" not in replace(seen, moments=()).as_json()
+    assert "moments" not in record_of(replace(seen, moments=()))
     one = read_result(job(1), {"outcome": "timeout", "started": 1.0, "ended": 11.0})
     assert one.spans == ((1.0, 11.0),)
 
@@ -255,7 +255,7 @@ def test_a_forged_proxy_protocol_header_is_well_formed(family: Family) -> None:
 # ------------------------------------------------------------------------------------------------------- the real one
 @contextmanager
 def real() -> Iterator[Prober]:
-    made = Prober("local", transports.local(HOUSE / "images" / "echoserver" / "prober.py"))
+    made = Prober("local", vantages.local(HOUSE / "images" / "echoserver" / "prober.py"))
     try:
         made.hello()
         yield made
@@ -293,14 +293,14 @@ def test_the_real_prober_s_lasting_connections_are_counted() -> None:
     assert [each.connection for each in seen] == [0, 0, 0, 1, 1]
     assert [each.outcome is Outcome.ANSWERED for each in seen] == [True, True, False, True, True]
     assert seen[2].outcome is Outcome.RESET
-    assert ["connection" in each.as_json() for each in seen] == [False] * 3 + [True] * 2
+    assert ["connection" in record_of(each) for each in seen] == [False] * 3 + [True] * 2
 
 
 def test_the_real_prober_resolves_names() -> None:
     with real() as made:
         (seen,) = made.submit(Job("names", "resolve", "localhost", 0, 1, timeout=10.0)).result(timeout=10)
     assert (seen.outcome, seen.addresses, seen.dialled) == (Outcome.ANSWERED, ("127.0.0.1",), ("localhost", 0))
-    assert seen.as_json()["addresses"] == ["127.0.0.1"]
+    assert record_of(seen)["addresses"] == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize("claim", Claim)

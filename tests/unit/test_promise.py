@@ -10,8 +10,6 @@ from esipp.base.errors import PreflightError
 from esipp.checks.profile import Figure, Grade, LoadBalancer
 from esipp.judging.promise import AS_STARTED, BY_USER, promise_of, promise_of_reference
 from esipp.ledger.run import Settings
-from esipp.loadbalancers.bound import bound_of
-from esipp.loadbalancers.detection import detect
 from esipp.loadbalancers.profiles.loading import all_profiles, named, read_file
 from esipp.loadbalancers.timeouts import USUAL, slowest, steering_of, timeouts_of
 
@@ -48,15 +46,6 @@ def test_where_several_fit_all_of_them_promise_and_the_longest_counts() -> None:
     assert "has no bound, and --bound is not set" in none.source
     assert promise_of([], sure=False).seconds is None
     assert not promise_of([], sure=False).known
-
-
-def test_the_suites_say_the_same() -> None:
-    detected = detect(all_profiles(), [], [], named("aks"))
-    bound = bound_of(None, detected)
-    promise = promise_of(detected.profiles, sure=True)
-    assert bound is not None
-    assert (bound.seconds, bound.source) == (promise.seconds, promise.source)
-    assert bound_of(None, detect(all_profiles(), [], [], named("metallb-l2"))) is None
 
 
 def test_an_instrument_is_held_to_what_it_was_started_with() -> None:

@@ -17,7 +17,7 @@ from esipp.checks.check import Fact
 from esipp.checks.model import AddressClass
 from esipp.checks.path import PathCheck
 from esipp.judging.schedule import PlannedEvent, Touches
-from esipp.ledger.codec import judged
+from esipp.ledger.codec import judged, record_of
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.terminal import summary
@@ -54,7 +54,7 @@ def made(folder: Path, broken: bool = False) -> None:
     with run.phase("observe", "probing"):
         for path_check in SOME:
             for each in evidence().observations[path_check.subject.path.key]:
-                run.record("observation", **each.as_json())
+                run.record("observation", **record_of(each))
         with run.event("observe", PlannedEvent("drain", touches=Touches.NODE)):
             pass
     for path_check in SOME:

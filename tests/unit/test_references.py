@@ -16,6 +16,8 @@ from esipp.checks.expiry import all_claims
 from esipp.checks.explain import explain_check, say_since
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference, read_reference, titles, with_urls
+from esipp.ledger.codec import read_record, record_of
+from esipp.ledger.older import Older
 from esipp.ledger.reading import LEDGER
 from esipp.ledger.recorded_checks import read_check
 from esipp.ledger.records import fault_of
@@ -128,11 +130,12 @@ def test_both_forms_of_a_ledger_are_read() -> None:
 
 def test_a_verdict_of_either_form_is_read() -> None:
     said = Verdict("a", Level.CORE, Status.KNOWN, "", "", references=(ISSUE,))
-    result = said.as_json()
-    assert Verdict.from_json(result) == said
+    result = record_of(said) | {"record": "verdict"}
+    assert read_record(result, Verdict) == said
     old = {name: value for name, value in result.items() if name != "references"}
-    assert Verdict.from_json(old | {"reference": "an issue"}).references == (Reference("an issue"),)
-    assert Verdict.from_json(old | {"reference": ""}).references == ()
+    for text, references in (("an issue", (Reference("an issue"),)), ("", ())):
+        today = Older().today(old | {"reference": text})
+        assert read_record(today, Verdict).references == references
 
 
 def test_the_checks_of_a_ledger_have_either_form(tmp_path: Path) -> None:
@@ -157,5 +160,5 @@ def test_the_checks_of_a_ledger_have_either_form(tmp_path: Path) -> None:
     ],
 )
 def test_a_ledger_has_no_other_form(references: list[object], right: bool) -> None:
-    result = Verdict("a", Level.CORE, Status.PASS, "", "").as_json() | {"record": "verdict", "at": 1.0}
+    result = record_of(Verdict("a", Level.CORE, Status.PASS, "", "")) | {"record": "verdict", "at": 1.0}
     assert (fault_of(result | {"references": references}) == "") is right

@@ -19,12 +19,14 @@ from esipp.checks.check import Check, Feature, Level, Status, is_about
 from esipp.checks.endpoint_change import EndpointChange
 from esipp.checks.health import HealthAnswer
 from esipp.checks.model import AddressClass, Client
+from esipp.checks.observation import Observation
 from esipp.checks.path import OnPath
 from esipp.judging.scenario import recorded_as, scenario_of
 from esipp.judging.topology import Topology
+from esipp.ledger.codec import read_record, record_of
 from esipp.ledger.file import SCHEMA
 from esipp.ledger.reading import read_run
-from esipp.ledger.rejudging import Bench, Past, read_observation, read_past, records
+from esipp.ledger.rejudging import Bench, Past, read_past, records
 from esipp.report.terminal import render
 from esipp.scenarios.paths.scenario import Window
 from tests.unit.rejudging_world import (
@@ -114,7 +116,7 @@ def test_an_observation_is_read_as_it_was(shown: AddressClass) -> None:
     for each in (show(CORE_CELL.subject.path, shown), group(show(CORE_CELL.subject.path, shown), 198)):
         whole = replace(each, tag=7, connection=2, addresses=("192.0.2.1",), connected=0.5, detail="x")
         for one in (each, whole):
-            assert read_observation(json.loads(json.dumps(one.as_json()))) == one
+            assert read_record(json.loads(json.dumps(record_of(one))), Observation) == one
 
 
 def test_a_check_is_judged_with_what_was_known_when_it_was_judged(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from esipp.checks.catalog import all_checks
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.required_features import check_required, counts, lacking, read_required
+from esipp.ledger.codec import record_of
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run, Settings
 from esipp.preflight.preflight import Findings
@@ -120,7 +121,7 @@ def _probe(run: Run) -> dict[str, object]:
     from esipp.checks.path import OnPath
 
     (check,) = checks_about(OnPath, run.checks)
-    return Observation(check.subject.path.key, 0, Outcome.ANSWERED, count=20).as_json()
+    return record_of(Observation(check.subject.path.key, 0, Outcome.ANSWERED, count=20))
 
 
 def test_the_doctor_tells_what_is_missing_and_what_only_a_run_can_tell() -> None:

@@ -67,7 +67,7 @@ run = Run(Settings("kind-test", image="x", out=OUT), say=lambda _: None)
 run.begin([check], left_out=0)
 answers = iter(["v1.36.0"] * 9 + ["v1.35.2"])
 testbed = SimpleNamespace(batches=SimpleNamespace(scenarios={}), cluster=SimpleNamespace(version=lambda: next(answers)))
-context = Context(run, SimpleNamespace(features={}, facts={}), {"testbed": testbed}.get)
+context = Context(run, SimpleNamespace(features={}, facts={}, ways={}), {"testbed": testbed}.get)
 observed = context.observe(scenario)
 verdict = scenario.judge(check, scenario.analyse(observed), Known())
 assert (verdict.status, verdict.observed) == (Status.FAIL, "v1.35.2, v1.36.0"), verdict

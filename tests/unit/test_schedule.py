@@ -4,9 +4,10 @@ from itertools import combinations
 
 import pytest
 
-from esipp.checks.catalog import all_checks
-from esipp.judging.durations import expected, schedule
-from esipp.judging.schedule import PlannedEvent, Touches, say_step, seconds_of, steps
+from esipp.checks.catalog import all_checks, events_of
+from esipp.checks.disruption import Disruption
+from esipp.judging.durations import expected, planned_events, schedule
+from esipp.judging.schedule import PlannedEvent, Touches, say_step, seconds_of, steps, touched_by
 
 ONE, TWO = PlannedEvent("one", 5), PlannedEvent("two", 9)
 LOADS, MEASURES = PlannedEvent("many", 20, loads=True), PlannedEvent("losses", 10, measures=True)
@@ -73,3 +74,13 @@ def test_the_usual_seconds_follow_the_plan() -> None:
     checks = [check for check in all_checks() if check.id.startswith("healthcheck.")]
     assert expected(checks, 200, 30)["trials"] == 82
     assert expected([check for check in checks if "lifecycle" in check.id], 200, 30)["trials"] == 18
+
+
+def test_an_event_touches_what_its_disruptions_affect() -> None:
+    assert touched_by(()) is Touches.OWN_SERVICES
+    assert touched_by((Disruption.DRAIN,)) is Touches.NODE
+    assert touched_by((Disruption.DRAIN, Disruption.API_SERVER)) is Touches.CLUSTER
+    for phase in ("continuity", "changes"):
+        for name, planned in planned_events(phase).items():
+            assert planned.touches is touched_by(events_of(phase)[name].disruptions)
+    assert {planned.touches for planned in planned_events("continuity").values()} == set(Touches)

@@ -1,12 +1,14 @@
 """Which checks a command line leaves, how deep they are asked, and what repeats it."""
 
+import shlex
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from esipp.app.cli import understood
-from esipp.app.depth import LEAST_MOVES, LEAST_SAMPLES, Depth, read_budget, within
+from esipp.app.depth import LEAST_MOVES, LEAST_SAMPLES, Depth, within
+from esipp.app.duration import read_duration
 from esipp.app.options import depth_of, settings_of
 from esipp.app.run_profiles import PROFILES, QUICK
 from esipp.app.selection import chosen, words
@@ -100,16 +102,23 @@ def test_a_repeated_run_selects_the_same(tmp_path: Path) -> None:
     assert again[-1] == "nodeport.local"
 
 
+def test_the_command_that_repeats_a_run_asks_the_server_alike() -> None:
+    found = settings_of(options("--as", "jane", "--request-timeout", "1m30s"))
+    assert (found.as_user, found.request_timeout) == ("jane", 90.0)
+    again = settings_of(understood(shlex.split(found.repeat)[1:]))
+    assert (again.as_user, again.request_timeout) == ("jane", 90.0)
+
+
 # ----------------------------------------------------------------------------------------------------------- the time
 @pytest.mark.parametrize(("text", "seconds"), [("10m", 600), ("90s", 90), ("1h30m", 5400), ("2h", 7200)])
 def test_a_time_is_read(text: str, seconds: int) -> None:
-    assert read_budget(text) == seconds
+    assert read_duration("--time-budget", text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10", "m", "-5m", "0s", "ten", "5m3"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(PreflightError, match="is no time"):
-        read_budget(text)
+        read_duration("--time-budget", text)
 
 
 def test_a_budget_takes_depth_and_no_checks() -> None:

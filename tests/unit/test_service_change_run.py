@@ -17,6 +17,7 @@ from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Sample
+from esipp.scenarios import events
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import service
 from esipp.scenarios.service_change.run import Driver
@@ -173,7 +174,8 @@ def driven(
         listeners={ROLES[Role.ENDPOINT_NODE]: {Protocol.TCP: 40001, Protocol.UDP: 40002}},
         pods={name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node="a") for name in PODS},
     )
-    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: world.now))
+    for module in (run, events):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
     traffic: Any = {"outside-1": world, "pod-on-bare-node": world}

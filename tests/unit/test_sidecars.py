@@ -10,7 +10,7 @@ from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
 from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.scenarios.continuity import objects
-from esipp.testbed import sidecars
+from esipp.testbed import integrity
 from esipp.testbed.agents import daemon_set
 from esipp.testbed.integrity import Cast
 from esipp.testbed.manifests import NO_SIDECAR, echo_pod
@@ -31,13 +31,13 @@ FACTS = {f"{SURROUNDINGS}sidecars": WHY}
 
 
 def test_a_pod_as_we_made_it_has_no_other_container() -> None:
-    assert sidecars.injected(POD) == []
+    assert integrity.injected(POD) == []
 
 
 @pytest.mark.parametrize("part", ["containers", "initContainers"])
 def test_what_somebody_put_into_it_is_named(part: str) -> None:
     spec = POD["spec"] | {part: [*POD["spec"].get(part, []), {"name": "istio-proxy"}]}
-    assert sidecars.injected({"spec": spec}) == ["istio-proxy"]
+    assert integrity.injected({"spec": spec}) == ["istio-proxy"]
 
 
 def test_meshes_are_asked_to_leave_every_pod_alone() -> None:
@@ -50,7 +50,7 @@ def test_meshes_are_asked_to_leave_every_pod_alone() -> None:
 
 def test_it_is_told_of_the_paths_that_need_that_pod() -> None:
     listener = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node").subject.controls[0].path
-    found = sidecars.doubts([CELL.subject.path, listener], {"backend": ["istio-init", "istio-proxy"]}, CAST)
+    found = integrity.doubts([CELL.subject.path, listener], {"backend": ["istio-init", "istio-proxy"]}, CAST)
     assert set(found) == {CELL.subject.path.key}
     assert "istio-init, istio-proxy into our pod backend" in found[CELL.subject.path.key]
 

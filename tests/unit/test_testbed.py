@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from esipp.base.errors import HarnessError
+from esipp.base.labels import RUN_LABEL
 from esipp.base.waiting import Budget
 from esipp.checks.check import Check
 from esipp.checks.model import Family, Path, Protocol
@@ -314,6 +315,32 @@ def test_all_load_balancers_stand_at_once_where_nothing_limits_them(monkeypatch:
     assert cluster.stood[-1] == {*NAMES, "prop"} == set(made.vips)
     made.balance(frozenset())
     assert set(made.vips) == {*NAMES, "prop"}, "nothing is taken away"
+
+
+def run_with_the_same_ports() -> str:
+    runs = (f"0101-000000-{number:04x}" for number in range(0x10000))
+    return next(run for run in runs if run != RUN and Numbers.of(run) == Numbers.of(RUN))
+
+
+@pytest.mark.parametrize(("other", "stands"), [(run_with_the_same_ports(), False), (RUN, True), ("x", True)])
+def test_two_runs_never_share_their_ports_on_nodes(other: str, stands: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the one's backends answer the other's probes, and at externalIPs one Service takes both."""
+    monkeypatch.setattr(
+        "esipp.testbed.testbed.of_runs", lambda _: [{"metadata": {"name": "n", "labels": {RUN_LABEL: other}}}]
+    )
+    if stands:
+        assert arranged(Creating(), monkeypatch).services
+    else:
+        with pytest.raises(HarnessError, match=f"The run {other} uses the same ports on nodes"):
+            arranged(Creating(), monkeypatch)
+
+
+def test_an_account_that_may_not_list_namespaces_cannot_know_of_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Cluster) -> list[dict[str, Any]]:
+        raise ApiError(403, "Forbidden", "namespaces is forbidden", "GET")
+
+    monkeypatch.setattr("esipp.testbed.testbed.of_runs", refused)
+    assert arranged(Creating(), monkeypatch).services
 
 
 def test_only_so_many_stand_at_the_same_time_and_each_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import urllib3
 
-from esipp.cluster.wire import plain_reason
+from esipp.cluster.client import plain_reason
 
 
 @pytest.mark.parametrize(

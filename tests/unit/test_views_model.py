@@ -86,17 +86,3 @@ def test_a_service_is_read_from_the_apis_json() -> None:
     with pytest.raises(Unavailable) as raised:
         bare.need_address()
     assert raised.value.why is Why.NOT_FOUND
-
-
-def test_what_is_told_says_when_and_by_whose_word() -> None:
-    member = Member("i-1", "a", State.UNHEALTHY, "Out", "Because", 12.5)
-    result = View(
-        "aws", "lb", 1.23456, 2.0, (member, Member("i-2", None, State.HEALTHY, "InService")), ("note",)
-    ).as_json()
-    assert result == {
-        "provider": "aws", "balancer": "lb", "asked": 1.2346, "answered": 2.0, "notes": ["note"],
-        "members": [
-            {"target": "i-1", "node": "a", "state": "unhealthy", "word": "Out", "reason": "Because", "at": 12.5},
-            {"target": "i-2", "node": None, "state": "healthy", "word": "InService"},
-        ],
-    }  # fmt: skip

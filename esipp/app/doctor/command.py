@@ -3,14 +3,17 @@
 import argparse
 from typing import Any
 
-from esipp.app.detail_options import add_detail
 from esipp.app.doctor.document import as_json, document
 from esipp.app.doctor.examination import examine_all
 from esipp.app.exit_codes import OF_A_DOCTOR
 from esipp.app.options import add_run_options, settings_of
+from esipp.app.report import add_detail
 from esipp.app.selection import add_checks, chosen, words
 from esipp.base.errors import PreflightError
 from esipp.report.rendering import FORMATS, render
+
+COLORS = {"auto": "auto", "always": "yes", "never": "no"}
+"""What ``--color`` may be, with pytest's words for it."""
 
 SILENT = {"lane": "run", "out": None, "junit": None, "alluredir": None, "seed": None}
 """Options that do not affect what a run does to a cluster, with their defaults."""
@@ -23,6 +26,12 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     add("--config", default=None, metavar="FILE", help="file with options (default: esipp.yaml, where it exists)")
     add("--yes", action="store_true", help="without --context, use the kubeconfig's current context and do not ask")
+    add(
+        "--color",
+        choices=list(COLORS),
+        default="auto",
+        help="when to use colours; auto: on a terminal without NO_COLOR",
+    )
     add("--fail-fast", action="store_true", help="end the run as soon as a check is not as required")
     add("--alluredir", default=None, metavar="DIR", help="write Allure results to DIR during the run")
     add_detail(parser)

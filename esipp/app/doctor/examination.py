@@ -1,6 +1,5 @@
 """The examination of the doctor: all preflight steps, whichever of them fails, and then what a run would do."""
 
-import os
 import shlex
 import time
 from collections.abc import Sequence
@@ -42,8 +41,6 @@ from esipp.testbed.objects import Ground
 from esipp.testbed.pull_secret import load
 from esipp.testbed.sampling import sample
 
-RUN_WORDS, CLEAN_WORDS = "esipp run", "esipp clean"
-
 NEEDS_SERVER = (
     "clock, rights, nodes, families, data plane, image on nodes, quota, limits, admission, network policies, outside, "
     "load balancers, leftovers"
@@ -58,9 +55,9 @@ def examine_all(settings: Settings, checks: Sequence[Check], asked: Sequence[str
         checks: the selected checks.
         asked: the arguments of ``esipp run`` that are not settings, among them the selected checks.
     """
-    report = Report(" ".join([settings.repeat, *map(shlex.quote, asked)]), clean_command(settings))
+    report = Report(" ".join([settings.repeat, *map(shlex.quote, asked)]), settings.clean)
     know_cloud(settings)
-    cluster = report.must("kubeconfig", lambda: Cluster(settings.context, settings.kubeconfig, settings.customisation))
+    cluster = report.must("kubeconfig", lambda: Cluster.of(settings))
     version = report.must("API server", cluster.version) if cluster else None
     own = default_image(cluster.server) if cluster and not settings.image else None
     _machine(report, settings, version or "", own)
@@ -71,15 +68,6 @@ def examine_all(settings: Settings, checks: Sequence[Check], asked: Sequence[str
         return report
     examine_cluster(report, cluster, version, settings, checks)
     return report
-
-
-def clean_command(settings: Settings) -> str:
-    """The command that cleans up after such runs; it starts like ``Settings.repeat`` if something wraps esipp."""
-    start = os.environ.get("ESIPP_REPEAT", "")
-    where = "--in-cluster" if settings.in_cluster else f"--context {shlex.quote(settings.context)}"
-    command = start.replace(RUN_WORDS, CLEAN_WORDS, 1) if RUN_WORDS in start else f"{CLEAN_WORDS} {where}"
-    file = settings.kubeconfig if not settings.in_cluster else None
-    return f"{command} --kubeconfig {shlex.quote(file)}" if file else command
 
 
 def _machine(report: Report, settings: Settings, version: str, own: EchoImage | None) -> None:

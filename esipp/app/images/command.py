@@ -11,7 +11,7 @@ from typing import Any
 
 from esipp.app.exit_codes import OF_IMAGES
 from esipp.app.images.registry import push
-from esipp.app.options import KUBECONFIG_HELP
+from esipp.app.requests import KUBECONFIG_HELP
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.cluster.client import Cluster
 from esipp.probing.node_containers import node_containers

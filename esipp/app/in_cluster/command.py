@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.app.report import summarise
+from esipp.app.requests import KUBECONFIG_HELP, add_requests
 
 NAMESPACE, JOB = "esipp-account", "esipp"
 """The names in deploy/job.yaml."""
@@ -41,10 +42,11 @@ def add_fetch(commands: Any) -> None:
         "--kubeconfig",
         default=None,
         metavar="FILE",
-        help="kubeconfig file (default: $KUBECONFIG, ~/.kube/config)",
+        help=KUBECONFIG_HELP,
     )
+    add_requests(fetching.add_argument)
     fetching.add_argument(
-        "--namespace", default=NAMESPACE, metavar="NAME", help="namespace of the Job (default: %(default)s)"
+        *("-n", "--namespace"), default=NAMESPACE, metavar="NAME", help="namespace of the Job (default: %(default)s)"
     )
     fetching.add_argument("--job", default=JOB, metavar="NAME", help="name of the Job (default: %(default)s)")
     fetching.add_argument(
@@ -64,7 +66,9 @@ def _fetch(options: argparse.Namespace) -> int:
     from esipp.app.in_cluster.fetch import bring
     from esipp.cluster.client import Cluster
 
-    cluster = Cluster(options.context, options.kubeconfig)
+    cluster = Cluster(
+        options.context, options.kubeconfig, as_user=options.as_user, request_timeout=options.request_timeout
+    )
     cluster.version()  # fails with the usual error if the API server does not answer
     folder = bring(cluster, options.namespace, options.job, options.wait, options.out)
     print(folder, flush=True)

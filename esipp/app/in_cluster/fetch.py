@@ -1,5 +1,6 @@
 """Transfer of a Job's report: find the pod, stream the archive, verify it, unpack it, and release the pod."""
 
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from esipp.app.in_cluster.keep import FETCHED
 from esipp.app.in_cluster.state import KEEPER, RUNNER, JobState, State, state_of
 from esipp.base.errors import ExitCode, HarnessError, PreflightError
 from esipp.base.redaction import redact
-from esipp.cluster.client import ApiError, Cluster, UnreachableError, kubeconfig_arguments
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.ledger.run import point
 
 TRIES = 5
@@ -30,8 +31,7 @@ def bring(cluster: Cluster, namespace: str, job: str, seconds: float, out: Path 
         HarnessError: the report is gone, or does not arrive.
     """
     pod = ready_pod(cluster, namespace, job, seconds)
-    arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
-    return fetch(["kubectl", *arguments, "exec", "-n", namespace, pod, "-c", KEEPER, "--"], out)
+    return fetch([*cluster.kubectl, "exec", "-n", namespace, pod, "-c", KEEPER, "--"], out)
 
 
 def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str:
@@ -60,7 +60,7 @@ def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str
         raise HarnessError(f"The API server stopped answering: {silent}.", "check that it is up.") from None
     if found.state is JobState.READY:
         return found.pod
-    start = f"kubectl --context {cluster.context} -n {namespace}"
+    start = shlex.join([*cluster.kubectl, "-n", namespace])
     if found.state is JobState.WAITING:
         raise PreflightError(
             found.sentence, f"--wait SECONDS waits for it; '{start} logs -f job/{job} -c {RUNNER}' follows it."

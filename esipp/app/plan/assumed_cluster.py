@@ -159,6 +159,8 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     for name in ("nodes.shell", "control-plane.reachable"):
         found[name] = Feature(own_kind, "docker reaches kind's nodes only")
     found["load-balancer.speaker"] = Feature(profile.noun == "MetalLB", "esipp supports only MetalLB's speakers")
+    of_metallb = own_kind and profile.noun == "MetalLB"
+    found["load-balancer.controller"] = Feature(of_metallb, "esipp stops only MetalLB's controller, on kind's nodes")
     return found
 
 

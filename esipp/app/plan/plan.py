@@ -10,10 +10,9 @@ from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.plural import counted
 from esipp.checks.catalog import designs
-from esipp.checks.check import HOST_NETWORK, Check, Feature, Level, checks_about, missing_features, say_missing
+from esipp.checks.check import HOST_NETWORK, Check, Feature, Level, missing_features, say_missing
 from esipp.checks.covering import Design
 from esipp.checks.model import Balancer, Service, ServiceType, Vantage
-from esipp.checks.path import OnPath
 from esipp.checks.profile import Annotation, Class, Limit, LoadBalancer, Outcome, Policy
 from esipp.cluster.client import Cluster
 from esipp.judging.durations import expected, phases
@@ -229,7 +228,7 @@ def work_of(
 def _designs(checks: Iterable[Check], able: Iterable[Check]) -> dict[str, Design]:
     """The designs of the selected suites, with the paths that would be asked."""
     suites = {check.suite for check in checks}
-    asked = {check.subject.path for check in checks_about(OnPath, able)}
+    asked = {path for check in able for path in check.subject.judged}
     return {suite: design.only(asked) for suite, design in designs().items() if suite in suites}
 
 

@@ -3,11 +3,10 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from esipp.checks.timing import Blur, Held, hold
 from esipp.judging.controls import Vantage
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline.streams import Sample, longest_gap
 
 LATE_ANSWER = 0.9
 """Seconds after which an answer is late. A dropped SYN is retransmitted after one second, so a longer answer shows that
@@ -98,8 +97,7 @@ def say_late(samples: Iterable[Sample], gap: Gap) -> str:
 
 def kept_from_asking(samples: Iterable[Sample], gap: Gap) -> float:
     """The longest time between two requests around a gap, which limits how well its length is known."""
-    starts = [s.started for s in samples if gap.first - SPLIT <= s.started <= gap.last + SPLIT]
-    return max((after - before for before, after in pairwise(starts)), default=0.0)
+    return longest_gap(each for each in samples if gap.first - SPLIT <= each.started <= gap.last + SPLIT)
 
 
 @dataclass(frozen=True)

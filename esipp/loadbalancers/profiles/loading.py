@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.base import strict
-from esipp.base.errors import PreflightError
-from esipp.base.similar import did_you_mean
+from esipp.base.errors import PreflightError, did_you_mean
 from esipp.base.strict import FormError
 from esipp.checks.profile import LoadBalancer, Source
 

@@ -14,6 +14,7 @@ from allure_commons.types import AttachmentType, ParameterMode
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference, titles
+from esipp.ledger.codec import record_of
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 
@@ -146,7 +147,7 @@ def complete(check: RecordedCheck, verdict: Verdict, run: RecordedRun) -> None:
     """Add title, description and evidence to the test in teardown."""
     allure.dynamic.title(check.id)
     allure.dynamic.description(description(check, verdict))
-    text = json.dumps(verdict.as_json(), indent=1, ensure_ascii=False)
+    text = json.dumps(record_of(verdict), indent=1, ensure_ascii=False)
     allure.attach(text, name="verdict.json", attachment_type=AttachmentType.JSON)
     if check.path in run.probes:
         allure.attach(observations(run, check.path), name="observations.jsonl", attachment_type=AttachmentType.TEXT)

@@ -118,7 +118,8 @@ def _of(block: Block, level: int) -> Markup:
             return _table(block)
         case Figure():
             drawing = Markup(block.drawing.render())  # noqa: S704 - the drawing escapes its text
-            return tag("figure", drawing, tag("figcaption", block.caption), class_="drawing")
+            wide = tag("div", drawing, class_="scroll", tabindex="0", role="region", aria_label=block.drawing.title)
+            return tag("figure", wide, tag("figcaption", block.caption), class_="drawing")
         case Fold():
             return tag("details", tag("summary", block.summary), blocks(block.blocks, level))
 

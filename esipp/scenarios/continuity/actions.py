@@ -25,6 +25,7 @@ from esipp.scenarios.continuity import objects
 from esipp.scenarios.continuity.evidence import Asked, Places
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.traffic import CALM, Streams
+from esipp.scenarios.events import Steps
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.testbed import Testbed
 
@@ -58,32 +59,6 @@ class Notes:
         now = time.monotonic()
         self.causes.append(now)
         return now
-
-
-Step = Callable[[Notes], None]
-
-
-def _nothing(_: Notes) -> None:
-    """Nothing is to do."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """How an event is done.
-
-    Args:
-        do: does it.
-        prove: proves that it happened, and lets it last.
-        undo: undoes it, whatever broke it off.
-        settle: proves that it is undone.
-        times: how often.
-    """
-
-    do: Step = _nothing
-    prove: Step = _nothing
-    undo: Step = _nothing
-    settle: Step = _nothing
-    times: int = 1
 
 
 @dataclass
@@ -131,20 +106,15 @@ class Acts:
         notes.cause()
         left = self.silent + self.bound + CALM if event.refuses else 0.0  # for longer than a load balancer may need
         steps = self._steps.get(event.phase, Steps(prove=lambda _: self.hold(max(event.lasts, left))))
+        steps = Steps(self._delete, self._see_deleted) if event.moves else steps
         if event.disruption is not None:
             self._disrupt(event.disruption, event, steps, notes)
             return
-        for _ in range(steps.times):
-            try:
-                steps.do(notes)
-                steps.prove(notes)
-            finally:
-                steps.undo(notes)
-            steps.settle(notes)
+        steps.perform(notes)
         notes.ended = time.monotonic()
 
     @cached_property
-    def _steps(self) -> Mapping[Phase, Steps]:
+    def _steps(self) -> Mapping[Phase, Steps[Notes]]:
         """How each event is done. The disruptor does and undoes disruptions, which stay in effect until proven."""
         return {
             Phase.ROLLING_UPDATE: Steps(self._roll, self._see_rolled),
@@ -222,7 +192,8 @@ class Acts:
     def _local(self) -> list[str]:
         """The Services whose policy is Local."""
         others = [objects.service_name(way, protocol) for way, protocol in self.others if way.local]
-        return [*(objects.service_name(way) for way in self.ways if way.local), *others]
+        own = [objects.service_name(way) for way in self.ways if way.local]
+        return [*own, *others, *({objects.HEALTH} & set(self.testbed.services))]
 
     def _change_policy(self, notes: Notes) -> None:
         notes.either.append((notes.cause(), math.inf))
@@ -258,16 +229,17 @@ class Acts:
         notes.words = f"{services} changed to Cluster and back to Local; sources stable {took} the health checks"
 
     # ----------------------------------------------------------------------------------------------------- with harm
-    def _disrupt(self, what: Disruption, event: Event, steps: Steps, notes: Notes) -> None:
+    def _disrupt(self, what: Disruption, event: Event, steps: Steps[Notes], notes: Notes) -> None:
         phase = event.phase
         if self.disruptor is None:
             raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
         node = "" if phase is Phase.API_SERVER else self.places.of(event.node)
-        if phase is Phase.SPEAKER:
+        if what is Disruption.SPEAKER:
             node = self._announcing()
 
         def meanwhile() -> None:
             notes.happened = notes.cause()
+            steps.do(notes)
             steps.prove(notes)
             notes.cause()
 
@@ -277,7 +249,7 @@ class Acts:
         proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=not_ready)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
         notes.cut = node if event.cuts else ""
-        if phase is Phase.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
+        if what is Disruption.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
             self.stop.converge(lambda: self._back(before), self.timeouts.vips_back)
 
     def _see_drained(self, _: Notes) -> None:

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 from esipp.checks.continuity import Phase, Way
@@ -76,6 +77,15 @@ class Window:
     returned: float | None = None
     cut: str = ""
 
+    def is_either(self, sample: Sample, lag: float = 0.0) -> bool:
+        """Whether the source of either policy is right in an answer.
+
+        Args:
+            lag: seconds for which it is right at least, once the policy has returned.
+        """
+        least = -inf if self.returned is None else self.returned + lag
+        return any(since <= sample.ended and sample.started <= max(until, least) for since, until in self.either)
+
 
 @dataclass(frozen=True)
 class Places:
@@ -114,6 +124,7 @@ class ContinuityEvidence:
         details: the prober's details on requests without an answer, by stream and number.
         sent: all other streams. One that keeps its port goes on from a new one at the end of each phase.
         uncounted: why what pods counted is not known; empty if it is.
+        held: every known address of a node, a pod or a client; none of them is a load balancer's.
         spacing: seconds between two requests; ``timeout``: after which one is lost; ``uncertainty``: of the clock.
     """
 
@@ -143,6 +154,7 @@ class ContinuityEvidence:
     uncertainty: float = 0.0
     sent: Mapping[Sent, Stream] = field(default_factory=dict)
     uncounted: str = ""
+    held: frozenset[IPAddress] = frozenset()
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

@@ -18,7 +18,7 @@ from esipp.judging.timeline import trouble
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
 from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
 from esipp.judging.timeline.sources import Sourced, say_sources, sources
-from esipp.judging.timeline.streams import Sample, Stream, longest_gap
+from esipp.judging.timeline.streams import LOST, Sample, Stream, longest_gap
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window
 from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, taker, why_moved
@@ -354,7 +354,7 @@ class Judge:
             return Decision(Status.PASS, check.expected, said, sees=sees)
         late = Counter(s.source for s in wrong if s.started >= returned + PROMPT)
         reason = f"wrong sources later than {PROMPT:.0f} s: {say_sources(late)}; {blur.words}"
-        decided = Decision(Status.FAIL, check.expected, said, reason, evidence="wrong")
+        decided = Decision(Status.FAIL, check.expected, said, reason, evidence="wrong", late=True)
         return self._strange(check, decided, late, len(wrong) < len(later))
 
     def _source(self, check: ContinuityCheck) -> Decision:
@@ -384,19 +384,23 @@ class Judge:
 
         They cannot if some answers show the client's own address (``mixed``).
         """
-        found = strangers(wrong, self.seen.of_nodes | self.seen.own)
+        found = strangers(wrong, self.seen.held | self.seen.of_nodes | self.seen.own)
         if check.subject.way.by != Balancer.DEFAULT.value or not found.foreign:
             return decided
         return replace(decided, evidence=PROXIED if found.proxied and not mixed else decided.evidence, foreign=True)
 
-    def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
-        """The source addresses that a pod may see through this way at that time."""
+    def allowed(self, way: Way, sample: Sample, lag: float = 0.0) -> frozenset[IPAddress]:
+        """The source addresses that a pod may see through this way at that time.
+
+        Args:
+            lag: seconds that a Service has to follow the return of its policy. Without them, it has followed when new
+                TCP connections show the sources of that policy.
+        """
         seen = self.seen
         if not way.local:
             return seen.of_nodes
         own = seen.of_balancer if way.by in PROXIES else seen.own
-        flips = (each for window in seen.windows for each in window.either)
-        either = any(since <= sample.ended and sample.started <= until for since, until in flips)
+        either = any(window.is_either(sample, lag) for window in seen.windows)
         return own | seen.of_nodes if either else own
 
     def _place(self, check: ContinuityCheck) -> Decision:
@@ -412,8 +416,7 @@ class Judge:
 
     def wrong_place(self, way: Way, sample: Sample) -> str:
         """Why an answer comes from a wrong backend; empty if the backend is an expected one."""
-        flips = (each for window in self.seen.windows for each in window.either)
-        local = way.local and not any(since <= sample.ended and sample.started <= until for since, until in flips)
+        local = way.local and not any(window.is_either(sample) for window in self.seen.windows)
         node = self.seen.places.endpoint if local and way.by == NODEPORT else ""
         return misplaced(sample, self.spans, local=local, node=node)
 
@@ -463,7 +466,8 @@ class Judge:
         if own and left:
             reason += f"; {taken_by(self.seen, check, first)}"
         reason += self._cut(check, [(each.at, each.at) for each in left])
-        return Decision(Status.FAIL, check.expected, said, reason, evidence=shown)
+        late = all(each.sample.outcome == LOST for each in left or broken)
+        return Decision(Status.FAIL, check.expected, said, reason, evidence=shown, late=late)
 
     def _busy_before(self, check: ContinuityCheck, broken: Sequence[Break]) -> str:
         """A sentence if machines were so busy before each break that nodes may have taken each other for dead."""

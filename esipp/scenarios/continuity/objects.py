@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 from esipp.base.json import Json
-from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Event, Phase, Way
-from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol
+from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from esipp.scenarios.changing_pods import MORE_GRACE, MOVES_LABEL
 from esipp.testbed import manifests
@@ -15,6 +15,9 @@ from esipp.testbed.objects import Ground, Objects
 DEPLOYMENT = "continuity"
 SELECTOR = f"{MOVES_LABEL}={DEPLOYMENT}"
 PORT = 80
+
+HEALTH = "continuity-health"
+"""The Service whose health check is probed if no way has a Local Service at a load balancer."""
 
 ROLLED = "esipp.dev/rolled"
 """The annotation of the pod template whose change begins a rolling update."""
@@ -43,6 +46,14 @@ def service(way: Way, run: str, protocol: Protocol = Protocol.TCP) -> Json:
         spec["loadBalancerClass"] = f"esipp.dev/{way.by}"
     metadata = {"name": service_name(way, protocol), "labels": labels_of(run)}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def health_service(run: str) -> Json:
+    """A Local Service that no load balancer serves: nodes answer its health check all the same."""
+    made = service(Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL), run)
+    made["metadata"]["name"] = HEALTH
+    made["spec"]["loadBalancerClass"] = UNSERVED_CLASS
+    return made
 
 
 def deployment(run: str, image: str, nodes: Iterable[str], serves: int, *, raw: bool = False) -> Json:
@@ -129,5 +140,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     announced = frozenset(service_name(way) for way in ways if way.balancer is not None)
     made = [(way, Protocol.TCP) for way in ways] + protocols_of(asked_streams(checks))
     services = tuple(service(way, ground.run, protocol) for way, protocol in made)
+    if ways and not any(way.local and way.balancer for way in ways):
+        services += (health_service(ground.run),)
     raw = frozenset({OUTSIDE.name} if any(protocol is Protocol.SCTP for _, protocol in made) else ())
     return Objects((), services, announced, frozenset({OUTSIDE}), raw=raw)

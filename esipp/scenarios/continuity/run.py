@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -16,12 +16,12 @@ from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
+from esipp.judging import ingress
 from esipp.judging.durations import planned_events
-from esipp.judging.promise import Bound
+from esipp.judging.promise import Bound, promise_of
 from esipp.judging.schedule import steps
 from esipp.judging.topology import IPAddress, Topology, parse_address
-from esipp.loadbalancers.bound import bound_of
-from esipp.probing import transports
+from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
 from esipp.scenarios.changing_pods import LEAST_BOUND, Watching, serves_on
@@ -34,6 +34,8 @@ from esipp.scenarios.continuity.objects import asked_streams, events_of, familie
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.reported_state import ReportedState
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
+from esipp.scenarios.control_listeners import control_targets
+from esipp.scenarios.events import Following
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
@@ -86,8 +88,9 @@ class Gathering:
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
     _uncounted: str = ""
-    _unsettled: set[str] = field(default_factory=set)
-    """The ways that had not settled when the last wait ended."""
+
+    def __post_init__(self) -> None:
+        self._settling = Following(self.stop, later=LEAST, forgives=True)
 
     def run(self) -> ContinuityEvidence:
         """Have everything done.
@@ -108,6 +111,7 @@ class Gathering:
             names = [objects.service_name(way) for way, _ in keys] + [
                 objects.service_name(*each) for each in self._others
             ]
+            names += [objects.HEALTH] if objects.HEALTH in testbed.services else []
             beside = {name: service for name in names if name != service}
             watching = Watching(
                 testbed.cluster, testbed.namespace, {objects.DEPLOYMENT: service}, patient=True, beside=beside
@@ -132,7 +136,7 @@ class Gathering:
                 frozenset(each for of in addresses.values() for each in of),
                 self._of_balancer(),
                 obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
-                PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._uncounted,
+                PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._uncounted, self._held(watching),
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
@@ -216,20 +220,16 @@ class Gathering:
         A later change of its routes would break connections in the quiet phase. A way that did not settle the last time
         does not take the whole time again: else each phase would wait for a way that never answers.
         """
-        nodes, soon = (acts.places.endpoint, acts.places.other), time.monotonic() + LEAST
+        nodes = (acts.places.endpoint, acts.places.other)
 
-        def look() -> Reading:
-            left = acts.streams.unsettled(time.monotonic(), keys)
+        def behind(now: float) -> list[str]:
+            left = acts.streams.unsettled(now, keys)
             for way, family in keys:
                 lacking = self.told.lacks(objects.service_name(way), family.value, nodes)
                 left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
-            known = time.monotonic() > soon and self._unsettled.issuperset(left)
-            return Reading(not left, ", ".join(left), hopeless=known)
+            return left
 
-        settled = self.stop.converge(look, self.timeouts.ways_settled)
-        left = [] if settled.held else settled.state.split(", ")
-        self._unsettled = set(left)
-        return left
+        return self._settling.wait(behind, self.timeouts.ways_settled, time.monotonic())
 
     def _heard(self, acts: Acts) -> Reading:
         """Whether every stream that keeps its port is answered again."""
@@ -287,22 +287,24 @@ class Gathering:
                 node = places.endpoint if way.local else places.bare
                 ways[way, family] = Target(nodes[node].internal[family], self._port(way, Protocol.TCP))
         # those of one Local service; when a pod has left another one's endpoints our watch knows
-        local = sorted((way for way, _ in keys if way.local and way.balancer), key=lambda way: way.by not in CHECKED)
+        local = [way for way in self.ways if way.local and way.balancer]
+        probed = {way for way, _ in keys}
+        local.sort(key=lambda way: (way not in probed, way.by not in CHECKED))
+        checked = objects.service_name(local[0]) if local else objects.HEALTH
         health: dict[Family, dict[str, Target]] = {}
-        if local:
-            port = services[objects.service_name(local[0])]["spec"]["healthCheckNodePort"]
+        if checked in services:
+            port = services[checked]["spec"]["healthCheckNodePort"]
             for family in self.families:
                 health[family] = {
                     node: Target(nodes[node].internal[family], port) for node in (places.endpoint, places.other)
                 }
-        listener = self.testbed.listeners.get(places.endpoint, {}).get(Protocol.TCP)
-        control = {f: Target(nodes[places.endpoint].internal[f], listener) for f in self.families} if listener else {}
-        others = {
-            (node, family): Target(nodes[node].internal[family], port)
-            for node in (places.other, places.bare)
-            if node != places.endpoint and (port := self.testbed.listeners.get(node, {}).get(Protocol.TCP))
-            for family in self.families
+        listeners = {
+            (node, family): target
+            for (node, family), target in control_targets(self.testbed, astuple(places)).items()
+            if family in self.families
         }
+        control = {family: target for (node, family), target in listeners.items() if node == places.endpoint}
+        others = {key: target for key, target in listeners.items() if key[0] != places.endpoint}
         sent = {
             (way, family, kind): Target(ways[way, family].host, self._port(way, kind.protocol))
             for way, family in keys
@@ -320,6 +322,11 @@ class Gathering:
         """The addresses of the client, as the cluster sees them."""
         return self.clients.addresses(OUTSIDE.name)
 
+    def _held(self, watching: Watching) -> frozenset[IPAddress]:
+        """Every known address of a node, a pod or a client, our own pods' included."""
+        pods = [pod.get("status", {}).get("podIPs") or () for pod in list(watching.pods.values())]
+        return ingress.held(self.topology) | {parse_address(each["ip"]) for of in pods for each in of}
+
     def _of_balancer(self) -> frozenset[IPAddress]:
         return frozenset(parse_address(each) for each in self.told.addresses())
 
@@ -327,7 +334,7 @@ class Gathering:
         """All addresses of each node as they are now: a first pod brings a bridge with an address."""
 
         def ask(node: str) -> list[str]:
-            agent = Prober(f"the agent on {node}", self.clients.on_agent(node, transports.IN_IMAGE))
+            agent = Prober(f"the agent on {node}", self.clients.on_agent(node, vantages.IN_IMAGE))
             try:
                 return list(agent.hello()["addresses"])
             finally:
@@ -352,8 +359,10 @@ def observe(context: Context) -> ContinuityEvidence:
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
         ReportedState(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
-        timeouts=TIMEOUTS.answering(testbed.patience.answering),
-        bound=bound_of(run.settings.bound, findings.balancer),
+        timeouts=context.timeouts.answering(testbed.patience.answering),
+        bound=promise_of(
+            findings.balancer.profiles, sure=findings.balancer.named, bound=run.settings.bound
+        ).bound,
         timed=lambda event: run.event("continuity", planned[event.phase.value]), sent=asked_streams(checks),
     )  # fmt: skip
     context.gathered = lambda: gathering.so_far()

@@ -1,15 +1,15 @@
 """Registration of the continuity scenario."""
 
+from esipp.checks.catalog import events_of
 from esipp.checks.continuity import Continuity, ContinuityCheck, Phase
 from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
-from esipp.judging.schedule import PlannedEvent, Touches
+from esipp.judging.schedule import PlannedEvent, touched_by
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
-from esipp.scenarios.continuity.figures import section
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.numbers import DURATIONS, NUMBERS
-from esipp.scenarios.continuity.sections import key_figures, summary
+from esipp.scenarios.continuity.sections import key_figures, section, summary
 
 
 def _decide(check: ContinuityCheck, judge: Judge) -> Decision:
@@ -32,17 +32,14 @@ SECONDS = {
     Phase.QUIET: 5, Phase.ROLLING_UPDATE: 31, Phase.DELETED: 18, Phase.FLAPS: 24, Phase.FLIPS: 18, Phase.CORDON: 7,
     Phase.DRAIN: 23, Phase.EXCLUDE: 9, Phase.KUBE_PROXY: 10, Phase.SPEAKER: 6, Phase.API_SERVER: 54, Phase.KUBELET: 75,
     Phase.IDLE_KUBELET: 70, Phase.CUT_OFF: 35, Phase.CONNTRACK_FULL: 15, Phase.CONNTRACK_DELETED: 10,
+    Phase.SPEAKER_MOVES: 25, Phase.NETWORK_AGENT: 25,
 }  # fmt: skip
 """How long each phase usually takes."""
 
 
-UNDISTURBED = (Phase.QUIET, Phase.ROLLING_UPDATE, Phase.DELETED, Phase.FLAPS, Phase.FLIPS)
-
-
-def _touches(phase: Phase) -> Touches:
-    if phase in UNDISTURBED:
-        return Touches.OWN_SERVICES
-    return Touches.CLUSTER if phase is Phase.API_SERVER else Touches.NODE
+def _planned(phase: Phase) -> PlannedEvent:
+    touches = touched_by(events_of("continuity")[phase.value].disruptions)
+    return PlannedEvent(phase.value, SECONDS[phase], touches, services="continuity", measures=True)
 
 
 SCENARIO = Scenario(
@@ -63,10 +60,7 @@ SCENARIO = Scenario(
         Typical(
             "continuity",
             base=14,
-            events=tuple(
-                PlannedEvent(phase.value, SECONDS[phase], _touches(phase), services="continuity", measures=True)
-                for phase in Phase
-            ),
+            events=tuple(map(_planned, Phase)),
         ),
     ),
     beside=True,

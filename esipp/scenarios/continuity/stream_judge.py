@@ -4,7 +4,7 @@ New TCP connections of the same client on the same way are the control. A stream
 a bounded time longer. A machine that is too busy keeps both waiting.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -12,14 +12,16 @@ from typing import Protocol
 from esipp.checks.check import Status
 from esipp.checks.continuity import ONE_PORT, STALE, UNREWRITTEN, ContinuityCheck, Phase, Way
 from esipp.checks.model import Family
+from esipp.checks.model import Protocol as Transport
 from esipp.checks.stream import RECOVERS, STEADY, Reuse, StreamKind
+from esipp.checks.timing import Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.timeline import trouble
 from esipp.judging.timeline.losses import is_late
 from esipp.judging.timeline.sources import sources
 from esipp.judging.timeline.steady_runs import SILENCE
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline.streams import Sample, longest_gap
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
 
@@ -62,8 +64,8 @@ class Judging(Protocol):
     def vantage(self, family: Family) -> Vantage:
         """The controls of the client without a Service."""
 
-    def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
-        """The right sources of an answer."""
+    def allowed(self, way: Way, sample: Sample, lag: float = 0.0) -> frozenset[IPAddress]:
+        """The right sources of an answer, where a Service may follow a policy that returns so many seconds later."""
 
     def when(self, phase: Phase, at: float) -> str:
         """A time in a phase, as text."""
@@ -224,7 +226,7 @@ class StreamJudge:
                 seen = STALE if self.kind.keeps_port and beside > FEW else seen
         else:
             reason += "; nothing was answered before"
-        return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts)
+        return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts, late=True)
 
     def _removed(self, silence: Silence) -> str:
         """What happened to the pod of the last answer, as text; empty if nothing did."""
@@ -258,12 +260,24 @@ class StreamJudge:
         return Decision(Status.FAIL, self.check.expected, said, reason, evidence="lost", tally=counts)
 
     # --------------------------------------------------------------------------------------------- sources, transfers
+    @property
+    def _lag(self) -> float:
+        """Seconds in which the stream's Service must follow the return of its policy.
+
+        Another protocol has a Service of its own, of which nodes may write the rules one sync after those of TCP.
+        """
+        return 0.0 if self.kind.protocol is Transport.TCP else RECOVERS
+
     def _sources(self, said: str) -> Decision | None:
         """A failure if pods saw a wrong source."""
         way = self.check.subject.way
-        found = sources((sample, self.judge.allowed(way, sample)) for sample in self.samples if sample.answered)
+        answers = [(sample, self.judge.allowed(way, sample, self._lag)) for sample in self.samples if sample.answered]
+        found = sources(answers)
         if not found.wrong or found.first is None:
             return None
+        wrong = [sample for sample, right in answers if sample.source and parse_address(sample.source) not in right]
+        if why := self._barely(wrong):
+            return undecided(self.check, why, f"{said}; {found.words}")
         reason = f"{found.fault}; the first {self.judge.when(self.check.subject.phase, found.first.started)}"
         kept = not way.local and {parse_address(source) for source in found.wrong} <= self.judge.seen.own
         counts = {"right": found.right.total(), "wrong": found.wrong.total()}
@@ -271,6 +285,22 @@ class StreamJudge:
         return Decision(
             Status.FAIL, self.check.expected, f"{said}; {found.words}", reason, evidence=shown, tally=counts
         )
+
+    def _barely(self, wrong: Sequence[Sample]) -> str:
+        """Why it is not known whether nodes rewrite the source for too long after the return of a policy; empty if it
+        is, and if something else is wrong.
+        """
+        window, seen = self.judge.seen.window(self.check.subject.phase), self.judge.seen
+        returned = window.returned if window else None
+        if returned is None or not self._lag:
+            return ""
+        if any(each.started < returned or parse_address(each.source) not in seen.of_nodes for each in wrong):
+            return ""
+        last = wrong[-1].started
+        between = longest_gap(each for each in self.samples if each.started >= returned)
+        blur = Blur(between, self.judge.vantage(self.check.subject.family).slow(returned, last))
+        unknown = hold(last - returned, self._lag, blur) is Held.UNKNOWN
+        return say_unknown(self._lag, blur) if unknown else ""
 
     def _from_ports(self) -> Decision:
         """Whether every connection from certain source ports was answered: TCP sends again what is lost."""

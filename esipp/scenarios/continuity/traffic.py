@@ -13,8 +13,7 @@ from esipp.checks.model import Family, Protocol
 from esipp.checks.stream import RECOVERS, TIMEOUT, Reuse, StreamKind
 from esipp.judging.timeline.losses import is_late
 from esipp.judging.timeline.streams import PATIENCE, Sample, Stream, read_request
-from esipp.probing.orders import Line
-from esipp.probing.prober import Prober
+from esipp.probing.prober import Line, Prober
 from esipp.probing.traffic import FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
 from esipp.scenarios.continuity.evidence import Asked, Exchange, Sent
 

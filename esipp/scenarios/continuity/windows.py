@@ -8,8 +8,7 @@ from typing import NamedTuple
 from esipp.base.document import number
 from esipp.base.drawing import BAD, INK, Drawing, Scale
 from esipp.base.plural import counted as many
-from esipp.checks.continuity import Phase
-from esipp.checks.continuity import Way as ContinuityWay
+from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
 from esipp.judging.timeline.losses import Gap, is_late
 from esipp.judging.timeline.streams import Sample, Stream
@@ -38,7 +37,7 @@ class Broke(NamedTuple):
     outcome: str
 
 
-class Way(NamedTuple):
+class WayInPhase(NamedTuple):
     """The requests of one way in and family in one phase."""
 
     phase: str
@@ -96,14 +95,14 @@ class Evidence:
 
     seen: ContinuityEvidence
     windows: Sequence[Window]
-    ways: Sequence[Way]
-    lanes: Mapping[str, Sequence[Way]]
+    ways: Sequence[WayInPhase]
+    lanes: Mapping[str, Sequence[WayInPhase]]
 
     @classmethod
     def of(cls, seen: ContinuityEvidence) -> "Evidence":
         """What the judge of the evidence says of each way."""
         found = ways(Judge(seen))
-        lanes: dict[str, list[Way]] = {}
+        lanes: dict[str, list[WayInPhase]] = {}
         for each in found:
             lanes.setdefault(each.name, []).append(each)
         return cls(seen, sorted(seen.windows, key=lambda each: each.began), found, lanes)
@@ -160,20 +159,20 @@ class Evidence:
         return f"{many(total, 'request')}. " + ("; ".join(found) or "None was lost, late or answered wrongly.")
 
 
-def ways(judge: Judge) -> list[Way]:
+def ways(judge: Judge) -> list[WayInPhase]:
     """Each way in, family by family, in the quiet time and in each phase."""
     seen = judge.seen
     phases = (Phase.QUIET, *(window.phase for window in seen.windows))
     return [_way(judge, phase, way, family) for phase in phases for way, family in seen.streams]
 
 
-def _way(judge: Judge, phase: Phase, way: ContinuityWay, family: Family) -> Way:
+def _way(judge: Judge, phase: Phase, way: Way, family: Family) -> WayInPhase:
     wrong = [
         Wrong(each.started, kind) for each in judge.of_phase(phase, way, family) if (kind := _kind(judge, way, each))
     ]
     numbers = judge.tally(phase, way, family)
     breaks = [Broke(each.at, each.sample.outcome) for each in judge.every_break(phase, way, family)]
-    return Way(
+    return WayInPhase(
         phase.value,
         way.slug,
         family.value,
@@ -188,7 +187,7 @@ def _way(judge: Judge, phase: Phase, way: ContinuityWay, family: Family) -> Way:
     )
 
 
-def _kind(judge: Judge, way: ContinuityWay, sample: Sample) -> str:
+def _kind(judge: Judge, way: Way, sample: Sample) -> str:
     """What is wrong with a request; empty if nothing is."""
     if not sample.answered:
         return "lost"

@@ -20,7 +20,7 @@ from esipp.checks.endpoint_change import (
 )
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
-from esipp.checks.timing import PROMPT, Blur, needed
+from esipp.checks.timing import LAG, PROMPT, Blur, needed
 from esipp.judging.frame import Decision
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Checking
@@ -502,7 +502,9 @@ class Judge:
         stream = self.result.seen.vip[family]
         gap = max(stream.gap_around(line.change.cause, line.until) for line in downs)
         sees = f"an outage of more than {gap:.2f} s is detected in {len(downs)} deletions; {self.bound_words()}"
-        return Decision(Status.FAIL if hit else Status.PASS, expected, said, where, seen, sees=sees)
+        # A pod serves for LAG longer than a load balancer needs that knows its node's 503 at once.
+        late = all((line.health.get(family) or line.until) - line.change.cause > LAG for line in hit)
+        return Decision(Status.FAIL if hit else Status.PASS, expected, said, where, seen, sees=sees, late=late)
 
     def _balance(self, family: Family) -> Decision:
         expected = EXPECTED[What.BALANCE]
@@ -611,7 +613,7 @@ def _prompt(what: What, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
             f"{len(compared.over)} of {len(found)} changes took longer than {PROMPT:.0f} s, the longest "
             f"{worst.seconds:.2f} s: {_name_of(line.change)}"
         )
-        return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees)
+        return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees, late=True)
     if vague := compared.vague(PROMPT, LEAST_CLEAR):
         return Decision(Status.INCONCLUSIVE, expected, said, vague.too_coarse(PROMPT), tally=compared.kept, sees=sees)
     return Decision(Status.PASS, expected, said, tally=compared.kept, sees=sees)

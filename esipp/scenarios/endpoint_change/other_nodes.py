@@ -15,8 +15,8 @@ from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
 from esipp.checks.health import Answer
 from esipp.probing.jobs import Job
-from esipp.probing.orders import Line
-from esipp.probing.orders import Stream as Running
+from esipp.probing.prober import Line
+from esipp.probing.prober import Stream as Running
 from esipp.scenarios.endpoint_change.evidence import Answers, Bystanders
 
 SPACING = 1.0

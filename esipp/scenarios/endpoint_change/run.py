@@ -33,7 +33,7 @@ from esipp.scenarios.endpoint_change.probes import PACE, Observing, Targets
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, ReferenceState, Reported, polled_state
 from esipp.scenarios.endpoint_change.sections import REPORTED
 from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
-from esipp.scenarios.timeouts import TIMEOUTS
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.refusals import hint_for
 from esipp.testbed.testbed import Testbed
@@ -53,6 +53,7 @@ class Gathering:
     whether ``--provider`` says that it is a proxy, ``others`` is every known address of a node, a pod or a client.
     ``bystanders`` are the answers of nodes without endpoint changes, for the first Service; ``uncertainty`` is that of
     the prober's clock, in seconds; ``balance`` whether a check asks for the balance, or for health views beside it.
+    ``timeouts``: how long each wait may take.
     """
 
     testbed: Testbed
@@ -68,6 +69,7 @@ class Gathering:
     proxy: bool = False
     uncertainty: float = 0.0
     balance: bool = True
+    timeouts: Timeouts = TIMEOUTS
     heard: str = "packets were not captured"
     bystanders: Bystanders | None = None
     results: dict[Balancer, Result] = field(default_factory=dict)
@@ -219,7 +221,7 @@ class Gathering:
             period=told.period or 0.5,
             bound=max(known, default=None),
             serves=serves_on(testbed.steering),
-            timeouts=TIMEOUTS.answering(patience.answering) if own else TIMEOUTS,
+            timeouts=self.timeouts.answering(patience.answering) if own else self.timeouts,
             spreads=promise.spreads is True,
             single=promise.spreads is False,
             balance=self.balance,
@@ -278,7 +280,7 @@ def observe(context: Context) -> Moved:
         reported_by(findings, testbed),
         promise_of(testbed.balancer.profiles, sure=testbed.balancer.named, bound=settings.bound),
         frozenset(map(str, held(context.topology))), is_told(findings.facts),
-        balance=any(check.subject.what in OF_BALANCE for check in checks),
+        balance=any(check.subject.what in OF_BALANCE for check in checks), timeouts=context.timeouts,
     )  # fmt: skip
     context.gathered = lambda: gathering.evidence
     names = ", ".join(each.value for each in gathering.balancers)

@@ -1,4 +1,4 @@
-"""The judge of health checks: from the evidence to a verdict. Pure."""
+"""The judge of health checks: from the evidence to a verdict, and where to look after a failure. Pure."""
 
 import json
 from collections import Counter
@@ -7,35 +7,135 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from esipp.checks.check import Check, Status, is_about
+from esipp.checks.check import Check, Status
 from esipp.checks.health import (
     EACH_TARGET,
     NOT_TOLD,
     TWICE,
     About,
     Answer,
-    HealthAnswer,
     HealthAnswerCheck,
     HealthScenarioCheck,
     Place,
 )
 from esipp.checks.model import Family
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.timing import FIELD_LIMIT, PROMPT, Blur, Held, hold, say_unknown
-from esipp.judging.controls import Counts, Vantage, excused
+from esipp.judging.answers import Unchanged, all_are, beyond_the_network, say_bound, say_observed
+from esipp.judging.controls import Vantage
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.scenarios.health.evidence import WATCHER, Followed, HealthEvidence, Leaving, Node, Round
-from esipp.scenarios.health.port_claims import CLAIMS
-from esipp.scenarios.paths.judge import say_bound, say_observed
+from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, HealthEvidence, Leaving, Node, Round
+
+Claim = Callable[[Fact], tuple[bool, str]]
+
+
+def _the_port(fact: Fact) -> int | None:
+    return next(iter(fact.ports.values()), None)
+
+
+def _allocated(fact: Fact) -> tuple[bool, str]:
+    port = _the_port(fact)
+    if port is None or fact.bounds is None:
+        return False, f"port {port}"
+    low, high = fact.bounds
+    return low <= port <= high, f"port {port}, the range is {low}-{high}"
+
+
+def _unique(fact: Fact) -> tuple[bool, str]:
+    ports = [port for port in fact.ports.values() if port is not None]
+    twice = sorted(port for port, count in Counter(ports).items() if count > 1)
+    taken = sorted(set(ports) & fact.others)
+    observed = f"{len(ports)} Services, {len(set(ports))} ports"
+    observed += f"; {twice[0]} twice" if twice else ""
+    observed += f"; {taken[0]} is also a nodePort" if taken else ""
+    return len(ports) == len(fact.ports) >= 2 and not twice and not taken, observed
+
+
+def _none(fact: Fact) -> tuple[bool, str]:
+    port = _the_port(fact)
+    return port is None, "none" if port is None else f"port {port}"
+
+
+def _refused_as_invalid(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is None:
+        return False, f"accepted, port {_the_port(fact)}"
+    status, reason, message = fact.refused
+    named = "healthchecknodeport" in message.lower()
+    observed = f"refused as {reason} ({status})"
+    return (status, reason) == (422, "Invalid") and named, observed if named else f"{observed}: {message}"
+
+
+def _refused(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is None:
+        return False, f"two Services have port {_the_port(fact)}"
+    status, reason, message = fact.refused
+    of_the_port = status in (409, 422, 500) and reason != "AlreadyExists"  # not about rights, nor the Service's name
+    return of_the_port, f"refused as {reason} ({status}): {message}"
+
+
+def _says_so(fact: Fact) -> tuple[bool, str]:
+    message = fact.refused[2] if fact.refused else "not refused"
+    return "allocat" in message.lower() or "healthchecknodeport" in message.lower(), message
+
+
+def _as_wanted(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is not None:
+        return False, f"refused as {fact.refused[1]} ({fact.refused[0]}): {fact.refused[2]}"
+    port = _the_port(fact)
+    return port is not None and port == fact.wanted, f"port {port}, expected {fact.wanted}"
+
+
+def _listened(fact: Fact, wanted: str) -> tuple[bool, str]:
+    """Whether every node gave only the expected answer at the port."""
+    wrong = {node: said for node, said in fact.listeners.items() if set(said) != {wanted}}
+    if not fact.listeners:
+        return False, "no node was probed"
+    if not wrong:
+        return True, f"{wanted} on {len(fact.listeners)} node addresses"
+    node, said = next(iter(wrong.items()))
+    return False, f"{node}: {say_observed(said)}"
+
+
+def _chosen(fact: Fact) -> tuple[bool, str]:
+    held, observed = _as_wanted(fact)
+    if not held:
+        return False, observed
+    return _listened(fact, "this service")
+
+
+def _freed(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is not None:
+        return False, f"refused as {fact.refused[1]} ({fact.refused[0]}): {fact.refused[2]}"
+    if _the_port(fact) is not None:
+        return False, f"still has port {_the_port(fact)}"
+    return _listened(fact, "refused")
+
+
+CLAIMS: dict[str, Claim] = {
+    "allocated": _allocated,
+    "unique": _unique,
+    "not-with-cluster": _none,
+    "not-for-nodeport": _none,
+    "refused-with-cluster": _refused_as_invalid,
+    "refused-for-nodeport": _refused_as_invalid,
+    "chosen": _chosen,
+    "immutable": _refused_as_invalid,
+    "kept-on-update": _as_wanted,
+    "kept-on-patch": _as_wanted,
+    "kept-on-apply": _as_wanted,
+    "kept": _chosen,
+    "collision": _refused,
+    "collision-words": _says_so,
+    "freed-by-policy": _freed,
+    "claimable": _chosen,
+    "freed-by-type": _freed,
+    "freed-by-deletion": _freed,
+}
+
 
 SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
 SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
 REACHES_NOTHING = "{} does not reach that node at all: its control listener is silent as well"
-
-
-def decide(check: HealthAnswerCheck | HealthScenarioCheck, seen: HealthEvidence) -> Decision:
-    """The decision on a check of this suite."""
-    return decide_question(check, seen) if is_about(check, HealthAnswer) else decide_trial(check, seen)
 
 
 def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:
@@ -46,20 +146,7 @@ def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[st
     return found
 
 
-def all_of(check: Check, wanted: str, found: Counter[str], proof: str = "") -> Decision:
-    """Pass if every answer is as wanted, flaky if some are, fail if none is."""
-    total, good = found.total(), found[wanted]
-    if not total:
-        return undecided(check, "there was no readable answer; see the status check")
-    observed = say_observed(found)
-    worst = next((words for words, _ in found.most_common() if words != wanted), "")
-    if good == total:
-        return Decision(Status.PASS, check.expected, observed, proof, wanted, found, sees=say_bound(total))
-    if good:
-        reason = f"{total - good} of {total} answers differ"
-        return Decision(Status.FLAKY, check.expected, observed, reason, worst, found)
-    alone = worst if len(found) == 1 else ""  # a known difference does not explain additional ones
-    return Decision(Status.FAIL, check.expected, observed, "", alone, found)
+UNREADABLE = "there was no readable answer; see the status check"
 
 
 def doubled(decided: Decision, wanted: str, seen: str = TWICE) -> Decision:
@@ -94,23 +181,15 @@ def decide_question(check: HealthAnswerCheck, seen: HealthEvidence) -> Decision:
         silent = all(answer.outcome in SILENT for answer in answers)
         if silent and seen.unreached(question.client.name, question.place, question.family):
             return undecided(check, REACHES_NOTHING.format(question.client.name), say_observed(at_all))
-        decided = all_of(check, check.expected, at_all)
-        return _beyond_the_way(check, decided, seen.way(question.client.name, question.family))
+        decided = all_are(check, check.expected, at_all, empty=UNREADABLE)
+        missing = sum(at_all[words] for words in SILENT_WORDS)
+        lost = seen.way(question.client.name, question.family)
+        return beyond_the_network(check, decided, at_all[check.expected], missing, lost)
     if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
         return undecided(check, "there was no readable HTTP answer; see the status check", say_observed(at_all))
     if check.subject.about is About.TRUTH:
         return _truth(check, seen, at_all)
     return _contract(check, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
-
-
-def _beyond_the_way(check: Check, decided: Decision, control: Counts) -> Decision:
-    """The same decision; undecided if answers are only missing, and the network itself loses as many."""
-    missing = Counter({words: count for words, count in decided.tally.items() if words in SILENT_WORDS})
-    others = set(decided.tally) - SILENT_WORDS
-    if decided.status is not Status.FLAKY or len(others) != 1 or not missing:
-        return decided
-    why = excused(Counts(missing.total(), sum(decided.tally.values())), control)
-    return undecided(check, why, decided.observed) if why else decided
 
 
 def _words(answer: Answer) -> str:
@@ -164,7 +243,7 @@ def _contract(check: HealthAnswerCheck, seen: HealthEvidence, answers: list[Answ
         About.PROXY: (healthy, "serviceProxyHealthy true"),
         About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[check.subject.question.situation])),
     }[check.subject.about]
-    decided = all_of(check, wanted, tally(answers, say))
+    decided = all_are(check, wanted, tally(answers, say), empty=UNREADABLE)
     backends = 2 * pods * check.subject.question.targets
     counted = {About.COUNT: f"localEndpoints {backends}", About.WEIGHT: f"weight {backends}"}.get(check.subject.about)
     seen_as = TWICE if check.subject.question.targets == 1 else EACH_TARGET
@@ -255,26 +334,25 @@ def decide_trial(check: HealthScenarioCheck, seen: HealthEvidence) -> Decision:
         wanted = "200" if check.subject.place is Place.ENDPOINT_NODE else "503"
         if not answers:
             return undecided(check, "no node could be cordoned")
-        return our_own(check, answers) or all_of(check, wanted, tally(answers, _words))
+        return our_own(check, answers) or all_are(check, wanted, tally(answers, _words), empty=UNREADABLE)
     return _leaving(check, seen.leaving.get(check.subject.family), check.subject.family)
 
 
 def _stable(check: HealthScenarioCheck, seen: HealthEvidence, node: Node) -> Decision:
     answers = seen.stable.get(node, ())
-    found = tally(answers, _words)
-    if not found:
+    if not answers:
         return ours_failed(check, "nothing", "the health check was never probed")
-    ours = our_own(check, answers)
-    if ours is not None:
-        return ours
-    if not seen.changes:
-        return undecided(check, "no pod of another Service was added or removed meanwhile", say_observed(found))
-    if set(found) <= SILENT_WORDS and seen.unreached(WATCHER, *node):
-        return undecided(check, REACHES_NOTHING.format(WATCHER), say_observed(found))
-    wanted = "200" if check.subject.place is Place.ENDPOINT_NODE else "503"
-    proof = f"{found.total()} answers in a row during {seen.changes} changes of another Service's pods"
-    decided = all_of(check, wanted, found, proof)
-    return _beyond_the_way(check, decided, seen.vantage(node[1]).counts([(-inf, inf)]))
+    found = tally(answers, _words)
+    unchanged = Unchanged(
+        found,
+        wanted="200" if check.subject.place is Place.ENDPOINT_NODE else "503",
+        doubt="" if seen.changes else "no pod of another Service was added or removed meanwhile",
+        silence=REACHES_NOTHING.format(WATCHER) if seen.unreached(WATCHER, *node) else "",
+        silent=SILENT_WORDS,
+        control=seen.vantage(node[1]).counts([(-inf, inf)]),
+        proof=f"{found.total()} answers in a row during {seen.changes} changes of another Service's pods",
+    )
+    return our_own(check, answers) or unchanged.decide(check)
 
 
 Lag = tuple[str, float, float, float]
@@ -293,7 +371,8 @@ def _soon(check: HealthScenarioCheck, lags: Sequence[Lag], vantages: Sequence[Va
         worst = max(worst, blur, key=lambda each: each.seconds)
         held = hold(seconds, PROMPT, blur)
         if held is Held.OVER:
-            return Decision(Status.FAIL, check.expected, observed, f"{words}: {seconds:.2f} s; {blur.words}", "late")
+            reason = f"{words}: {seconds:.2f} s; {blur.words}"
+            return Decision(Status.FAIL, check.expected, observed, reason, "late", late=True)
         unknown += [(words, blur)] if held is Held.UNKNOWN else []
     if unknown:
         words, blur = max(unknown, key=lambda each: each[1].seconds)
@@ -394,19 +473,48 @@ def _leaving(check: HealthScenarioCheck, window: Leaving | None, family: Family)
         return undecided(check, window.trouble)
     ours = our_own(check, window.answers)
     if check.subject.claim == "status":
-        return ours or all_of(check, "503", tally(window.answers, _words))
+        return ours or all_are(check, "503", tally(window.answers, _words), empty=UNREADABLE)
     if check.subject.claim == "count":
         answered = [answer for answer in window.answers if answer.outcome is Outcome.ANSWERED]
-        return ours or all_of(check, "localEndpoints 0", tally(answered, say_count))
+        return ours or all_are(check, "localEndpoints 0", tally(answered, say_count), empty=UNREADABLE)
     dialled = Counter(dict(window.dialled))
     if dialled[Outcome.ERROR.value]:
         return ours_failed(check, say_observed(dialled), "the prober failed")
     if check.subject.claim == "serves":
-        return all_of(check, "served by the leaving pod", dialled)
+        return all_are(check, "served by the leaving pod", dialled, empty=UNREADABLE)
     served = dialled["served by the leaving pod"]
     if not served:
         return undecided(check, "no request was served; see the check for that", say_observed(dialled))
     if window.disbelieved:
         return undecided(check, window.disbelieved, say_observed(dialled))
     sources = Counter({"the client's own address": served - window.foreign, "another address": window.foreign})
-    return all_of(check, "the client's own address", +sources)
+    return all_are(check, "the client's own address", +sources, empty=UNREADABLE)
+
+
+# -------------------------------------------------------------------------------------------------- where to look first
+NO_STATUS = {
+    Outcome.REFUSED.value: "nothing listens at the node's health-check node port in this IP family: is its service "
+    "proxy alive, and does it listen on all addresses of both families?",
+    "timed out": "the health check does not answer in time: a packet filter drops packets to its port, or its "
+    "listener hangs (is the node overloaded?)",
+}
+"""Where to look if a health check gives no HTTP status, by the way in which it fails."""
+
+STATUSES = ("200", "503")
+SOMETHING_ELSE = "another process answers at the health-check node port: which one listens there?"
+
+
+def diagnose_answer(check: HealthAnswerCheck, verdict: Verdict) -> str:
+    """Where to look first after a failure: by the status, else by what makes the check fail."""
+    of_status = check.subject.about is About.STATUS
+    return (_of_a_status(verdict) if of_status else "") or check.fails_if
+
+
+def _of_a_status(verdict: Verdict) -> str:
+    """Where to look if a health check gives neither 200 nor 503."""
+    for words in verdict.tally:
+        if words in NO_STATUS:
+            return NO_STATUS[words]
+        if words.isdigit() and words not in STATUSES:
+            return SOMETHING_ELSE
+    return ""

@@ -2,33 +2,30 @@
 
 from collections.abc import Mapping
 
-from esipp.checks.check import is_about
 from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthScenario, HealthScenarioCheck
 from esipp.checks.rights import GATES, rights
-from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.scenario import RunThen, Scenario, Typical, by_subject, name_fault
 from esipp.judging.schedule import PlannedEvent, Touches
-from esipp.scenarios.health.diagnosis import diagnose
 from esipp.scenarios.health.evidence import HealthEvidence
-from esipp.scenarios.health.judge import decide
+from esipp.scenarios.health.judge import decide_question, decide_trial, diagnose_answer
 from esipp.scenarios.health.numbers import DURATIONS, NUMBERS
 from esipp.scenarios.health.sections import section, summary
 
 
-def _lacks(check: HealthAnswerCheck | HealthScenarioCheck, seen: HealthEvidence, then: RunThen) -> str:
-    if then.asked(check):
-        return ""
-    if is_about(check, HealthAnswer):
-        key, of_truth = check.subject.question.key, check.subject.about is About.TRUTH
-        if key in seen.obstacles or (key in seen.answers and (not of_truth or key in seen.served)):
-            return ""
-        return f"the health check {key} was not probed"
+def _lacks_answer(check: HealthAnswerCheck, seen: HealthEvidence, then: RunThen) -> str:
+    key, of_truth = check.subject.question.key, check.subject.about is About.TRUTH
+    probed = key in seen.obstacles or (key in seen.answers and (not of_truth or key in seen.served))
+    return "" if then.asked(check) or probed else f"the health check {key} was not probed"
+
+
+def _lacks_scenario(check: HealthScenarioCheck, seen: HealthEvidence, then: RunThen) -> str:
     shown: Mapping[str, object] = {
         "lifecycle": seen.life, "terminating": seen.leaving, "placement": seen.rounds, "stable": seen.stable,
         "cordoned": seen.cordoned,
     }  # fmt: skip
     name = check.subject.scenario
     tried = name in seen.trouble or name in seen.broken or shown.get(name)
-    return "" if tried else f"the scenario {name} did not run"
+    return "" if then.asked(check) or tried else f"the scenario {name} did not run"
 
 
 SCENARIO = Scenario(
@@ -37,9 +34,9 @@ SCENARIO = Scenario(
     record="health_checks",
     subjects=(HealthAnswer, HealthScenario),
     evidence=HealthEvidence,
-    decide=decide,
-    diagnose=diagnose,
-    lacks=_lacks,
+    decide=by_subject({HealthAnswer: decide_question, HealthScenario: decide_trial}),
+    diagnose=by_subject({HealthAnswer: diagnose_answer, HealthScenario: name_fault}),
+    lacks=by_subject({HealthAnswer: _lacks_answer, HealthScenario: _lacks_scenario}),
     section=section,
     summary=summary,
     numbers=NUMBERS,

@@ -29,6 +29,7 @@ from esipp.scenarios.interoperability.controls import ROLES, listen
 from esipp.scenarios.interoperability.evidence import Neighbours
 from esipp.scenarios.interoperability.objects import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 
 SPACING = 0.05
@@ -40,10 +41,6 @@ PATIENT = ANSWER_TIMEOUT
 
 MOST = 2400
 """Questions a node at most: two minutes, where the changes take that long; usually they end it after seconds."""
-
-TOLD = Budget("every node to follow a change of the other Service", 30.0, need=1, spacing=0.05)
-"""kube-proxy syncs within a second of a change, by default; the rest is for a busy machine, and for a controller of
-EndpointSlices that has those of other services to make first."""
 
 TRIES = 8
 """The most ports to try if other Services have them."""
@@ -79,6 +76,7 @@ class Trial:
 
     asker: Asker
     topology: Topology
+    timeouts: Timeouts = TIMEOUTS
     _last_port: int = 0
 
     def perform(self) -> Neighbours:
@@ -174,12 +172,13 @@ class Trial:
             wrong = {node: told for node, told in said.items() if told != wanted[node]}
             return Reading(not wrong, f"{len(wrong)} of {len(said)} do not follow, among them {[*wrong.items()][:1]}")
 
-        held = self.asker.stop.converge(look, TOLD)
+        budget = self.timeouts.other_followed
+        held = self.asker.stop.converge(look, budget)
         if not held.held:
             rival = taken(testbed.cluster.list("/api/v1/services"), {port}, {(testbed.namespace, B)})
             state = rival or held.state
             raise HarnessError(
-                f"Timed out after {held.seconds:.0f} s waiting for {TOLD.name} ({words}): {state}.",
+                f"Timed out after {held.seconds:.0f} s waiting for {budget.name} ({words}): {state}.",
                 "is the node's service proxy healthy?",
             )
         if not first:

@@ -9,13 +9,12 @@ from esipp.checks.health import TWICE, Answer, Place
 from esipp.checks.interoperability import NOT_REWRITTEN, InteroperabilityCheck, Kind
 from esipp.checks.model import NO_ANSWER, AddressClass, Role
 from esipp.checks.observation import Outcome
-from esipp.judging.controls import Counts, excused
+from esipp.judging.answers import Unchanged, all_are, all_right, beyond_the_network, say_observed
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.reading import Reading
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.judge import document, doubled, our_own, tally
 from esipp.scenarios.interoperability.evidence import WATCHER, InteroperabilityEvidence, Many, Names, Neighbours
-from esipp.scenarios.paths.judge import say_bound, say_observed
 
 CLIENT_ONLY = frozenset({AddressClass.CLIENT})
 NODE_ONLY = frozenset({AddressClass.NODE})
@@ -55,27 +54,20 @@ def _node(check: InteroperabilityCheck) -> Node:
 
 
 # ------------------------------------------------------------------------------------------------------- neighbours
-def _undisturbed(check: InteroperabilityCheck, seen: Neighbours) -> Decision | None:
-    """The decision if the evidence is insufficient; None if it is sufficient."""
+def _doubt(check: InteroperabilityCheck, seen: Neighbours) -> str:
+    """Why it is unproven that A was probed while B changed; empty if it is proven."""
     if len(seen.changes) < CHANGES:
-        return undecided(check, f"only {len(seen.changes)} changes of the other Service reached the nodes")
+        return f"only {len(seen.changes)} changes of the other Service reached the nodes"
     if check.subject.place is not None and not seen.ways.reached.get(_node(check), False):
-        return undecided(check, UNREACHED)
-    return None
-
-
-def _few(check: InteroperabilityCheck, number: int) -> Decision | None:
-    return undecided(check, f"only {number} answers came while the other Service changed") if number < LEAST else None
+        return UNREACHED
+    return ""
 
 
 def _steady(check: InteroperabilityCheck, seen: Neighbours, say: Callable[[Answer], str], wanted: str) -> Decision:
     """The decision on all answers of A's health check on a node."""
     answers = seen.answers.get(_node(check), [])
-    doubt = _undisturbed(check, seen) or our_own(check, answers)
-    if doubt is not None:
-        return doubt
-    told = tally(answers, say)
-    return _few(check, told.total()) or _split(check, told, wanted, _meanwhile(seen))
+    unchanged = Unchanged(tally(answers, say), wanted, _doubt(check, seen), least=LEAST, proof=_meanwhile(seen))
+    return our_own(check, answers) or unchanged.decide(check)
 
 
 def _meanwhile(seen: Neighbours) -> str:
@@ -112,14 +104,15 @@ def say_document(answer: Answer) -> str:
 def _served(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
     """The decision on A's nodePort: its pod answers every connection on the endpoint node, and none elsewhere."""
     readings = seen.dialled.get(_node(check), [])
-    doubt = _undisturbed(check, seen) or harness(check, readings)
-    if doubt is not None:
-        return doubt
+    if ours := harness(check, readings):
+        return ours
+    if doubt := _doubt(check, seen):
+        return undecided(check, doubt)
     home = check.subject.place is Place.ENDPOINT_NODE
     assert check.subject.family is not None
-    few = _few(check, sum(each.count for each in readings))
-    if few is not None:
-        return few
+    made = sum(each.count for each in readings)
+    if made < LEAST:
+        return undecided(check, f"only {made} answers came while the other Service changed")
     if home and seen.ways.strange.get(_node(check)):
         return undecided(check, STRANGE.format(seen.ways.strange[_node(check)]))
     if not home:
@@ -131,14 +124,16 @@ def _served(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
             )
     right, wrong = held_against(readings, CLIENT_ONLY if home else NO_ANSWER)
     decided = all_right(check, right, wrong, _meanwhile(seen))
-    return beyond_the_way(check, decided, readings, seen.ways.lost(check.subject.family)) if home else decided
+    if not home:
+        return decided
+    lost = seen.ways.lost(check.subject.family)
+    return beyond_the_network(check, decided, sum(right.values()), missing(readings), lost)
 
 
 def _kept(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
     """The decision on A's object: nothing changed it."""
-    doubt = _undisturbed(check, seen)
-    if doubt is not None:
-        return doubt
+    if doubt := _doubt(check, seen):
+        return undecided(check, doubt)
     if not seen.before:
         return undecided(check, "the object was not read before")
     changed = sorted(_differing(seen.before, seen.after))
@@ -193,8 +188,8 @@ def _dialled(check: InteroperabilityCheck, seen: Many, accept: frozenset[Address
         failing += [name] if bad else []
     decided = all_right(check, right, wrong, f"{len(by_service)} Services; {_seconds(seen)}")
     if accept != NO_ANSWER and not silent:
-        every = [each for readings in by_service.values() for each in readings]
-        decided = beyond_the_way(check, decided, every, seen.ways.lost(None))
+        lost = sum(missing(readings) for readings in by_service.values())
+        decided = beyond_the_network(check, decided, right.total(), lost, seen.ways.lost(None))
     return decided if decided.status is Status.INCONCLUSIVE else _naming(decided, failing, len(by_service))
 
 
@@ -367,12 +362,7 @@ def decide_name(check: InteroperabilityCheck, seen: Names) -> Decision:
         return _decide_dialled(check, seen, told, wanted)
     if check.subject.claim == "balancer" and check.subject.family not in seen.vips:
         return undecided(check, "the load balancer has no VIP of that family to confuse the name with")
-    return _split(check, told, wanted, f"the API server says {wanted}")
-
-
-def _split(check: InteroperabilityCheck, told: Mapping[str, int], wanted: str, proof: str) -> Decision:
-    right = {words: count for words, count in told.items() if words == wanted}
-    return all_right(check, right, {words: n for words, n in told.items() if words != wanted}, proof)
+    return all_are(check, wanted, told, f"the API server says {wanted}")
 
 
 def _decide_dialled(check: InteroperabilityCheck, seen: Names, told: Mapping[str, int], wanted: str) -> Decision:
@@ -393,30 +383,9 @@ def _decide_dialled(check: InteroperabilityCheck, seen: Names, told: Mapping[str
 
 
 # ------------------------------------------------------------------------------------------- counting of results
-def all_right(check: Check, right: Mapping[str, int], wrong: Mapping[str, int], proof: str = "") -> Decision:
-    """Pass if all results are right, flaky if some are, fail if none is; both arguments count results by their text."""
-    tally = Counter(right) + Counter(wrong)
-    good, total = sum(right.values()), tally.total()
-    if not total:
-        return undecided(check, "there is no result for it")
-    observed = say_observed(tally)
-    if good == total:
-        return Decision(Status.PASS, check.expected, observed, proof, "", tally, sees=say_bound(total))
-    worst = max(wrong, key=lambda words: wrong[words])
-    if good:
-        return Decision(Status.FLAKY, check.expected, observed, f"{total - good} of {total} differ", worst, tally)
-    return Decision(Status.FAIL, check.expected, observed, "", worst, tally)
-
-
-def beyond_the_way(check: Check, decided: Decision, readings: Iterable[Reading], control: Counts) -> Decision:
-    """The same decision; undecided if answers are only missing, and the network itself loses as many."""
-    made = list(readings)
-    missing = sum(each.count for each in made if each.classes == DROPPED and not each.product_fault)
-    wrong = sum(each.count for each in made if each.product_fault)
-    if decided.status is not Status.FLAKY or not missing or wrong:
-        return decided
-    why = excused(Counts(missing, sum(each.count for each in made)), control)
-    return undecided(check, why, decided.observed) if why else decided
+def missing(readings: Iterable[Reading]) -> int:
+    """How many requests got no answer."""
+    return sum(each.count for each in readings if each.classes == DROPPED and not each.product_fault)
 
 
 def held_against(readings: Iterable[Reading], accept: frozenset[AddressClass]) -> tuple[Counter[str], Counter[str]]:

@@ -25,7 +25,7 @@ def observe(context: Context) -> InteroperabilityEvidence:
 
     def beside() -> None:
         with kept("neighbours", run, seen):
-            seen.neighbours = neighbours.Trial(asker, topology).perform()
+            seen.neighbours = neighbours.Trial(asker, topology, context.timeouts).perform()
 
     def named() -> None:
         with kept("names", run, seen):

@@ -11,6 +11,7 @@ from esipp.checks.model import Client, Path, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.topology import Topology
+from esipp.ledger.codec import record_of
 from esipp.preflight.facts import listener_facts
 from esipp.probing.prober import Prober
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
@@ -29,7 +30,7 @@ from esipp.scenarios.paths.probes import (
     sampled_of,
     wait_longer,
 )
-from esipp.testbed import network_policies, sidecars
+from esipp.testbed import integrity, network_policies
 from esipp.testbed.clients import Clients, vip_owners
 from esipp.testbed.integrity import Harm
 from esipp.testbed.testbed import Testbed
@@ -150,10 +151,10 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         for key, why in obstacles.items():
             run.record("obstacle", path=key, why=why)
         taken.obstacles |= obstacles
-        taken.doubts |= sidecars.doubts(todo.targets, testbed.injected, testbed.cast)
+        taken.doubts |= integrity.doubts(todo.targets, testbed.injected, testbed.cast)
         for observations in added.values():
             for each in observations:
-                run.record("observation", **each.as_json())
+                run.record("observation", **record_of(each))
         for name, fact in listener_facts(taken.observations, taken.targets, topology).items():
             run.fact(name, fact.value, fact.decided)
             findings.facts[name] = fact.value

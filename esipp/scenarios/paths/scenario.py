@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from esipp.checks.check import Check, is_about
-from esipp.checks.connections import OnConnections
-from esipp.checks.observation import Verdict
-from esipp.checks.path import OnPath
-from esipp.judging.frame import Decision, Known
-from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.checks.connections import ConnectionsCheck, OnConnections
+from esipp.checks.path import OnPath, PathCheck
+from esipp.judging.frame import Known
+from esipp.judging.scenario import RunThen, Scenario, Typical, by_subject
 from esipp.judging.topology import Topology
 from esipp.scenarios.paths.connections import decide_connections, diagnose_connections
 from esipp.scenarios.paths.diagnosis import diagnose as diagnose_path
@@ -74,23 +72,11 @@ def _with_known(evidence: Evidence, known: Known) -> Evidence:
     return replace(evidence, features=known.features, facts=known.facts)
 
 
-def _decide(check: Check, evidence: Evidence) -> Decision:
-    if is_about(check, OnPath):
-        return decide_path(check, evidence)
-    assert is_about(check, OnConnections)
-    return decide_connections(check, evidence)
+def _lacks_connections(check: ConnectionsCheck, _: Evidence, then: RunThen) -> str:
+    return "" if then.asked(check) else "the run did not record this of its connections"
 
 
-def _diagnose(check: Check, verdict: Verdict) -> str:
-    if is_about(check, OnPath):
-        return diagnose_path(check, verdict)
-    assert is_about(check, OnConnections)
-    return diagnose_connections(check, verdict)
-
-
-def _lacks(check: Check, evidence: Evidence, then: RunThen) -> str:
-    if not is_about(check, OnPath):
-        return "" if then.asked(check) else "the run did not record this of its connections"
+def _lacks_path(check: PathCheck, evidence: Evidence, then: RunThen) -> str:
     if then.asked(check):
         recorded = then.checks[check.id]
         controls = {each["path"] for each in recorded.data["controls"]}
@@ -107,9 +93,9 @@ SCENARIO = Scenario(
     subjects=(OnPath, OnConnections),
     evidence=Window,
     with_known=_with_known,
-    decide=_decide,
-    diagnose=_diagnose,
-    lacks=_lacks,
+    decide=by_subject({OnPath: decide_path, OnConnections: decide_connections}),
+    diagnose=by_subject({OnPath: diagnose_path, OnConnections: diagnose_connections}),
+    lacks=by_subject({OnPath: _lacks_path, OnConnections: _lacks_connections}),
     pack=_window,
     unpack=_evidence,
     phases=(

@@ -20,6 +20,7 @@ from esipp.checks.policy_change import (
     judges,
 )
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
+from esipp.judging.answers import Unchanged, say_bound, say_observed
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
@@ -27,9 +28,7 @@ from esipp.judging.statistics import Distribution
 from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import SteadyRun
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.health.judge import all_of
 from esipp.scenarios.paths.judge import decide as decide_on_path
-from esipp.scenarios.paths.judge import say_bound, say_observed
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.timeline import (
     BUDGET,
@@ -182,7 +181,7 @@ def _soon(case: _Case, made: Sequence[tuple[PolicyAction, SteadyRun | None, Stre
         if held is Held.OVER:
             when = f"right only {lag:.2f} s after it was accepted" if lasting else f"never right in {lag:.1f} s"
             reason = f"policy change {flip.number} to {flip.to}, {stream.name}: {when}; {blur.words}"
-            return Decision(Status.FAIL, check.expected, observed, reason)
+            return Decision(Status.FAIL, check.expected, observed, reason, late=True)
         unknown += [blur] if held is Held.UNKNOWN else []
     if unknown:
         return undecided(check, say_unknown(PROMPT, max(unknown, key=lambda blur: blur.seconds)), observed)
@@ -507,6 +506,4 @@ def decide_health(check: IsolationHealthCheck, seen: PolicyChangeEvidence) -> De
         return undecided(check, "its health check was never probed")
     if found["error"]:
         return ours_failed(check, say_observed(found), "the prober failed")
-    if window.doubt():
-        return undecided(check, window.doubt(), say_observed(found))
-    return all_of(check, check.expected, found)
+    return Unchanged(found, check.expected, window.doubt()).decide(check)

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Reading
 from esipp.checks.check import is_about
-from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Protocol, Role, TrafficPolicy
+from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Role, TrafficPolicy
 from esipp.checks.policy_change import (
     BESIDE,
     PLACES,
@@ -23,10 +22,10 @@ from esipp.checks.policy_change import (
 )
 from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.judging.topology import Topology
-from esipp.ledger.run import Run
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
+from esipp.scenarios.control_listeners import control_targets
+from esipp.scenarios.events import Following, Steps, last_answers
 from esipp.scenarios.policy_change.changes import (
     CONTROL_PACE,
     HEALTH_PACE,
@@ -91,8 +90,11 @@ class Driver:
     keeps: bool = False
     timeouts: Timeouts = TIMEOUTS
     course: Course = field(default_factory=Course)
-    _failed: set[tuple[TrafficPolicy, str]] = field(default_factory=set)
-    """What did not follow a change to a policy, by that policy and the place."""
+    _late: int = 0
+    """The number of changes that were not followed."""
+
+    def __post_init__(self) -> None:
+        self._following = Following(self.stop, later=PROMPT)
 
     def perform(self) -> None:
         """Make all policy changes.
@@ -110,26 +112,36 @@ class Driver:
         try:
             self._dial()
             self._ask_health(course.flips[0])
-            late = int(not self._is_followed())
+            self._follow()
             self._keep(At.ENDPOINT_NODE)
-            for number in range(1, course.planned + 1):
-                to = TrafficPolicy.CLUSTER if number % 2 else TrafficPolicy.LOCAL
-                course.flips.append(flip(self.testbed, name, number, to))
-                self._ask_health(course.flips[-1])
-                late += not self._is_followed()
-                if number == 1:
-                    self._keep(At.BARE_NODE)
-                if number >= 2 and late >= MOST_LATE:
-                    break
+            self._steps.perform(course, enough=lambda: self._late >= MOST_LATE)
             course.end = time.monotonic()
             patience = (PATIENT if course.kept else TIMEOUT) + 0.1
-            self.stop.converge(
-                lambda: Reading(time.monotonic() - course.end > patience, "last answers"), self.timeouts.last_answers
-            )
+            last_answers(self.stop, course.end, patience, self.timeouts.last_answers)
         finally:
             course.end = course.end or time.monotonic()
             kept = [stream for each in course.kept for stream in each.streams]
             self.traffic.stop([*course.data.values(), *course.health.values(), *kept])
+
+    @property
+    def _steps(self) -> Steps[Course]:
+        """How the event is done: to Cluster and back, each change followed before the next one."""
+        return Steps(
+            do=lambda _: self._change(TrafficPolicy.CLUSTER),
+            prove=self._prove,
+            undo=lambda _: self._change(TrafficPolicy.LOCAL),
+            settle=lambda _: self._follow(),
+            times=ROUNDS,
+        )
+
+    def _change(self, to: TrafficPolicy) -> None:
+        self.course.flips.append(flip(self.testbed, self.service.object_name, len(self.course.flips), to))
+        self._ask_health(self.course.flips[-1])
+
+    def _prove(self, course: Course) -> None:
+        self._follow()
+        if not any(each.at is At.BARE_NODE for each in course.kept):
+            self._keep(At.BARE_NODE)
 
     def address(self, at: At, family: Family) -> Target | str:
         """What is dialled at an entry; a sentence where it cannot be."""
@@ -194,25 +206,19 @@ class Driver:
         self.stop.converge(look, self.timeouts.connections_made)
 
     # ------------------------------------------------------------------------------------- has it been followed?
-    def _is_followed(self) -> bool:
+    def _follow(self) -> None:
         """Wait until everything follows the last policy change, or cannot follow it in time any more."""
-        last, late = self.course.flips[-1], list[str]()
+        last = self.course.flips[-1]
 
-        def look() -> Reading:
-            nonlocal late
-            now = time.monotonic()
-            late = self._late(last, now, strictly=True)
+        def behind(now: float) -> list[str]:
+            late = self._behind(last, now, strictly=True)
             if late and now - last.cause > self.timeouts.policy_loosely:
-                late = self._late(last, now, strictly=False)
-            over = {place for to, place in self._failed if to is last.to and now - last.cause > PROMPT}
-            waiting = [place for place in late if place not in over]
-            return Reading(not waiting, f"waiting for {', '.join(waiting)}" if waiting else "followed")
+                late = self._behind(last, now, strictly=False)
+            return late
 
-        self.stop.converge(look, self.timeouts.policy_followed)
-        self._failed |= {(last.to, place) for place in late}
-        return not late
+        self._late += bool(self._following.wait(behind, self.timeouts.policy_followed, last.cause, last.to))
 
-    def _late(self, last: PolicyAction, now: float, *, strictly: bool) -> list[str]:
+    def _behind(self, last: PolicyAction, now: float, *, strictly: bool) -> list[str]:
         """The places that do not follow the last change yet: entries, and nodes with a health-check node port."""
         late = []
         for (at, family), stream in self.course.data.items():
@@ -239,15 +245,11 @@ def controls(traffic: Traffic, clients: Clients) -> Mapping[tuple[At, Family], S
     Raises:
         HarnessError: there is no agent on a node.
     """
-    testbed, made = clients.testbed, {}
+    testbed, made = clients.testbed, dict[tuple[At, Family], Stream]()
     for at in (At.ENDPOINT_NODE, At.BARE_NODE):
-        node = testbed.nodes[testbed.roles[Role(at.value)]]
-        port = testbed.listeners.get(node.name, {}).get(Protocol.TCP)
-        if not port:
-            raise HarnessError(f"Node {node.name} has no agent.", "run again.")
-        for family, host in node.internal.items():
-            name = f"listener of {node.name} {family}"
-            made[at, family] = traffic.connect(name, Target(host, port), CONTROL_PACE)
+        targets = control_targets(testbed, [testbed.roles[Role(at.value)]], required=True)
+        for (node, family), target in targets.items():
+            made[at, family] = traffic.connect(f"listener of {node} {family}", target, CONTROL_PACE)
     return made
 
 
@@ -287,27 +289,21 @@ def observe(context: Context) -> PolicyChangeEvidence:
     if services:
         with run.phase("flips", f"Local, Cluster, Local: {', '.join(services)}"):
             keeps = any(is_about(check, PolicyChange) and check.subject.claim is PolicyClaim.KEPT for check in checks)
-            _flip(run, testbed, clients, topology, services, stop, seen, keeps)
+            _flip(context, services, stop, seen, keeps)
     return seen
 
 
 def _flip(
-    run: Run,
-    testbed: Testbed,
-    clients: Clients,
-    topology: Topology,
-    services: list[ChangingService],
-    stop: Stop,
-    seen: PolicyChangeEvidence,
-    keeps: bool,
+    context: Context, services: list[ChangingService], stop: Stop, seen: PolicyChangeEvidence, keeps: bool
 ) -> None:
     """Change the policies of Services in parallel, probed by one client with one clock."""
-    seen.ground = ground = Ground(topology, OUTSIDE.name, POD_BACKEND)
+    run, testbed, clients = context.run, context.testbed, context.clients
+    seen.ground = ground = Ground(context.topology, OUTSIDE.name, POD_BACKEND)
     traffic = traffic_of(clients)
     seen.controls = controls(traffic, clients)
 
     def change(service: ChangingService) -> None:
-        driver = Driver(testbed, ground, service, traffic, stop, keeps)
+        driver = Driver(testbed, ground, service, traffic, stop, keeps, context.timeouts)
         seen.courses[service] = driver.course
         with kept(service.value, run, seen):
             driver.perform()

@@ -10,6 +10,7 @@ from esipp.checks.observation import Outcome
 from esipp.checks.policy_change import At
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.ingress import held
+from esipp.judging.timeline.stages import cut
 from esipp.judging.timeline.steady_runs import Fits, SteadyRun, first_run, last_run
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import IPAddress, Topology, parse_address
@@ -158,18 +159,8 @@ class Phase:
 
 def phases(flips: Sequence[PolicyAction], end: float, stream: Stream) -> list[Phase]:
     """A stream, cut at the policy changes; ``end`` is when it was stopped."""
-    made = []
-    for flip, until in zip(flips, [*(flip.cause for flip in flips[1:]), end], strict=True):
-        here = stream.view(flip.cause, until)
-        made.append(
-            Phase(
-                flip,
-                until,
-                [sample for sample in here if not sample.answered or sample.ended <= until],
-                [sample for sample in here if sample.answered and sample.ended > until],
-            )
-        )
-    return made
+    stages = cut(stream, [flip.cause for flip in flips], end)
+    return [Phase(flip, *stage) for flip, stage in zip(flips, stages, strict=True)]
 
 
 def reads(ground: Ground, at: At, policy: TrafficPolicy, *, strictly: bool) -> Fits:

@@ -7,6 +7,7 @@ from esipp.checks.model import Family
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.controls import Vantage
 from esipp.judging.interruptions import Interruptions
+from esipp.judging.timeline.stages import cut
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.subject import At, place
 
@@ -57,12 +58,9 @@ class Stages:
 
     def of_stages(self, asked: Asked) -> list["InStage"]:
         """A stream, stage by stage."""
-        untils = [*(stage.cause for stage in self.stages[1:]), self.end]
-        found = []
-        for stage, until in zip(self.stages, untils, strict=True):
-            samples = [each for each in self.streams[asked].view(stage.cause, until) if _ends_in(each, until)]
-            found.append(InStage(stage.at(asked), until, samples))
-        return found
+        causes = [stage.cause for stage in self.stages]
+        cuts = cut(self.streams[asked], causes, self.end, responds=lambda sample: sample.answered or refused(sample))
+        return [InStage(stage.at(asked), *each[:2]) for stage, each in zip(self.stages, cuts, strict=True)]
 
 
 REFUSED = ("refused", "unreachable")
@@ -73,14 +71,9 @@ def refused(sample: Sample) -> bool:
     return sample.outcome in REFUSED
 
 
-def _ends_in(sample: Sample, until: float) -> bool:
-    """Whether a request belongs to the stage in which it began: what is under way meets the rules of the next."""
-    return sample.ended <= until or not (sample.answered or refused(sample))
-
-
 @dataclass(frozen=True)
 class InStage:
-    """The requests of a stream that began in a stage."""
+    """The requests of a stream that began in a stage; those that the next one's rules may have met are left out."""
 
     stage: Stage
     until: float

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from esipp.checks.check import Status
 from esipp.checks.timing import FIELD_LIMIT
+from esipp.judging.answers import say_observed
 from esipp.judging.controls import Vantage
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import Fits
 from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.paths.judge import say_observed
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages, refused
 from esipp.scenarios.service_change.stages import gone, reached, rejects, says, served, steady, stuck, wanted
 from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, STALE, Claim, ServiceChange, ServiceChangeCheck

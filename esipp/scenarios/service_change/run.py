@@ -22,6 +22,8 @@ from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
 from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
+from esipp.scenarios.control_listeners import control_targets
+from esipp.scenarios.events import Following, last_answers
 from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
 from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
 from esipp.scenarios.service_change.stages import STAYS, shows, steady, wanted
@@ -101,8 +103,9 @@ class Driver:
     _held: str = ""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
     """The streams whose answers are known while they are sent."""
-    _late: dict[bool, set[Asked]] = field(default_factory=lambda: {True: set(), False: set()})
-    """The streams that did not show a stage with pods, or without, in time; later ones have ``AGAIN`` seconds."""
+
+    def __post_init__(self) -> None:
+        self._following = Following(self.stop, later=AGAIN)
 
     def perform(self) -> None:
         """Go through all stages.
@@ -130,9 +133,7 @@ class Driver:
                     cause = self._disrupted(change, change.disruption)
             self.seen.end = end = time.monotonic()
             last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
-            self.stop.converge(
-                lambda: Reading(time.monotonic() - end > last, "last answers"), self.timeouts.last_answers
-            )
+            last_answers(self.stop, end, last, self.timeouts.last_answers)
             self._ask_pods()
         finally:
             self.seen.end = self.seen.end or time.monotonic()
@@ -355,20 +356,17 @@ class Driver:
 
     def _wait(self, change: Change) -> None:
         """Wait until every stream shows the stage, and has done so for long enough; or until it is late."""
-        stage, late = self.seen.stages[-1], set[Asked]()
+        stage = self.seen.stages[-1]
+        able = [asked for asked in self._shown if asked[0] not in stage.stuck or asked[1] in tuple(Health)]
 
-        def look() -> Reading:
-            now = time.monotonic()
-            late.clear()
-            asked_now = [asked for asked in self._shown if asked[0] not in stage.stuck or asked[1] in tuple(Health)]
-            late.update(asked for asked in asked_now if not self._shows(asked, stage.at(asked), now))
-            waiting = late if now - stage.accepted <= AGAIN else late - self._late[bool(stage.pods)]
-            if waiting:
-                return Reading(False, f"waiting for {', '.join(sorted(' '.join(asked) for asked in waiting))}")
-            return Reading(now - stage.accepted >= change.lasts, "followed")
+        def behind(now: float) -> list[str]:
+            return [" ".join(asked) for asked in able if not self._shows(asked, stage.at(asked), now)]
 
-        self.stop.converge(look, self.timeouts.shown_within(max(change.within, change.lasts)))
-        self._late[bool(stage.pods)] |= late
+        within, kind = (
+            self.timeouts.shown_within(max(change.within, change.lasts)),
+            "with pods" if stage.pods else "without",
+        )
+        self._following.wait(behind, within, stage.accepted, kind, change.lasts)
 
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
         seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now))
@@ -394,16 +392,12 @@ def controls(traffic: Mapping[str, Traffic], clients: Clients) -> dict[tuple[str
     Raises:
         HarnessError: there is no agent on a node.
     """
-    testbed, made = clients.testbed, {}
-    for role in (Role.ENDPOINT_NODE, Role.BARE_NODE):
-        node = testbed.nodes[testbed.roles[role]]
-        port = testbed.listeners.get(node.name, {}).get(Protocol.TCP)
-        if not port:
-            raise HarnessError(f"Node {node.name} has no agent.", "run again.")
+    testbed, made = clients.testbed, dict[tuple[str, str, Family], Stream]()
+    nodes = [testbed.roles[role] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE)]
+    for (node, family), target in control_targets(testbed, nodes, required=True).items():
         for client, own in traffic.items():
-            for family, host in node.internal.items():
-                name = f"listener of {node.name} {family} {client}"
-                made[client, node.name, family] = own.connect(name, Target(host, port), CONTROL_PACE)
+            name = f"listener of {node} {family} {client}"
+            made[client, node, family] = own.connect(name, target, CONTROL_PACE)
     return made
 
 
@@ -424,7 +418,8 @@ def observe(context: Context) -> ServiceChangeEvidence:
         own = (check.subject for check in checks if check.subject.event == event)
         asked = dict.fromkeys((each.at, kind, each.family) for each in own for kind in each.streams)
         driver = Driver(
-            testbed, event, list(asked), traffic, stop, pods, admitted, disruptor=lambda: context.disruptor(stop),
+            testbed, event, list(asked), traffic, stop, pods, admitted, context.timeouts,
+            disruptor=lambda: context.disruptor(stop),
         )  # fmt: skip
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):

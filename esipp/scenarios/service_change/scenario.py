@@ -1,8 +1,9 @@
 """Registration of this scenario."""
 
+from esipp.checks.catalog import events_of
 from esipp.checks.rights import rights
 from esipp.judging.scenario import Scenario, Typical
-from esipp.judging.schedule import PlannedEvent, Touches
+from esipp.judging.schedule import PlannedEvent, touched_by
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.judge import decide
 from esipp.scenarios.service_change.sections import section, summary
@@ -13,17 +14,14 @@ SECONDS = {
     "terminating-local": 13, "scaled-up-and-down": 15, "affinity": 20, "affinity-outlived": 36, "retyped": 45,
     "one-node-port": 38, "vip": 15, "vip-udp": 45, "source-ranges": 15, "proxy-stopped": 75,
     "replaced-local": 13, "affinity-held": 45, "finalizer": 30, "vip-retyped": 15, "idle": 70,
-    "idle-16-min": 970, "scaled-to-fifty": 65, "proxy-stopped-deleted": 72,
-    "proxy-sick": 135, "unwanted-node": 22,
+    "idle-16-min": 970, "scaled-to-fifty": 65, "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22,
+    "controller-stopped": 40, "node-deleted": 25, "node-deleted-vip": 20, "api-slow": 30,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
 
-DISRUPTIVE = ("proxy-stopped", "proxy-stopped-deleted", "proxy-sick", "unwanted-node")
-"""Events that touch a node, and run alone."""
-
 
 def _planned(name: str) -> PlannedEvent:
-    return PlannedEvent(name, SECONDS[name], Touches.NODE if name in DISRUPTIVE else Touches.OWN_SERVICES)
+    return PlannedEvent(name, SECONDS[name], touched_by(events_of("changes")[name].disruptions))
 
 
 SCENARIO = Scenario(

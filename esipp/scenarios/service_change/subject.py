@@ -144,6 +144,9 @@ DURING = {
     Disruption.TAINT: "its node has the taint of the cluster autoscaler",
     Disruption.PROXY_STOPPED: "kube-proxy of a node is stopped",
     Disruption.PROXY_SICK: "kube-proxy of a node cannot write its rules",
+    Disruption.CONTROLLER_STOPPED: "the controller of its load balancer is stopped",
+    Disruption.NODE_DELETED: "a Node object is deleted",
+    Disruption.API_SLOW: "the API server takes seconds for an answer",
 }
 
 
@@ -159,7 +162,7 @@ class Change:
         brief: whether it does so for ``AFFINITY_SECONDS`` only.
         lasts: seconds for which the stage lasts at least.
         disruption: what is in effect until the stage ends; the change itself comes after it.
-        node: the role of the node that it is about.
+        node: the role of the node that it is about; a disruption that is ``PLACED`` has its own.
         stuck: entries that cannot follow, so that nothing is required of them.
         sick: the health checks that say 503 in this stage; all others say 200.
         within: seconds in which every stream must follow.

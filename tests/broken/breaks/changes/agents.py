@@ -9,7 +9,7 @@ from esipp.checks.check import Check, is_about
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Role
 from esipp.checks.stream import Reuse
-from esipp.disruption.restarts import daemon_pods
+from esipp.disruption.restarts import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
@@ -21,7 +21,7 @@ from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, to_po
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
 from tests.broken.policy_changes import for_a_moment, in_background, set_up_run
 
-STOPPED, SICK = "proxy-stopped", "proxy-sick"
+STOPPED, SICK, GONE = "proxy-stopped", "proxy-sick", "proxy-stopped-deleted"
 RUN = RunOptions(("changes",), (f"changes.{STOPPED}.",), disruptive=True)
 EMPTY = 5.0
 """Seconds without rules: a connection is lost if its first SYN and two more are."""
@@ -41,13 +41,23 @@ def stale(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(lambda live: list(made(live)))
 
 
+def lives_on(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """The node whose kube-proxy was stopped goes on serving the nodePorts of the Service that is deleted."""
+
+    def made(live: Live) -> Iterator[Rule]:
+        for port, address, _, target in live.targets(live.service(f"changes-{GONE}")):
+            yield from handed_on(port, address, target, True, (nodes.bare,))
+
+    return nodes.live(lambda live: list(made(live)))
+
+
 @contextmanager
 def empty_at_first(nodes: Nodes) -> Iterator[Placed]:
     """No rules for some seconds from the start of kube-proxy on."""
     placed, stack, mark = Placed(), ExitStack(), new_mark()
 
     def starts() -> int:
-        pods = daemon_pods(nodes.cluster, Disruption.KUBE_PROXY)
+        pods = agent_pods(nodes.cluster, Disruption.KUBE_PROXY)
         states = [state for pod in pods for state in pod["status"].get("containerStatuses") or []]
         return sum(int(state["restartCount"]) for state in states)
 
@@ -114,6 +124,19 @@ BREAKS = (
         empty_at_first,
         lambda check: at_bare_node(check, Claim.NO_LOSS, reuse=Reuse.NEW, protocol="TCP"),
         names="rules are removed before others are written",
+        at_once=False,
+    ),
+    Break(
+        "deleted-service-lives-on-after-the-start-of-a-proxy",
+        Group.CHANGES,
+        "kube-proxy of a node that starts after a Service was deleted leaves its rules, so that the node serves it on",
+        RunOptions(("changes",), (f"changes.{GONE}.",), disruptive=True),
+        lives_on,
+        lambda check: (
+            is_about(check, ServiceChange)
+            and (check.subject.event.name, check.subject.at, check.subject.claim) == (GONE, At.BARE_NODE, Claim.GONE)
+        ),
+        names="keeps the rules of a Service that is gone",
         at_once=False,
     ),
     Break(

@@ -1,64 +1,25 @@
 """Nodes that are cordoned, tainted, cut off or full, and what breaks although it need not."""
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from esipp.checks.check import Check, is_about
-from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
+from esipp.checks.continuity import NODEPORT, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Role, TrafficPolicy
-from esipp.disruption import marks, shell
 from esipp.disruption.marks import Mark
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, Health, ServiceChange
 from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.during import in_effect, marked, of_phase, run_of, while_so
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
-from tests.broken.policy_changes import in_background, set_up_run
 
 UNWANTED = "unwanted-node"
 RUN = RunOptions(("changes",), (f"changes.{UNWANTED}.",), disruptive=True)
-LOOKS = 0.2
-
-
-def run_of(phase: Phase) -> RunOptions:
-    """A phase on all ways; quiet must not notice."""
-    return RunOptions(
-        ("continuity",), (f"continuity.{phase.value}.", f"continuity.{Phase.QUIET.value}."), disruptive=True
-    )
-
-
-def while_so(
-    nodes: Nodes, service: str, is_so: Callable[[], bool], rules: Callable[[Live], list[Rule]]
-) -> Iterator[Placed]:
-    """Rules on the nodes for as long as something is so."""
-    placed, stack = Placed(), ExitStack()
-
-    def work(ended: threading.Event) -> None:
-        live = set_up_run(nodes, {service}, ended)
-        while live is not None and not ended.wait(LOOKS):
-            if is_so():
-                with nodes.rules(*rules(live)):
-                    placed.at = placed.at or time.time()
-                    while is_so() and not ended.wait(LOOKS):
-                        pass
-
-    with stack, in_background(work):
-        yield placed
-
-
-def marked(nodes: Nodes, mark: Mark) -> bool:
-    return any(marks.is_so(item, mark) for item in nodes.cluster.list("/api/v1/nodes"))
-
-
-def in_effect(node: str, what: Disruption) -> bool:
-    """By the mark on the node: whatever the disruption does, its mark comes first."""
-    return what in shell.marks(("docker", "exec", node))
 
 
 @contextmanager
@@ -116,12 +77,6 @@ def of_event(check: Check, at: At, *claims: Claim) -> bool:
         return False
     subject = check.subject
     return (subject.event.name, subject.at) == (UNWANTED, at) and subject.claim in claims
-
-
-def of_phase(check: Check, phase: Phase, way: Way, *what: What) -> bool:
-    if not is_about(check, Continuity):
-        return False
-    return (check.subject.phase, check.subject.way) == (phase, way) and check.subject.what in what
 
 
 BREAKS = (

@@ -1,8 +1,9 @@
 """One client's packets get another client's address: a valid client address, but the wrong one."""
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from esipp.checks.model import Path, Role, TrafficPolicy
+from esipp.checks.model import Family, Path, Role, TrafficPolicy
 from esipp.checks.path import PathCheck
 from suites.clients import OUTSIDE_1, OUTSIDE_2
 from tests.broken.breakage import Break, Group, RunOptions, path_checks
@@ -15,8 +16,14 @@ NOT_TO_BE_MASQUERADED = ("--match", "mark", "!", "--mark", "0x4000/0x4000")
 
 
 def swapping(nodes: Nodes) -> AbstractContextManager[Placed]:
+    return showing(nodes, lambda live: grouped(filter(None, live.addresses_of(OUTSIDE_2.name))))
+
+
+def showing(nodes: Nodes, others: Callable[[Live], Mapping[Family, Sequence[str]]]) -> AbstractContextManager[Placed]:
+    """One client's packets get one of these addresses."""
+
     def rules(live: Live) -> list[Rule]:
-        theirs, others = (grouped(filter(None, live.addresses_of(each.name))) for each in (OUTSIDE_1, OUTSIDE_2))
+        theirs = grouped(filter(None, live.addresses_of(OUTSIDE_1.name)))
         here = (nodes.roles[Role.ENDPOINT_NODE],)
         return [
             Rule(
@@ -25,7 +32,7 @@ def swapping(nodes: Nodes) -> AbstractContextManager[Placed]:
                 (
                     *("--source", address, "--destination", nodes.pod_cidrs[family]),
                     *NOT_TO_BE_MASQUERADED,
-                    *("--jump", "SNAT", "--to-source", others[family][0]),
+                    *("--jump", "SNAT", "--to-source", others(live)[family][0]),
                 ),
                 here,
             )

@@ -1,0 +1,94 @@
+"""A Node object that is deleted while the node works on, and registered again."""
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.json import Json
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.disruption import Disruption
+from esipp.cluster.client import ApiError, Cluster
+from esipp.disruption import marks, shell
+from esipp.disruption.rollback import Undo
+from esipp.disruption.services import wait_for_node
+
+DELETED = Budget("deletion of a Node object", 10.0, need=1, spacing=0.1)
+KEPT = ("labels", "annotations"), ("podCIDRs", "providerID", "taints", "unschedulable")
+"""What of ``metadata`` and ``spec`` the node must have again: kubelets alone do not set all of it."""
+
+
+class NodeDeleted:
+    """A Node object deleted by this run.
+
+    The node saves the object before, and creates it again with its own account: without this run, too.
+    """
+
+    def __init__(self, cluster: Cluster, owner: str, node: str, way: tuple[str, ...], longest: float) -> None:
+        self._cluster, self._owner = cluster, owner
+        self._node, self._way, self._longest = node, way, longest
+        self._before: Json = {}
+
+    @property
+    def undos(self) -> tuple[Undo, ...]:
+        """The rollback on the node."""
+        return (Undo(Disruption.NODE_DELETED.value, self._node, self._owner, self._way),)
+
+    def do(self) -> None:
+        """Let the node save its object, and delete the object in the version that is seen then, and in no later one."""
+        self._before = marks.read(self._cluster, self._node)
+        shell.stop(self._way, Disruption.NODE_DELETED, self._owner, self._longest)
+
+        def attempt() -> Reading:
+            version = marks.read(self._cluster, self._node)["metadata"].get("resourceVersion")
+            body: Json = {"preconditions": {"resourceVersion": version}}
+            try:
+                self._cluster.request("DELETE", f"/api/v1/nodes/{self._node}", body=body)
+            except ApiError as refused:
+                if refused.status != 409:  # its kubelet has just reported
+                    raise
+                return Reading(False, refused.message)
+            return Reading(True, "deleted")
+
+        waited = converge(attempt, DELETED)
+        if not waited.held:
+            raise HarnessError(f"Cannot delete Node {self._node}: {waited}", "check which other client changes it.")
+
+    def prove(self, stop: Stop) -> str:
+        """Check that there is no such object."""
+        stop.check()
+        self._check_gone("it is still there")
+        return "the Node object is deleted"
+
+    def lasts(self) -> str:
+        """Check that nobody has registered it meanwhile."""
+        self._check_gone("it was registered meanwhile")
+        return "until the end"
+
+    def back(self) -> str:
+        """Wait until the node is ready, and check that it has what it had."""
+        waited = wait_for_node(self._cluster, self._node)
+        now = marks.read(self._cluster, self._node)
+        if lost := _differing(self._before, now):
+            raise HarnessError(
+                f"Node {self._node} was registered again with other {', '.join(lost)}.",
+                f"see 'kubectl get node {self._node} -o yaml'.",
+            )
+        return f"registered again, and ready after {waited:.1f} s"
+
+    def _check_gone(self, otherwise: str) -> None:
+        try:
+            marks.read(self._cluster, self._node)
+        except ApiError as refused:
+            if refused.status == 404:
+                return
+            raise
+        raise HarnessError(f"Node {self._node} should be deleted: {otherwise}.", "check who registers nodes here.")
+
+
+def _differing(before: Json, now: Json) -> list[str]:
+    """What a node had and has no longer; controllers may have added to it."""
+    found = []
+    for part, names in zip(("metadata", "spec"), KEPT, strict=True):
+        for name in names:
+            old, new = before.get(part, {}).get(name), now.get(part, {}).get(name)
+            kept = old.items() <= (new or {}).items() if isinstance(old, dict) else old is None or old == new
+            found += [] if kept else [name]
+    return found

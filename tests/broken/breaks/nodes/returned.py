@@ -1,0 +1,284 @@
+"""What goes wrong once a node, an agent or an API server was away, or while it is."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from threading import Event
+
+from esipp.base.json import Json
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import NODEPORT, Phase, Way, What
+from esipp.checks.disruption import Disruption
+from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
+from esipp.disruption.restarts import agent_pods
+from esipp.judging.topology import family_of
+from esipp.scenarios.continuity.objects import service_name
+from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
+from suites.streams import UDP_SOCKET
+from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.breaks.delivery.streams import by_chance, nft, stream_of
+from tests.broken.during import LOOKS, in_effect, of_phase, once_so, over, restarted, run_of, while_so
+from tests.broken.forwarding import handed_on
+from tests.broken.matching import DROP, MASQUERADE, came_by, vips
+from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
+from tests.broken.policy_changes import for_a_moment, in_background, set_up_run
+
+AT_NODE, AT_OWN_VIP = Way(NODEPORT, TrafficPolicy.LOCAL), Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
+THROUGH_NODE = Way(NODEPORT, TrafficPolicy.CLUSTER)
+EMPTY = 5.0
+"""Seconds without Services: a connection is lost if its first SYN and two more are."""
+DELETED, DELETED_VIP, SLOW, CONTROLLER = "node-deleted", "node-deleted-vip", "api-slow", "controller-stopped"
+Apply = Callable[[Nodes], AbstractContextManager[Placed]]
+
+FORGET = """table inet {mark} {{
+  set old4 {{ type ipv4_addr . inet_service; flags dynamic; size 65535; }}
+  set old6 {{ type ipv6_addr . inet_service; flags dynamic; size 65535; }}
+  chain ports {{
+    type filter hook prerouting priority -190;
+    udp dport {port} ct state established add @old4 {{ ip saddr . udp sport }}
+    udp dport {port} ct state established add @old6 {{ ip6 saddr . udp sport }}
+    udp dport {port} ct state new ip saddr . udp sport @old4 drop
+    udp dport {port} ct state new ip6 saddr . udp sport @old6 drop
+  }}
+}}"""
+"""After connection tracking (-200): what was known and is new again."""
+
+
+def rewriting(nodes: Nodes, live: Live, way: Way) -> list[Rule]:
+    """Masquerade what comes by one way, on its way to a pod."""
+    service = live.service(service_name(way))
+    (port,) = service["spec"]["ports"]
+    if way.balancer is None:
+        there = (nodes.roles[Role.ENDPOINT_NODE],)
+        words = (*came_by(port, port["nodePort"]), *MASQUERADE)
+        return [Rule(family, "POSTROUTING", words, there) for family in Family]
+    return [
+        Rule(family_of(vip), "POSTROUTING", (*came_by(port, port["port"], vip), *MASQUERADE)) for vip in vips(service)
+    ]
+
+
+def rewritten_once_restarted(what: Disruption, way: Way) -> Apply:
+    """The source is rewritten from the restart of an agent on."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        yield from once_so(nodes, service_name(way), restarted(nodes, what), lambda live: rewriting(nodes, live, way))
+
+    return apply
+
+
+@contextmanager
+def gone_once_restarted(nodes: Nodes) -> Iterator[Placed]:
+    """A node without endpoints has no Services for some seconds from the restart of the network add-on's agents on."""
+    placed, mark, is_so = Placed(), new_mark(), restarted(nodes, Disruption.NETWORK_AGENT)
+
+    def work(ended: Event) -> None:
+        live = set_up_run(nodes, {service_name(THROUGH_NODE)}, ended)
+        while live is not None and not ended.wait(LOOKS):
+            if is_so():
+                (port,) = live.service(service_name(THROUGH_NODE))["spec"]["ports"]
+                placed.at = time.time()
+                for_a_moment([*_without(port, nodes.bare)], EMPTY, mark)
+                return
+
+    try:
+        with in_background(work):
+            yield placed
+    finally:
+        nodes.take_away(mark)
+
+
+def _without(port: Json, node: str) -> Iterator[Rule]:
+    """A node drops new connections to a nodePort, and resets those that are open."""
+    words = {"NEW": DROP, "ESTABLISHED": ("--jump", "REJECT", "--reject-with", "tcp-reset")}
+    for family in Family:
+        for state, end in words.items():
+            own = (*came_by(port, port["nodePort"]), "--ctdir", "ORIGINAL", "--ctstate", state)
+            yield Rule(family, "FORWARD", (*own, *end), (node,), "filter")
+
+
+@contextmanager
+def rewritten_after_the_return(nodes: Nodes) -> Iterator[Placed]:
+    """The endpoint node rewrites the source at a nodePort from its return on."""
+    endpoint = nodes.roles[Role.ENDPOINT_NODE]
+    is_back = over(lambda: in_effect(endpoint, Disruption.CUT_OFF))
+    yield from once_so(nodes, service_name(AT_NODE), is_back, lambda live: rewriting(nodes, live, AT_NODE))
+
+
+@contextmanager
+def dropped_if_forgotten(nodes: Nodes) -> Iterator[Placed]:
+    """The endpoint node drops datagrams from sockets whose entries it had, and has no longer."""
+    placed, node, mark = Placed(), nodes.roles[Role.ENDPOINT_NODE], new_mark()
+    name = service_name(AT_NODE, Protocol.UDP)
+
+    def work(ended: Event) -> None:
+        live = set_up_run(nodes, {name}, ended)
+        if live is not None:
+            nft(node, FORGET.format(mark=mark, port=live.service(name)["spec"]["ports"][0]["nodePort"]))
+            placed.at = time.time()
+
+    try:
+        with in_background(work):
+            yield placed
+    finally:
+        nodes.take_away(mark)
+
+
+def keeps_its_endpoint(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """The node that registers again goes on sending to the endpoint of before."""
+
+    def made(live: Live) -> Iterator[Rule]:
+        for port, address, _, target in live.targets(live.service(f"changes-{DELETED}")):
+            yield from handed_on(port, address, target, True, (nodes.bare,))
+
+    return nodes.live(lambda live: list(made(live)))
+
+
+def without_its_vips(event: str) -> Callable[[Live], list[Rule]]:
+    """No node takes the VIPs of an event's Service, as if nobody had them."""
+
+    def rules(live: Live) -> list[Rule]:
+        addresses = vips(live.service(f"changes-{event}"))
+        return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in addresses]
+
+    return rules
+
+
+@contextmanager
+def given_up_while_a_node_is_deleted(nodes: Nodes) -> Iterator[Placed]:
+    """The VIP is gone while the Node object of a node without endpoints is."""
+    yield from while_so(
+        nodes, f"changes-{DELETED_VIP}", lambda: in_effect(nodes.bare, Disruption.NODE_DELETED),
+        without_its_vips(DELETED_VIP),
+    )  # fmt: skip
+
+
+@contextmanager
+def given_up_for_a_slow_api(nodes: Nodes) -> Iterator[Placed]:
+    """The VIP is gone for good once the API server is slow."""
+    (control_plane,) = (node for node in nodes.containers if node not in nodes.roles.values())
+    yield from once_so(
+        nodes, f"changes-{SLOW}", lambda: in_effect(control_plane, Disruption.API_SLOW), without_its_vips(SLOW)
+    )
+
+
+@contextmanager
+def given_up_by_its_controller(nodes: Nodes) -> Iterator[Placed]:
+    """The VIP is gone for good once its controller has been away."""
+    (pod,) = agent_pods(nodes.cluster, Disruption.CONTROLLER_STOPPED)
+    node = pod["spec"]["nodeName"]
+    yield from once_so(
+        nodes, f"changes-{CONTROLLER}", over(lambda: in_effect(node, Disruption.CONTROLLER_STOPPED)),
+        without_its_vips(CONTROLLER),
+    )  # fmt: skip
+
+
+def run_of_change(event: str) -> RunOptions:
+    return RunOptions(("changes",), (f"changes.{event}.",), disruptive=True)
+
+
+def of_change(check: Check, event: str, at: At, *claims: Claim) -> bool:
+    if not is_about(check, ServiceChange):
+        return False
+    return (check.subject.event.name, check.subject.at) == (event, at) and check.subject.claim in claims
+
+
+GIVES_UP, REWRITES = "gives up a VIP", "masquerades even one connection"
+
+BREAKS = (
+    Break(
+        "source-rewritten-after-a-node-was-cut-off",
+        Group.NODES,
+        "the endpoint node masquerades what comes to a Local nodePort from its return to the network on",
+        run_of(Phase.CUT_OFF),
+        rewritten_after_the_return,
+        lambda check: of_phase(check, Phase.CUT_OFF, AT_NODE, What.SOURCE),
+        names=REWRITES,
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "sockets-dropped-after-their-entries-were-deleted",
+        Group.NODES,
+        "the endpoint node drops datagrams to a nodePort from sockets whose connection tracking entries were deleted",
+        run_of(Phase.CONNTRACK_DELETED),
+        dropped_if_forgotten,
+        lambda check: (
+            stream_of(check, UDP_SOCKET.name)
+            and of_phase(check, Phase.CONNTRACK_DELETED, AT_NODE, What.STREAM)
+        ),
+        names="or drops them",
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "node-registered-again-keeps-its-endpoints",
+        Group.NODES,
+        "a node that registers again goes on sending to the endpoint from before its Node object was deleted",
+        run_of_change(DELETED),
+        keeps_its_endpoint,
+        lambda check: of_change(check, DELETED, At.BARE_NODE, Claim.SERVED, Claim.GONE),
+        names="does not follow a change|an endpoint, or connection tracking|is no longer an endpoint",
+        at_once=False,
+    ),
+    Break(
+        "vip-given-up-while-another-node-is-deleted",
+        Group.NODES,
+        "no node takes the VIP of a Local Service while the Node object of a node without endpoints is deleted",
+        run_of_change(DELETED_VIP),
+        given_up_while_a_node_is_deleted,
+        lambda check: of_change(check, DELETED_VIP, At.VIP, Claim.SERVED, Claim.NO_LOSS),
+        names=GIVES_UP,
+        at_once=False,
+    ),
+    Break(
+        "vip-given-up-while-the-api-server-is-slow",
+        Group.NODES,
+        "no node takes a Service's VIP any longer once the API server has taken seconds for its answers",
+        run_of_change(SLOW),
+        given_up_for_a_slow_api,
+        lambda check: of_change(check, SLOW, At.VIP, Claim.SERVED, Claim.NO_LOSS),
+        names=GIVES_UP,
+        at_once=False,
+    ),
+    Break(
+        "vip-given-up-after-its-controller-was-away",
+        Group.NODES,
+        "no node takes a Service's VIP any longer once the load balancer's controller has started again",
+        run_of_change(CONTROLLER),
+        given_up_by_its_controller,
+        lambda check: of_change(check, CONTROLLER, At.VIP, Claim.SERVED, Claim.NO_LOSS),
+        names=GIVES_UP,
+        at_once=False,
+    ),
+    Break(
+        "services-gone-while-the-network-add-on-starts",
+        Group.NODES,
+        "a node drops new connections to a nodePort, and resets open ones, for five seconds from the restart of the "
+        "network add-on's agent on another node on",
+        run_of(Phase.NETWORK_AGENT),
+        gone_once_restarted,
+        lambda check: of_phase(check, Phase.NETWORK_AGENT, THROUGH_NODE, What.NO_LOSS, What.LASTING),
+        names="flushes connection tracking|a node drops a connection",
+        may=by_chance,
+        at_once=False,
+    ),
+    *(
+        Break(
+            f"source-rewritten-after-a-restart-of-{name}",
+            Group.NODES,
+            f"nodes masquerade what comes {where} of a Local Service from the restart of {noun} on",
+            run_of(phase),
+            rewritten_once_restarted(what, way),
+            lambda check, phase=phase, way=way: of_phase(check, phase, way, What.SOURCE),
+            names=REWRITES,
+            may=by_chance,
+            at_once=False,
+        )
+        for name, noun, where, phase, what, way in (
+            ("the-network-add-on", "the network add-on's agent", "to the nodePort", Phase.NETWORK_AGENT,
+             Disruption.NETWORK_AGENT, AT_NODE),
+            ("the-speaker", "a speaker", "to the VIP", Phase.SPEAKER_MOVES, Disruption.SPEAKER, AT_OWN_VIP),
+        )
+    ),
+)  # fmt: skip
