@@ -37,8 +37,8 @@ SCTP_PORT = StreamKind(
     reuse=Reuse.ONE_SOCKET, every=0.5, timeout=UNANSWERED,
 )  # fmt: skip
 TCP_PORT = StreamKind(
-    name="tcp-port", sent="a new TCP connection every 100 ms, all from one source port", protocol=Protocol.TCP,
-    reuse=Reuse.NEW, every=0.1, ports=1,
+    name="tcp-port", sent="a new TCP connection every 100 ms, from eight source ports in turn", protocol=Protocol.TCP,
+    reuse=Reuse.NEW, every=0.1, ports=8,
 )  # fmt: skip
 BULK = tuple(
     StreamKind(

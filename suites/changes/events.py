@@ -359,7 +359,9 @@ EVENTS = (
 )  # fmt: skip
 
 TCP_NEW = replace(streams.TCP_NEW, sent="a new TCP connection every 400 ms", every=0.4)
-TCP_PORT = replace(streams.TCP_PORT, sent="a new TCP connection every 400 ms, all from one source port", every=0.4)
+TCP_PORT = replace(
+    streams.TCP_PORT, sent="a new TCP connection every 400 ms, from eight source ports in turn", every=0.4
+)
 UDP_NEW = replace(streams.UDP_NEW, sent="a datagram every 400 ms, each from a new socket", every=0.4, timeout=1.0)
 UDP_SOCKET = replace(streams.UDP_SOCKET, sent="a datagram every 400 ms, all from one socket", every=0.4, timeout=1.0)
 UDP_ONE_WAY = replace(
@@ -450,8 +452,9 @@ DIALLED = {
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events of the datagrams that pods do not answer."""
 
-OF_ONE_PORT = ("replaced", "taken-over")
-"""The events that connections from one port see."""
+OF_ONE_PORT = ("replaced",)
+"""The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
+its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
 
 OF_RARE = ("affinity-outlived", "affinity-held")
 
@@ -466,7 +469,7 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return _why_not_there(event, at)
     if (stream is LARGE) is not (at is At.SMALL_MTU):
         return "only a large answer meets a smaller MTU" if at is At.SMALL_MTU else "elsewhere packets of any size fit"
-    if at is At.OUT and stream not in (TCP_NEW, TCP_PORT, UDP_NEW, UDP_SOCKET):
+    if at is At.OUT and stream not in (UDP_NEW, UDP_SOCKET):
         return "nodes treat the answers to other streams alike"
     if stream in HEALTH_CHECKS:
         if event.name not in OF_HEALTH:

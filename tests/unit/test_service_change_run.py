@@ -22,7 +22,7 @@ from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import service
 from esipp.scenarios.service_change.run import Driver
 from esipp.scenarios.service_change.subject import At, Do, Pods
-from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, TCP_PORT, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
@@ -333,12 +333,10 @@ def test_a_pod_dials_out_of_its_node_from_the_number_of_the_node_port(monkeypatc
             kind, name, target, port
         )
     )
-    driver = driven(
-        monkeypatch, "replaced", world, [(At.OUT, kind, Family.IPV4) for kind in (TCP_NEW, TCP_PORT, UDP_SOCKET)]
-    )
-    assert sent[1:] == [("tcp-port", 40001, 31000), ("udp-socket", 40002, 31001)]
-    assert sent[0][:2] == ("tcp-new", 40001)
-    assert {stage.at((At.OUT, "tcp-port", Family.IPV4)).pods for stage in driver.seen.stages} == {("agent-x",)}
+    driver = driven(monkeypatch, "replaced", world, [(At.OUT, kind, Family.IPV4) for kind in (UDP_NEW, UDP_SOCKET)])
+    assert sent[0][:2] == ("udp-new", 40002)
+    assert sent[1] == ("udp-socket", 40002, 31001)
+    assert {stage.at((At.OUT, "udp-socket", Family.IPV4)).pods for stage in driver.seen.stages} == {("agent-x",)}
 
 
 def test_each_stream_goes_to_its_own_port(monkeypatch: pytest.MonkeyPatch) -> None:

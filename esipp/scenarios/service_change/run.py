@@ -322,7 +322,7 @@ class Driver:
             if kind.name in tuple(Health):
                 stream = traffic.check_health(name, self._health(Health(kind.name), where), HEALTH_PACE)
             else:
-                port, out = FIRST_PORT + number, at is At.OUT and not (kind.is_fresh)
+                port, out = FIRST_PORT + number * max(kind.ports, 1), at is At.OUT and not kind.is_fresh
                 if out:
                     kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
                 stream = traffic.send(kind, name, where, port)
@@ -362,7 +362,10 @@ class Driver:
         def behind(now: float) -> list[str]:
             return [" ".join(asked) for asked in able if not self._shows(asked, stage.at(asked), now)]
 
-        within, kind = self.timeouts.shown_within(change.within), "with pods" if stage.pods else "without"
+        within, kind = (
+            self.timeouts.shown_within(max(change.within, change.lasts)),
+            "with pods" if stage.pods else "without",
+        )
         self._following.wait(behind, within, stage.accepted, kind, change.lasts)
 
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
