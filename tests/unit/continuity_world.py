@@ -52,7 +52,8 @@ def life() -> dict[str, list[tuple[str, float, float, float]]]:
     end("a", BEGAN[Phase.ROLLING_UPDATE] + 0.5)
     end("c", BEGAN[Phase.ROLLING_UPDATE] + 11.5)
     end("a", BEGAN[Phase.DELETED] + 0.5)
-    end("a", BEGAN[Phase.DRAIN] + 0.5)
+    for phase in (Phase.DRAIN, Phase.SPEAKER_MOVES, Phase.NETWORK_AGENT):
+        end("a", BEGAN[phase] + 0.5)
     return {node: [tuple(pod) for pod in pods] for node, pods in found.items()}
 
 

@@ -106,7 +106,7 @@ def test_every_shell_takes_the_loader_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("code", "complaint", "sentence"),
     [
-        (255, "Host key verification failed.", "me@far:2022 is unknown to hosts."),
+        (255, "Host key verification failed.", "me@far:2022 is unknown to ssh."),
         (
             255,
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\n",
