@@ -67,7 +67,7 @@ def level(event: Event, way: Way, what: What) -> Level:
     """Return the level. Checks of disruptions are extended, because core ones would make every usual run PARTIAL."""
     if what is What.LOSSES:
         return Level.EXTENDED if by_bound(event, way) else Level.RECORD
-    if what is What.LASTING and event.forgets:
+    if what is What.LASTING and unpromised(event, way):
         return Level.RECORD
     if event.disruption or what in (What.NO_LOSS, What.GAP, What.LASTING, What.PROMPT):
         return Level.EXTENDED

@@ -30,7 +30,9 @@ def record(name: str) -> Json:
     return dict(json.loads((RECORDED / f"kubernetes-{name}.json").read_text()))
 
 
-NAMES = sorted((path.stem.removeprefix("kubernetes-") for path in RECORDED.glob("kubernetes-*.json")), key=lambda n: int(n[2:]))
+NAMES = sorted(
+    (path.stem.removeprefix("kubernetes-") for path in RECORDED.glob("kubernetes-*.json")), key=lambda n: int(n[2:])
+)
 
 
 class RefusedError(Exception):

@@ -26,7 +26,7 @@ def verdict(decided: Decision, queue: float | None, scenario: str = "endpoint_ch
 def test_what_is_late_on_an_overloaded_machine_is_undecided() -> None:
     status, reason = verdict(LATE, OVERLOADED)
     assert status is Status.INCONCLUSIVE
-    assert "8 tasks for each core" in reason
+    assert "20 tasks for each core" in reason
     assert "took longer than 5 s" in reason
 
 
