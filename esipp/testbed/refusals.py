@@ -6,7 +6,7 @@ from esipp.checks.interoperability import MANY_SERVICES
 from esipp.cluster.client import ApiError
 from esipp.testbed.manifests import CPU, MEMORY, MOST_MEMORY, TIMED_CPU
 
-PODS, SERVICES, BALANCERS = 60, 146, 94
+PODS, SERVICES, BALANCERS = 100, 160, 96
 """The maximum numbers of objects of a run of all checks; ``BALANCERS`` of the Services have type LoadBalancer."""
 
 EACH = (

@@ -73,7 +73,7 @@ def test_issues_and_proposals_lead_to_their_numbers() -> None:
     result = {each for each in references() if re.match(r"\S+#\d+: |KEP-\d+: ", each.title)}
     assert len(result) > 30
     for each in result:
-        number = re.search(r"\d+", each.title.partition(": ")[0])
+        number = re.search(r"(\d+)$", each.title.partition(": ")[0])
         assert number
         assert re.search(rf"/0*{number[0]}(-|$)", each.url), each
 

@@ -273,10 +273,10 @@ class Driver:
         self._delete(change)
 
     def _release(self) -> None:
-        """Remove the finalizer as cloud controllers do: with the status."""
+        """Remove the finalizer, as a controller does once it has cleaned up."""
         held, self._held = self._held, ""
         if held:
-            self.testbed.cluster.patch(f"{held}/status", {"metadata": {"finalizers": None}}, "merge-patch")
+            self.testbed.cluster.patch(held, {"metadata": {"finalizers": None}}, "merge-patch")
 
     def _create(self, name: str, change: Change) -> None:
         """Create a Service with the addresses and ports of the first one."""

@@ -36,7 +36,6 @@ SCENARIO = Scenario(
     phases=(Typical("changes", base=2, events=tuple(map(_planned, SECONDS))),),
     rights=(
         *rights("create delete get list patch", "services"),
-        *rights("patch", "services/status"),
         *rights("create delete get", "pods"),
     ),
 )
