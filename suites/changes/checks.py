@@ -140,12 +140,13 @@ DOCUMENTED = ("source-ranges", "affinity-outlived", "affinity-held", "finalizer"
 def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
     """Return the level.
 
-    What becomes of flows that are under way is documented for kube-proxy alone. Core checks of disruptions would make
-    every usual run PARTIAL.
+    What becomes of flows that are under way is documented for kube-proxy alone. Core checks of disruptions, and of what
+    only ``--long`` asks, would make every usual run PARTIAL.
     """
+    usual = not event.disruptions and not event.long
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
     plain = stream.is_fresh and not stream.size and stream.protocol is not Protocol.SCTP
-    return Level.CORE if by_contract and plain and at is not At.OUT and not event.disruptions else Level.EXTENDED
+    return Level.CORE if by_contract and plain and at is not At.OUT and usual else Level.EXTENDED
 
 
 ABOUT = {
