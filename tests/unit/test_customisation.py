@@ -160,6 +160,7 @@ def test_a_json_patch_is_left_alone() -> None:
 def test_the_cluster_sends_what_is_wished(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster.__new__(Cluster)
     cluster.customisation, cluster._dialect = WISHES, dialect_of("v1.36.0")
+    cluster.request_timeout = 60.0
     sent: list[Json] = []
 
     def send(_method: str, _path: str, body: Json, *_: Any, **__: Any) -> Any:
