@@ -271,8 +271,8 @@ def test_what_a_controls_service_loses_is_judged_in_a_check_of_its_own_or_decide
     without = [each.path for each in controls if each.path not in own and not each.path.service]
     assert {path.entry.kind for path in without} == {EntryKind.NODE_LISTENER, EntryKind.POD_IP}
     known = {
-        "nodeport.local.pair", "loadbalancer.local.pair", "nodeport.local", "nodeport.cluster", "loadbalancer.local",
-        "external-ips.local",
+        "nodeport.local.pair", "nodeport.cluster.pair", "loadbalancer.local.pair", "nodeport.local", "nodeport.cluster",
+        "loadbalancer.local", "external-ips.local",
     }  # fmt: skip
     unjudged = [each.path for each in controls if each.unjudged]
     names = {path.key.partition(f".{path.protocol.value.lower()}.")[0] for path in unjudged}
