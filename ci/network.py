@@ -165,7 +165,7 @@ grep --quiet -- --cloud-provider $flags && exit
 sed --in-place 's/^KUBELET_KUBEADM_ARGS="/&--cloud-provider=external /' $flags
 systemctl restart kubelet
 """
-"""What makes a kubelet leave the addresses of its Node object to a cloud provider, who is nobody here. As its node is
+"""What makes a kubelet leave the addresses of its Node object to a cloud provider. There is none here. As its node is
 registered already, it adds no taint that a provider would have to remove."""
 
 

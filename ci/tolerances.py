@@ -91,7 +91,7 @@ PASSES = (
         ("proxy-frozen", "health-stuck-after-the-pod-left"),
     ),
     Tolerance(
-        f"While something changes, an answer may take {TIMEOUT:.0f} s; from {LATE_ANSWER} s on it is told as late.",
+        f"While something changes, an answer may take {TIMEOUT:.0f} s; from {LATE_ANSWER} s on it counts as late.",
         "A busy machine delays two SYNs that are sent again.",
         f"Outages below {TIMEOUT:.0f} s that let a repeated SYN through.",
         ("one-connection-lost", "balancer-gap-at-each-change"),

@@ -16,7 +16,7 @@ def add_requests(add: Any) -> None:
         dest="as_user",
         default="",
         metavar="USER",
-        help="user to impersonate, as with kubectl (default: whom the kubeconfig says, else nobody)",
+        help="user to impersonate, as with kubectl (default: as the kubeconfig says)",
     )
     add(
         "--request-timeout",

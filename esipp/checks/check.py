@@ -191,7 +191,7 @@ class Subject:
         return {}
 
     def recorded(self) -> dict[str, Any]:
-        """Return what the ledger keeps of it besides: its controls, its place in the matrix, and its siblings there."""
+        """Return what else the ledger keeps of it: its controls, its place in the matrix, and its siblings there."""
         return {}
 
 

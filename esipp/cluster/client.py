@@ -94,7 +94,7 @@ class Cluster:
         context: name of the context; there is no default, so that esipp never uses a cluster by accident.
         kubeconfig: the file, or None for $KUBECONFIG and then ~/.kube/config.
         customisation: the customisation of every created object.
-        as_user: whom to impersonate (``--as``); empty for whom the kubeconfig says, or nobody.
+        as_user: whom to impersonate (``--as``); empty for what the kubeconfig says.
         request_timeout: the time limit of one request in seconds, except for watches and where a caller sets another.
 
     Raises:

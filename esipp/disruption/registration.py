@@ -58,7 +58,7 @@ class NodeDeleted:
         return "the Node object is deleted"
 
     def lasts(self) -> str:
-        """Check that nobody has registered it meanwhile."""
+        """Check that it has not been registered meanwhile."""
         self._check_gone("it was registered meanwhile")
         return "until the end"
 

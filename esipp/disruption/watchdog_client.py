@@ -26,7 +26,7 @@ class WatchdogClient:
     Args:
         context, kubeconfig: those of the cluster.
         log: the watchdog's log file, if it does anything.
-        as_user: whom it impersonates; empty for whom the kubeconfig says, or nobody.
+        as_user: whom it impersonates; empty for what the kubeconfig says.
     """
 
     def __init__(self, context: str, kubeconfig: str | None, log: Path | None = None, as_user: str = "") -> None:

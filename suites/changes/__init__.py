@@ -13,6 +13,6 @@ VERSIONS: Rules = (
     *(({"event": event}, AFFINITY_TIMEOUT) for event in ("affinity-outlived", "affinity-held")),
     ({"event": "proxy-sick", "claim": "status"}, Need("1.27", PROXY_HEALTHY)),
     ({"event": "unwanted-node", "claim": "status"}, Need("1.28", KEP_3836)),
-    # a class that nobody serves
+    # a load balancer class without a controller
     *(({"event": event}, CLASSES) for event in ("retyped", "proxy-sick")),
 )

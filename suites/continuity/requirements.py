@@ -114,7 +114,7 @@ def expected(event: Event, what: What) -> str:
 
 
 def unpromised(event: Event, way: Way) -> bool:
-    """Return whether nobody promises that established connections live.
+    """Return whether it is not promised that established connections live.
 
     A node forgets what is open through it. Or the load balancer's own agent restarts while a pod is replaced: MetalLB's
     speaker claims other VIPs, too, until it has joined the other speakers. In one of two runs, a Cluster VIP was

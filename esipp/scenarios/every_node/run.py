@@ -57,7 +57,7 @@ SHARED = 200
 """Connections in all from which the shares of endpoints are known. Of ten endpoints, none is missed by chance."""
 
 SHARING = (Entrance.NODE_PORT, Entrance.CLUSTER_IP)
-"""Where they are compared, besides VIPs."""
+"""Where shares are compared, in addition to VIPs."""
 
 PROXY_PORT = 10256
 """The port of kube-proxy's own health check, by default."""
