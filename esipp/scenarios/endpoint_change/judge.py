@@ -303,7 +303,8 @@ class Judge:
             f"{len(judged)} changes were judged, each new node {how}; {still.sees}; longest time without a request "
             f"{self._gap(family):.2f} s"
         )
-        return replace(_with_rest(followed, still), sees=sees)
+        decided = replace(_with_rest(followed, still), sees=sees)
+        return replace(decided, late=bool(late) and not still.blames)
 
     def _must_steer(self, line: Timeline, family: Family) -> bool:
         if not line.change.up:
@@ -458,7 +459,7 @@ class Judge:
         sees += f"; {len(compared.unknown)} of them are too uncertain" if compared.unknown else ""
         if compared.over:
             reason = f"{len(compared.over)} of {len(found)} are above the bound"
-            return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees)
+            return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees, late=True)
         if vague := compared.vague(bound, LEAST_CLEAR):
             return Decision(
                 Status.INCONCLUSIVE, expected, said, vague.too_coarse(bound), tally=compared.kept, sees=sees
