@@ -167,8 +167,8 @@ UNDECIDED = (
     ),
     Tolerance(
         "Lateness on an overloaded machine, and nothing else wrong",
-        f"For a tenth of the scenario's time, each core of the nodes' machine had {OVERLOADED:.0f} tasks or more. esipp "
-        "counts them, and only where the nodes are containers of its own machine. A wrong answer fails.",
+        f"For a tenth of the scenario's time, each core of the nodes' machine had {OVERLOADED:.0f} tasks or more. "
+        "esipp counts them, and only where the nodes are containers of its own machine. A wrong answer fails.",
         "A service proxy that is slow by its own fault, on such a machine; the verdict states the number of tasks.",
         ("proxy-syncs-every-8-s",),
     ),
