@@ -12,7 +12,7 @@ from esipp.judging.controls import ALPHA
 from esipp.judging.frame import OVERLOADED
 from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
 from esipp.judging.timeline.losses import BURST, BURST_SECONDS, LATE_ANSWER, SERIES
-from esipp.judging.timeline.trouble import MOST_GAP
+from esipp.judging.timeline.streams import MOST_GAP
 from esipp.ledger.conclusion import MOST_UNDECIDED
 from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING

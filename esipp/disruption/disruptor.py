@@ -19,13 +19,12 @@ from esipp.checks.disruption import ALL_NODES, LONGEST, PLACED, Disruption, Proo
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Cordon, Drain, Exclude, Taint
-from esipp.disruption.agents import AgentDisturbed
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.network import EntriesDeleted, NetworkDisturbed
+from esipp.disruption.network import EntriesDeleted
 from esipp.disruption.registration import NodeDeleted
 from esipp.disruption.restarts import Restart, agent_pods
 from esipp.disruption.rollback import UNDONE, Undo, undo_all
-from esipp.disruption.services import ApiServerAway, ApiServerSlow, KubeletStopped
+from esipp.disruption.services import AgentDisturbed, ApiServerAway, ApiServerSlow, KubeletStopped, OnNodes
 from esipp.disruption.watchdog_client import WatchdogClient
 
 Guard = Callable[[], AbstractContextManager[None]]
@@ -195,22 +194,24 @@ class Disruptor:
                 return Drain(cluster, node, by, self._run, selector)
             case Disruption.KUBE_PROXY | Disruption.SPEAKER | Disruption.NETWORK_AGENT:
                 return Restart(cluster, what, node)
-            case Disruption.API_SERVER:
-                return ApiServerAway(cluster, by, self._control_planes(), bound)
-            case Disruption.API_SLOW:
-                return ApiServerSlow(cluster, by, self._control_planes(), bound)
-            case Disruption.NODE_DELETED:
-                return NodeDeleted(cluster, by, node, self._way(node), bound)
             case Disruption.TAINT:
                 return Taint(cluster, node, by)
-            case Disruption.CUT_OFF | Disruption.CONNTRACK_FULL:
-                return NetworkDisturbed(cluster, what, by, node, self._way(node), bound)
             case Disruption.CONNTRACK_DELETED:
                 return EntriesDeleted(cluster, self._run, node, self._way(node))
+            case Disruption.API_SERVER:
+                return ApiServerAway(cluster, what, by, self._control_planes(), bound)
+            case Disruption.API_SLOW:
+                return ApiServerSlow(cluster, what, by, self._control_planes(), bound)
+        nodes = {node: self._way(node)}
+        match what:
             case Disruption.KUBELET:
-                return KubeletStopped(cluster, by, node, self._way(node), bound, not_ready)
+                return KubeletStopped(cluster, what, by, nodes, bound, not_ready)
+            case Disruption.NODE_DELETED:
+                return NodeDeleted(cluster, what, by, nodes, bound)
             case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK | Disruption.CONTROLLER_STOPPED:
-                return AgentDisturbed(cluster, what, by, node, self._way(node), bound)
+                return AgentDisturbed(cluster, what, by, nodes, bound)
+            case Disruption.CUT_OFF | Disruption.CONNTRACK_FULL:
+                return OnNodes(cluster, what, by, nodes, bound)
 
     def _place_of(self, what: Disruption) -> str:
         """The node of what has one of its own; "" for all control plane nodes.

@@ -16,8 +16,7 @@ from esipp.checks.check import Check, Feature, Subject, checks_about, missing_fe
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.durations import planned_events, schedule
-from esipp.judging.frame import run_queue
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions, run_queue
 from esipp.judging.scenario import FOLDER, RunThen, Scenario, scenarios
 from esipp.judging.schedule import PlannedEvent, Touches, may_run_aside, steps
 from esipp.judging.topology import Topology

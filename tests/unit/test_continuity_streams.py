@@ -21,8 +21,7 @@ from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.traffic import Streams, Targets
 from suites.continuity.checks import CHECKS as ALL_CHECKS
 from suites.continuity.checks import WAYS
-from suites.continuity.events import EVENTS
-from suites.continuity.streams import STREAMS, why_empty
+from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.streams import BULK, DATAGRAMS, ONE_PORT, SCTP_NEW, SCTP_PORT, STORM, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.continuity_world import (
     ADDRESS,

@@ -21,7 +21,7 @@ from esipp.checks.health import Place, Situation
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
-from esipp.disruption import agents, disruptor, restarts, services, shell
+from esipp.disruption import disruptor, restarts, services, shell
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.preflight.preflight import Findings
@@ -412,7 +412,7 @@ def test_an_api_server_that_is_back_too_early_is_found_out(
     fake: FakeNodes, make: Make, control_plane: FakeNode
 ) -> None:
     follow(fake, control_plane)
-    with pytest.raises(HarnessError, match="is not stopped"):
+    with pytest.raises(HarnessError, match="it is not so that the API server is stopped"):
         make().perform(Disruption.API_SERVER, "", lambda: (control_plane.state / "api").write_text("S\n") and None)
     assert control_plane.marked == {}
 
@@ -533,7 +533,7 @@ def test_a_stopped_proxy_is_started_anew(fake: FakeNodes, make: Make, control_pl
 def test_a_proxy_that_does_not_start_again_is_told(
     fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "AGAIN", SHORT)
+    monkeypatch.setattr(services, "AGAIN", SHORT)
     proxy_of(fake, lambda: 3)
     with pytest.raises(HarnessError, match="does not start again"):
         make().perform(Disruption.PROXY_STOPPED, "a", nothing)

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family, Role
 from esipp.judging.promise import Bound, Checking
-from esipp.judging.timeline.events import Mark, Steer
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Mark, Sample, Steer, Stream
 from esipp.judging.topology import IPAddress
 
 Asked = tuple[Way, Family]

@@ -2,13 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.waiting import LEAST, Reading
 from esipp.checks.continuity import CHECKED, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
@@ -18,24 +19,23 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging import ingress
 from esipp.judging.durations import planned_events
-from esipp.judging.promise import Bound, promise_of
+from esipp.judging.promise import Bound, Checking, promise_of
 from esipp.judging.schedule import steps
+from esipp.judging.timeline.streams import Steer
 from esipp.judging.topology import IPAddress, Topology, parse_address
+from esipp.loadbalancers.reference import Reference
 from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
 from esipp.scenarios.changing_pods import LEAST_BOUND, Watching, serves_on
 from esipp.scenarios.context import Context
 from esipp.scenarios.continuity import objects
-from esipp.scenarios.continuity.actions import MOST_HELD, Acts, Notes
+from esipp.scenarios.continuity.actions import MOST_HELD, Acts, Gates, Notes
 from esipp.scenarios.continuity.evidence import Asked, ContinuityEvidence, Places, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import asked_streams, events_of, families_of, ways_of
-from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.reported_state import ReportedState
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
-from esipp.scenarios.control_listeners import control_targets
-from esipp.scenarios.events import Following
+from esipp.scenarios.events import Following, control_targets
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
@@ -45,6 +45,62 @@ QUIET = 1.5
 """Seconds in which nothing is done, before, between and after: no less, as the last requests need time to be over."""
 
 FIRST_QUIET = 4.0
+
+
+@dataclass
+class ReportedState:
+    """The reports of the reference load balancer on one namespace's Services; it shares our machine's clock.
+
+    ``steers`` is by Service, and grows while it is listened to.
+    """
+
+    reference: Reference | None
+    namespace: str
+    steers: dict[str, list[Steer]] = field(default_factory=dict)
+
+    def checking(self) -> Checking:
+        """Its health-check settings, as it reports them.
+
+        Raises:
+            HarnessError: it does not answer.
+        """
+        if self.reference is None:
+            return Checking()
+        settings = self.reference.view()["settings"]
+        timeout = float(settings["timeout"]) if "timeout" in settings else None
+        return Checking(float(settings["period"]), int(settings["unhealthy"]), timeout)
+
+    def addresses(self) -> list[str]:
+        """Its own addresses, which backends of its proxy see."""
+        return list(self.reference.addresses.values()) if self.reference else []
+
+    def lacks(self, service: str, family: str, nodes: Collection[str]) -> list[str]:
+        """The nodes to which it currently sends no requests, as it reports; empty without a report."""
+        told = [steer for steer in self.steers.get(service, ()) if steer.family in ("", family)]
+        return sorted(set(nodes) - set(told[-1].nodes)) if told else []
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """While its decisions are taken down, in a thread.
+
+        Raises:
+            HarnessError: it does not answer, or some were missed.
+        """
+        if self.reference is None:
+            yield
+            return
+        stream = self.reference.stream(0, self._take)
+        try:
+            yield
+            stream.check()
+        finally:
+            stream.close()
+
+    def _take(self, told: Json) -> None:
+        if told.get("kind") != "steer" or told["namespace"] != self.namespace:
+            return
+        steer = Steer(float(told["monotonic"]), told["family"], tuple(told["nodes"]), str(told.get("why", "")))
+        self.steers.setdefault(told["service"], []).append(steer)
 
 
 @dataclass

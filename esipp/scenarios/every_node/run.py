@@ -41,7 +41,7 @@ from esipp.scenarios.every_node.subject import (
     other_addresses,
     several_announced,
 )
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, DATA_PLANE, JOBS_AT_ONCE, JUDGED_TIMEOUT, PARALLEL
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JOBS_AT_ONCE, JUDGED_TIMEOUT, PARALLEL
 from esipp.testbed.announced import announced
 from esipp.testbed.testbed import Testbed
 
@@ -273,7 +273,7 @@ class Survey:
             state = f"{len(right)} of {len(made)} targets answer"
             return Reading(wrong is None, state + (f", not {wrong.service} at {wrong.where}" if wrong else ""))
 
-        held = self.stop.converge(look, replace(DATA_PLANE, name="every node to answer"))
+        held = self.stop.converge(look, replace(self.context.timeouts.paths_answer, name="every node to answer"))
         self.context.run.record("settled", held=held.held, seconds=round(held.seconds, 3), state=held.state)
 
     def _dial(

@@ -8,7 +8,7 @@ from typing import Any
 
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
-from esipp.base.waiting import Budget, Convergence, Reading, converge
+from esipp.base.waiting import Convergence, Reading, converge
 from esipp.checks.check import Level
 from esipp.checks.health import About, Answer, HealthAnswerCheck, Place, Question, Situation
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
@@ -18,6 +18,7 @@ from esipp.probing.jobs import Job
 from esipp.scenarios.health.evidence import HealthEvidence, Node
 from esipp.scenarios.health.objects import places_of, service_name
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.integrity import Harm
 from esipp.testbed.testbed import Testbed
@@ -29,9 +30,6 @@ SPACING = 0.05
 TIMEOUT = 2.0
 """Seconds within which a health check must answer once while all settle: no load balancer waits for longer. Those that
 did have as long as any path later, so that a busy machine does not count."""
-
-SETTLED = Budget("every health check", 15.0, need=3, spacing=0.2)
-"""Our pods are ready by then; kube-proxy syncs within a second, by default, and the rest is for a busy machine."""
 
 PODS_OF = {
     Situation.ONE_POD: POD_BACKEND,
@@ -52,13 +50,15 @@ MOST_AT_ONCE = 16
 class Asker:
     """Probes the health check of a Service on a node from a client; ``stop`` ends all waits.
 
-    ``prompt`` are the keys of questions that were answered in time at least once while all settled.
+    ``prompt`` are the keys of questions that were answered in time at least once while all settled. ``timeouts`` is how
+    long each wait may take.
     """
 
     testbed: Testbed
     clients: Clients
     stop: Stop = field(default_factory=Stop)
     prompt: set[str] = field(default_factory=set)
+    timeouts: Timeouts = TIMEOUTS
 
     @property
     def places(self) -> dict[Place, str]:
@@ -178,7 +178,7 @@ class Asker:
             state = f"{len(wrong)} of {len(waiting)} health checks are wrong, among them {first.key}"
             return Reading(False, f"{state}: {answers[first.key][0].words}")
 
-        return converge(look, SETTLED, self.testbed.there)
+        return converge(look, self.timeouts.health_checks_answer, self.testbed.there)
 
     def window(self, checks: Iterable[HealthAnswerCheck], seen: HealthEvidence) -> None:
         """Ask every question of the checks, and dial the same nodes' nodePorts from the same client meanwhile."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import OUTSIDE, Family, Protocol
 from esipp.checks.observation import Observation, Outcome
@@ -13,8 +13,6 @@ from esipp.scenarios.health.evidence import Leaving
 from esipp.scenarios.health.objects import GRACE
 from esipp.scenarios.health.probes import Asker
 
-SERVING = Budget("the node to serve before its pod terminates", 20.0, need=3, spacing=0.1)
-LEFT = Budget("the node to answer 503 after its pod began to terminate", 15.0, need=3, spacing=0.1)
 WINDOW = 60
 SPACING = 0.05
 """Three seconds of answers, both of the health check and of the nodePort, once the node has said 503."""
@@ -39,12 +37,12 @@ class Terminating:
             said = {f: Answer.read(stop.result(future, 10)[0]).words for f, future in asked.items()}
             return Reading(set(said.values()) == {wanted}, str({f.value: words for f, words in said.items()}))
 
-        before = stop.converge(lambda: all_say("200"), SERVING)
+        before = stop.converge(lambda: all_say("200"), self.asker.timeouts.pod_serves)
         if not before.held:
             return {family: Leaving((), {}, 0, f"the node never answered 200: {before.state}") for family in families}
         pod = f"/api/v1/namespaces/{testbed.namespace}/pods/leaving"
         testbed.cluster.delete(pod, grace=GRACE)
-        stop.converge(lambda: all_say("503"), LEFT)  # what comes after it is judged, also if 503 never came
+        stop.converge(lambda: all_say("503"), self.asker.timeouts.pod_leaves)
         prober = self.asker.clients.probers[OUTSIDE.name]
         disbelieved = {family: self._disbelieved(host) for family, host in hosts.items()}
         answers = {f: self.asker.get(OUTSIDE, h, health, count=WINDOW, spacing=SPACING) for f, h in hosts.items()}

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from esipp.base.errors import HarnessError
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.model import POD_BACKEND, Client, Entry, EntryKind, Family, Path, Protocol, Service, ServiceType
 from esipp.checks.observation import Observation, Outcome
@@ -27,9 +27,6 @@ TIMEOUT = 11.0
 
 BOUND = 60.0
 READ_SECONDS = 20.0
-RESOLVED = Budget("every name to resolve", 45.0, need=2, spacing=0.5)
-"""DNS caches a name that was resolved too early as unknown, by default for up to half a minute."""
-
 PLAIN = Service(ServiceType.CLUSTER_IP)
 CLUSTER_DOMAIN = re.compile(r"^search\b.*?\ssvc\.(\S+)", re.MULTILINE)
 
@@ -55,7 +52,8 @@ class Lookups:
             wrong = [key for key, made in told.items() if set(map(say, made)) != {seen.wanted[key[0], key[2]]}]
             return Reading(not wrong, f"{len(wrong)} of {len(told)} names do not resolve as required, {wrong[:1]}")
 
-        self.asker.stop.converge(look, RESOLVED, self.asker.testbed.there)  # what never is right is judged as it is
+        # what never is right is judged as it is
+        self.asker.stop.converge(look, self.asker.timeouts.names_resolve, self.asker.testbed.there)
         for key, made in self._resolve(seen, asked, COUNT).items():
             seen.told[key] = Counter()
             for each in made:

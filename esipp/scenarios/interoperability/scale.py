@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from esipp.base.json import Json
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.health import Place
 from esipp.checks.interoperability import DIALLED, MANY_SERVICES
 from esipp.checks.model import OUTSIDE, Entry, EntryKind, Family, Path, Protocol, Role
@@ -35,12 +35,6 @@ AT_A_TIME = 50
 """Jobs under way where an answer must come: more would be more than our one echo server takes at once."""
 
 BOUND = 60.0
-
-PROGRAMMED = Budget("every node to serve all Services", 60.0, need=1, spacing=0.2)
-"""The controller that makes EndpointSlices may be allowed twenty requests a second, then kube-proxy syncs."""
-
-CLOSED = Budget("every node to close the health checks of deleted Services", 30.0, need=1, spacing=0.2)
-"""As long as upstream's own tests wait for kube-proxy to follow endpoints (KubeProxyEndpointLagTimeout)."""
 
 
 @dataclass
@@ -71,7 +65,7 @@ class Scale:
         for name, kind in self.many_services.kinds.items():
             self.seen.names.setdefault(kind, []).append(name)
         self.seen.ports = {name: all_ports(item) for name, item in self.many_services.made.items()}
-        held = self.asker.stop.converge(self._look(), PROGRAMMED)
+        held = self.asker.stop.converge(self._look(), self.asker.timeouts.services_answer)
         self._done("programmed")
         self.seen.late = "" if held.held else held.state
 
@@ -148,7 +142,7 @@ class Scale:
             still = [name for name, said in gone.items() if set(said) != refused]
             return Reading(not still, f"{len(still)} of {len(ports)} ports still answer")
 
-        self.asker.stop.converge(look, CLOSED)
+        self.asker.stop.converge(look, self.asker.timeouts.services_closed)
         still = {name: ports[name] for name, said in gone.items() if set(said) != refused}
         for name in _taken(self.asker.testbed.cluster.list("/api/v1/services") if still else [], still):
             del gone[name]  # another tenant's by now

@@ -20,7 +20,6 @@ from esipp.scenarios.packet_watch import Watch, follow, watched
 from esipp.scenarios.paths.evidence import Evidence, FirstAnswers, Stall, Steer, Wait
 from esipp.scenarios.paths.judge import as_asked
 from esipp.scenarios.paths.probes import (
-    DATA_PLANE,
     Plan,
     Settling,
     asks_for_moments,
@@ -107,8 +106,9 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
     patience, seed = testbed.patience, run.settings.seed
     policies = network_policies.beyond_us(testbed.cluster, testbed.namespace)
     todo = plan(path_checks, testbed.address, _direct(path_checks, clients) if policies else (), seed)
-    budget = replace(DATA_PLANE, name=patience.named(DATA_PLANE.name), seconds=patience.answering)
-    follows = None if patience.steering is None else DATA_PLANE.seconds + patience.steering
+    usual = context.timeouts.paths_answer
+    budget = replace(usual, name=patience.named(usual.name), seconds=max(patience.answering, usual.seconds))
+    follows = None if patience.steering is None else usual.seconds + patience.steering
     settling = Settling(clients.probers, todo, budget=budget, follows=follows)
     with run.phase("settle", "waiting until every path that must answer does so"):
         settled = settling.wait(must_answer(path_checks, findings.facts))

@@ -8,7 +8,7 @@ from esipp.base.clock import Clock
 from esipp.checks.model import Family, Path, Role
 from esipp.checks.policy_change import At, ChangingService
 from esipp.judging.controls import Vantage
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions
 from esipp.judging.timeline.streams import Stream
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.policy_change.timeline import GONE, Course, Ground, PolicyAction, Shown

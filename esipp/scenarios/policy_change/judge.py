@@ -25,9 +25,8 @@ from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import SteadyRun
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream, prober_failed
 from esipp.scenarios.paths.judge import decide as decide_on_path
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.timeline import (
@@ -99,7 +98,7 @@ def _flipped(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> Decision:
         return undecided(check, doubt)
     if check.subject.at is not None and (check.subject.at, check.subject.family) in course.data:
         stream = course.data[check.subject.at, check.subject.family]
-        if ours := trouble.failed(stream.samples, most=0, name=stream.name):
+        if ours := prober_failed(stream.samples, most=0, name=stream.name):
             return ours_failed(check, "too little", ours)
     decided = _CLAIMS[check.subject.claim](_Case(check, course, ground, seen))
     passed = decided.status is Status.PASS and not decided.sees

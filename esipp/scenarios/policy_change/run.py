@@ -24,8 +24,7 @@ from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
-from esipp.scenarios.control_listeners import control_targets
-from esipp.scenarios.events import Following, Steps, last_answers
+from esipp.scenarios.events import Following, Steps, control_targets, last_answers
 from esipp.scenarios.policy_change.changes import (
     CONTROL_PACE,
     HEALTH_PACE,

@@ -16,10 +16,9 @@ from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
-from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.judge import decide
 from esipp.scenarios.policy_change.numbers import DURATIONS, NUMBERS
-from esipp.scenarios.policy_change.sections import summary
+from esipp.scenarios.policy_change.sections import section, summary
 
 
 def _lacks(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence, then: RunThen) -> str:
