@@ -1,6 +1,6 @@
 """Witnesses: what packets say of connections, beside the prober and the echo server. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from esipp.checks.observation import Witness
 
@@ -12,15 +12,15 @@ echo server or the captures are wrong, and the other connections cannot be trust
 """
 
 
-def contradicted(witnesses: Sequence[Witness]) -> tuple[Mapping[int, str], str]:
-    """The connections on which both witnesses contradict each other, by number, and why none of them can be trusted.
+def contradicted(witnesses: Sequence[Witness]) -> tuple[list[Witness], str]:
+    """Those that contradict the echo server, and why none of the connections can be trusted.
 
     The second is empty if those few can be set aside.
     """
-    found = {each.seq: each.contradiction for each in witnesses if each.contradiction}
+    found = [each for each in witnesses if each.contradiction]
     agreed = any(each.seen and not each.contradiction for each in witnesses)
     broken = bool(found) and (not agreed or len(found) > MOST_CONTRADICTED)
-    return found, next(iter(found.values())) if broken else ""
+    return found, found[0].contradiction if broken else ""
 
 
 def say_delivered(witnesses: Sequence[Witness], answered: Collection[int] = ()) -> str:

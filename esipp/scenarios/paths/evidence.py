@@ -368,9 +368,10 @@ def _sound(path: Path, evidence: Evidence) -> Sound:
     asked = evidence.samples * evidence.windows.get(path.key, 1)
     if readings and total != asked:
         return Sound(broken=f"{total} probes were made instead of {asked}")
-    lies, broken = contradicted(evidence.witnesses.get(path.key, ()))
+    contradicting, broken = contradicted(evidence.witnesses.get(path.key, ()))
     if broken:
         return Sound(broken=broken)
+    lies = {each.seq: each.contradiction for each in contradicting}
     kept: list[tuple[Observation, Reading]] = []
     aside: Counter[str] = Counter()
     had: set[int] = set()

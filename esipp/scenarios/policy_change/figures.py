@@ -15,7 +15,7 @@ from esipp.judging.timeline.streams import Sample, Stream, Stretch
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.judge import followed, times
-from esipp.scenarios.policy_change.timeline import GONE, Course, Ground, Shown
+from esipp.scenarios.policy_change.timeline import GONE, UNANSWERED, Course, Ground, Shown
 
 ID = "flips"
 TITLE = "Policy changes"
@@ -41,7 +41,7 @@ def section(run: RecordedRun) -> Section:
     blocks: list[Block] = []
     if ground is not None and seen.courses:
         blocks += [Text(_LEGEND)] if any(course.data for course in seen.courses.values()) else []
-        for at, (service, course) in enumerate(seen.courses.items()):
+        for at, (service, course) in enumerate(seen.witnessed.items()):
             blocks += attempt(f"The policy changes of {service}", partial(_service, service.value, course, ground, at))
     if window is not None:
         blocks += attempt("Isolation", lambda: _isolation(window))
@@ -100,7 +100,7 @@ def _row(course: Course, ground: Ground, at: At, family: Family) -> list[Any]:
         figures += [of.quantile(0.5), of.samples[-1]] if of.samples else [None, None]
         figures += [len(of.samples), never]
     samples = course.data[at, family].samples
-    lost = sum(ground.shown(at, sample)[0] is Shown.NONE for sample in samples)
+    lost = sum(ground.shown(at, sample)[0] in UNANSWERED for sample in samples)
     return [f"{at.value} {family.value}", *figures, len(samples), lost]
 
 

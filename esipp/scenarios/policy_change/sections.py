@@ -9,7 +9,7 @@ from esipp.checks.policy_change import At, ChangingService, PolicyClaim
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.judge import end_of, followed, say_port_times, times
-from esipp.scenarios.policy_change.timeline import Course, Ground, Shown
+from esipp.scenarios.policy_change.timeline import UNANSWERED, Course, Ground
 
 TITLE = "policy changes"
 DIRECTIONS = (TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL)
@@ -22,10 +22,12 @@ def summary(run: RecordedRun) -> Section:
     if seen.ground is not None and seen.courses:
         ground = seen.ground
         head = [name for to in DIRECTIONS for name in (f"to {to}: p50", "max", "n")]
-        rows = [row for service, course in seen.courses.items() for row in _times_of(service, course, ground)]
+        rows = [row for service, course in seen.witnessed.items() for row in _times_of(service, course, ground)]
         about = "seconds from the patch until new connections follow the policy for good; requests lost meanwhile"
         blocks += [Text(about), Table(("", *head, "lost"), tuple(rows))]
-        blocks.append(Pairs.of(each for of in seen.courses.items() for each in _more(*of, ground)))
+        blocks.append(Pairs.of(each for of in seen.witnessed.items() for each in _more(*of, ground)))
+        if seen.witnesses or seen.blind:
+            blocks.append(Text(_packets(seen)))
     return Section(TITLE, tuple(blocks))
 
 
@@ -39,6 +41,14 @@ def _isolation(window: Window) -> Text:
         f"isolation: {total} connections on {paths} paths of unchanged Services; policy changes in that time: "
         f"{changes}{doubt}"
     )
+
+
+def _packets(seen: PolicyChangeEvidence) -> str:
+    """What packets say of the connections to changing Services, and to the controls."""
+    followed = [each for made in seen.witnesses.values() for each in made]
+    lies = [each for each in followed if each.contradiction]
+    said = f"packets show {sum(each.seen for each in followed)} of {len(followed)} connections that were followed"
+    return "; ".join(filter(None, (said, f"{len(lies)} contradict the echo server" if lies else "", seen.blind)))
 
 
 def _times_of(service: ChangingService, course: Course, ground: Ground) -> Iterator[tuple[Cell, ...]]:
@@ -73,6 +83,6 @@ def _times(course: Course, ground: Ground, at: At, family: Family) -> Iterator[C
         1
         for phase in phases
         for sample in phase.samples
-        if ground.shown(at, sample)[0] is Shown.NONE and at is not At.BARE_NODE
+        if ground.shown(at, sample)[0] in UNANSWERED and at is not At.BARE_NODE
     )
     yield "" if at is At.BARE_NODE else f"{lost} of {sum(len(phase.samples) for phase in phases)}"
