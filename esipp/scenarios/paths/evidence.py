@@ -12,6 +12,7 @@ from esipp.checks.model import EntryKind, Family, Path, Protocol, Vantage, backe
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.judging.reading import Reading, read
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
+from esipp.judging.witnesses import contradicted
 
 LINGERS = {Protocol.TCP: 10.0, Protocol.UDP: 60.0, Protocol.SCTP: 60.0}
 """Seconds that Cilium keeps the state of a connection after its last packet, by its defaults."""
@@ -177,13 +178,6 @@ broken.
 
 LATE = 1.0
 """Seconds from which an answer is late: the first SYN is sent again then (RFC 6298, 2.1)."""
-
-MOST_CONTRADICTED = 1
-"""The most sampled connections of a path on which the echo server and the packets may contradict each other.
-
-One may be set aside if they agree on another one. Two are no accident: packets are matched by the nonce, so either the
-echo server or the captures are wrong, and the other connections cannot be trusted either.
-"""
 
 
 @dataclass(frozen=True)
@@ -374,16 +368,15 @@ def _sound(path: Path, evidence: Evidence) -> Sound:
     asked = evidence.samples * evidence.windows.get(path.key, 1)
     if readings and total != asked:
         return Sound(broken=f"{total} probes were made instead of {asked}")
-    witnesses = evidence.witnesses.get(path.key, ())
-    contradicted = {each.seq: each.contradiction for each in witnesses if each.contradiction}
-    agreed = any(each.seen and not each.contradiction for each in witnesses)
-    if contradicted and (not agreed or len(contradicted) > MOST_CONTRADICTED):
-        return Sound(broken=next(iter(contradicted.values())))
+    contradicting, broken = contradicted(evidence.witnesses.get(path.key, ()))
+    if broken:
+        return Sound(broken=broken)
+    lies = {each.seq: each.contradiction for each in contradicting}
     kept: list[tuple[Observation, Reading]] = []
     aside: Counter[str] = Counter()
     had: set[int] = set()
     for reading, each in zip(readings, made, strict=True):
-        doubt = reading.harness_fault or ("" if each.ports else contradicted.get(each.seq, ""))
+        doubt = reading.harness_fault or ("" if each.ports else lies.get(each.seq, ""))
         if doubt:
             aside[doubt] += each.count
             continue

@@ -15,7 +15,7 @@ from esipp.checks.check import Level, Status, unproven_at_vips
 from esipp.checks.ingress import facts_at
 from esipp.checks.known_differences import Connections, Proof
 from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, TrafficPolicy, Vantage
-from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.judging.answers import say_bound, say_observed
 from esipp.judging.frame import Decision
@@ -23,6 +23,7 @@ from esipp.judging.ingress import held, in_doubt, is_told, why_not_its_own
 from esipp.judging.reading import Reading, told_address
 from esipp.judging.statistics import at_least_p
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
+from esipp.judging.witnesses import say_delivered, say_witnesses
 from esipp.scenarios.paths.evidence import Evidence
 
 UNKNOWN_SOURCES = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
@@ -321,10 +322,7 @@ def _aside(subject: OnPath, evidence: Evidence) -> str:
         return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}) instead of one"
     if subject.is_negative:
         answered = {o.seq for o in evidence.observations.get(subject.path.key, ()) if o.outcome is Outcome.ANSWERED}
-        for witness in evidence.witnesses.get(subject.path.key, ()):
-            if witness.delivered and witness.seq not in answered:
-                view = "; ".join(" ".join(line.split()) for line in witness.words.splitlines())
-                return f"no answer, but packets reached a backend: {view}"
+        return say_delivered(evidence.witnesses.get(subject.path.key, ()), answered)
     return ""
 
 
@@ -365,7 +363,7 @@ def _observed(subject: OnPath, evidence: Evidence, unseen: Decision) -> Decision
         shown=tuple(sorted({_foremost(reading, subject.accept) for reading in sound})),
         ports=say_ports(evidence.observations.get(subject.path.key, ())),
         change="; ".join(sorted({each.change for each in witnesses if each.change})),
-        witnesses=_say_witnesses(witnesses, evidence.blind, sum(tally.values())),
+        witnesses=say_witnesses(witnesses, evidence.blind, sum(tally.values())),
     )
 
 
@@ -483,17 +481,3 @@ def say_ports(observations: Sequence[Observation]) -> str:
     if not pairs:
         return ""
     return f"kept {kept} of {len(pairs)}" if kept else f"rewritten {len(pairs)} of {len(pairs)}"
-
-
-def _say_witnesses(witnesses: Sequence[Witness], blind: str, total: int) -> str:
-    """The witnesses behind a verdict, as text; packets are captured for the sampled connections only."""
-    found, doubtful = sum(each.seen for each in witnesses), sum(bool(each.doubt) for each in witnesses)
-    if found:
-        apart = f"the packets of {doubtful} more cannot be told apart from others" if doubtful else ""
-        return "; ".join(filter(None, (f"echo server, and packets of {found} of {total} connections", apart, blind)))
-    unseen = "no packets of its connections were captured"
-    if doubtful:
-        unseen = f"the packets of {doubtful} of its connections cannot be told apart from others"
-    elif witnesses:
-        unseen = "the captured packets do not show the way to a backend"
-    return f"echo server only: {blind or unseen}"

@@ -16,7 +16,7 @@ from esipp.preflight.facts import listener_facts
 from esipp.probing.prober import Prober
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
-from esipp.scenarios.packet_watch import Watch, follow, watched
+from esipp.scenarios.packet_watch import Watch, follow, found_out, watched
 from esipp.scenarios.paths.evidence import Evidence, FirstAnswers, Stall, Steer, Wait
 from esipp.scenarios.paths.judge import as_asked
 from esipp.scenarios.paths.probes import (
@@ -128,6 +128,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         waiting = beside.submit(wait_longer, clients.probers, todo, path_checks, answering)
         with watched(run, findings, testbed, clients) as watch:
             seen |= fly(clients.probers, todo, targets, sampled, answering=answering, tell=tell, lost=lost)
+        found_out(run, findings, watch)
         if samples > sampled:
             rest, left_over = samples - sampled, [path for path in targets if path.client not in lost]
             briefly = fly(clients.probers, todo, left_over, rest, brief=True, answering=answering, tell=tell, lost=lost)
@@ -160,7 +161,10 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
             findings.facts[name] = fact.value
         observed_behaviour(run, findings, testbed, taken.observations, taken.targets, topology)
     with run.phase("packets", "following the sampled connections through the captures"):
-        taken.witness(watch, *follow(run, watch, added))
+        witnesses, blind = follow(run, watch, added)
+        for witness in (each for made in witnesses.values() for each in made):
+            run.record("witness", **record_of(witness))
+        taken.witness(watch, witnesses, blind)
     taken.steers += steers.made
     taken.clocks |= clocks
 

@@ -104,9 +104,8 @@ class Beside:
         seen = {path.key: made for path, made in observations.items()}
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
         self.facts |= found
-        blind = "no packets are captured during policy changes"
         ahead = {name: clock.offset for name, clock in clocks.items()}
-        evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, obstacles, blind=blind, clocks=ahead)
+        evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, obstacles, clocks=ahead)
         health = {place: self._told(lines) for place, lines in answers.items()}
         return Window(evidence, list(observations), clocks, neighbours, health)
 

@@ -15,7 +15,7 @@ from esipp.judging.timeline.streams import Sample, Stream, Stretch
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.judge import end_of, followed, say_port_times, times
-from esipp.scenarios.policy_change.timeline import GONE, Course, Ground, Shown
+from esipp.scenarios.policy_change.timeline import GONE, UNANSWERED, Course, Ground, Shown
 
 ID = "flips"
 TITLE = "Policy changes"
@@ -32,10 +32,12 @@ def summary(run: RecordedRun) -> Section:
     if seen.ground is not None and seen.courses:
         ground = seen.ground
         head = [name for to in DIRECTIONS for name in (f"to {to}: p50", "max", "n")]
-        rows = [row for service, course in seen.courses.items() for row in _times_of(service, course, ground)]
+        rows = [row for service, course in seen.witnessed.items() for row in _times_of(service, course, ground)]
         about = "seconds from the patch until new connections follow the policy for good; requests lost meanwhile"
         blocks += [Text(about), Table(("", *head, "lost"), tuple(rows))]
-        blocks.append(Pairs.of(each for of in seen.courses.items() for each in _more(*of, ground)))
+        blocks.append(Pairs.of(each for of in seen.witnessed.items() for each in _more(*of, ground)))
+        if seen.witnesses or seen.blind:
+            blocks.append(Text(_packets(seen)))
     return Section(TITLE.lower(), tuple(blocks))
 
 
@@ -49,6 +51,14 @@ def _isolation_in_short(window: Window) -> Text:
         f"isolation: {total} connections on {paths} paths of unchanged Services; policy changes in that time: "
         f"{changes}{doubt}"
     )
+
+
+def _packets(seen: PolicyChangeEvidence) -> str:
+    """What packets say of the connections to changing Services, and to the controls."""
+    followed = [each for made in seen.witnesses.values() for each in made]
+    lies = [each for each in followed if each.contradiction]
+    said = f"packets show {sum(each.seen for each in followed)} of {len(followed)} connections that were followed"
+    return "; ".join(filter(None, (said, f"{len(lies)} contradict the echo server" if lies else "", seen.blind)))
 
 
 def _times_of(service: ChangingService, course: Course, ground: Ground) -> Iterator[tuple[Cell, ...]]:
@@ -83,7 +93,7 @@ def _times(course: Course, ground: Ground, at: At, family: Family) -> Iterator[C
         1
         for phase in phases
         for sample in phase.samples
-        if ground.shown(at, sample)[0] is Shown.NONE and at is not At.BARE_NODE
+        if ground.shown(at, sample)[0] in UNANSWERED and at is not At.BARE_NODE
     )
     yield "" if at is At.BARE_NODE else f"{lost} of {sum(len(phase.samples) for phase in phases)}"
 
@@ -104,7 +114,7 @@ def section(run: RecordedRun) -> Section:
     blocks: list[Block] = []
     if ground is not None and seen.courses:
         blocks += [Text(_LEGEND)] if any(course.data for course in seen.courses.values()) else []
-        for at, (service, course) in enumerate(seen.courses.items()):
+        for at, (service, course) in enumerate(seen.witnessed.items()):
             blocks += attempt(f"The policy changes of {service}", partial(_service, service.value, course, ground, at))
     if window is not None:
         blocks += attempt("Isolation", lambda: _isolation(window))
@@ -163,7 +173,7 @@ def _row(course: Course, ground: Ground, at: At, family: Family) -> list[Any]:
         figures += [of.quantile(0.5), of.samples[-1]] if of.samples else [None, None]
         figures += [len(of.samples), never]
     samples = course.data[at, family].samples
-    lost = sum(ground.shown(at, sample)[0] is Shown.NONE for sample in samples)
+    lost = sum(ground.shown(at, sample)[0] in UNANSWERED for sample in samples)
     return [f"{at.value} {family.value}", *figures, len(samples), lost]
 
 
