@@ -199,7 +199,9 @@ class Context:
             with RunQueue() as queue:
                 evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
             if self.findings.ways:  # the nodes are containers of this machine
-                self.findings.facts[run_queue(scenario.name)] = f"{queue.per_core:.1f}"
+                name, value = run_queue(scenario.name), f"{queue.per_core:.1f}"
+                self.findings.facts[name] = value
+                self.run.fact(name, value, "procs_running of /proc/stat, in one look of ten more")
         except BaseException as broken:
             if self.gathered is not None:
                 self.run.record("judged", **judged(scenario.record, self.gathered()), broken_off=True)

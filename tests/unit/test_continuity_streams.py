@@ -195,6 +195,19 @@ def test_what_a_pod_had_counted_that_is_gone_is_not_known() -> None:
     assert set(differing(unknown).values()) == {Status.INCONCLUSIVE}
 
 
+def test_what_pods_had_counted_before_they_could_not_be_asked_is_known() -> None:
+    """The kubelet of their node was stopped last: every check of datagrams that nobody answers was undecided."""
+    later = BEGAN[Phase.DELETED]
+    cut = replace(world(), uncounted="the agent on b is gone", counted_until=later - 1)
+    undecided = {name for name, status in differing(cut).items() if status is Status.INCONCLUSIVE}
+    before = {phase for phase, began in BEGAN.items() if began < later}
+    assert undecided
+    assert not any(f".{phase}." in name for name in undecided for phase in before | {Phase.QUIET})
+    assert set(differing(cut).values()) == {Status.INCONCLUSIVE}
+    lost = changed_stream(cut, LOCAL, UDP_ONE_WAY, SINCE, later - 1, silent)
+    assert differing(lost)[check_id(Phase.QUIET, LOCAL, UDP_ONE_WAY)] is Status.FAIL
+
+
 # ----------------------------------------------------------------------------------------------- large packets
 def test_datagrams_of_a_size_that_are_lost_are_noticed() -> None:
     for kind in DATAGRAMS:

@@ -19,6 +19,7 @@ from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
 from esipp.scenarios.every_node.run import SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import Entrance, external_ips, other_addresses, several_announced
+from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_ROUTED
 from suites.nodes.checks import CHECKS
@@ -141,6 +142,7 @@ def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
         ground=GROUND,
         clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),
         findings=SimpleNamespace(features=features),
+        timeouts=TIMEOUTS,
         run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None, settings=SimpleNamespace(seed=7)),
         asked=lambda _: list(CHECKS),
     )

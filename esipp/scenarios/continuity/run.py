@@ -143,7 +143,10 @@ class Gathering:
     sent: Mapping[Way, Sequence[StreamKind]] = field(default_factory=dict)
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
-    _uncounted: str = ""
+    _counted: dict[str, float] = field(default_factory=dict)
+    """When the pods of each node were last asked what they had counted."""
+    _uncounted: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """The nodes whose pods cannot be asked: since when, and why."""
 
     def __post_init__(self) -> None:
         self._settling = Following(self.stop, later=LEAST, forgives=True)
@@ -192,7 +195,8 @@ class Gathering:
                 frozenset(each for of in addresses.values() for each in of),
                 self._of_balancer(),
                 obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
-                PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._uncounted, self._held(watching),
+                PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._held(watching),
+                *min(self._uncounted.values(), default=(0.0, "")),
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
@@ -302,12 +306,16 @@ class Gathering:
             if not is_ready(pod) or not address:
                 continue
             if node not in self.clients.agents:
-                self._uncounted = f"node {node} has no agent that could ask its pod"
+                self._uncounted[node] = (0.0, f"node {node} has no agent that could ask its pod")
                 continue
+            now = time.monotonic()
             try:
-                acts.streams.ask_arrived(self.clients.agents[node], Target(address, manifests.HTTP), node)
+                acts.streams.ask_arrived(self.clients.agent(node), Target(address, manifests.HTTP), node)
             except HarnessError as broken:
-                self._uncounted = broken.sentence
+                self._uncounted[node] = (self._counted.get(node, 0.0), broken.sentence)
+            else:
+                self._counted[node] = now
+                self._uncounted.pop(node, None)
 
     # ------------------------------------------------------------------------------------------------ where to ask
     def _obstacles(self) -> dict[Asked, str]:

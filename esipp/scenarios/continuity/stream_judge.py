@@ -87,8 +87,8 @@ class StreamJudge:
     def decide(self) -> Decision:
         """The decision."""
         check, samples = self.check, self.samples
-        if self.kind.reuse is Reuse.ONE_WAY and self.judge.seen.uncounted:
-            return undecided(check, self.judge.seen.uncounted)
+        if self.kind.reuse is Reuse.ONE_WAY and (why := self._uncounted):
+            return undecided(check, why)
         if why := prober_failed(self._all, most=self._most_errors):
             return ours_failed(check, "too little", why)
         if self.kind.job_protocol == "bulk":
@@ -117,6 +117,14 @@ class StreamJudge:
         """Seconds for which the stream may be silent while new TCP connections are answered."""
         return STEADY if self.check.subject.phase is Phase.QUIET else RECOVERS
 
+    @property
+    def _uncounted(self) -> str:
+        """Why it is not known what pods counted in this phase; empty if it is, as it is before they cannot be asked."""
+        seen, phase = self.judge.seen, self.check.subject.phase
+        window = seen.window(phase)
+        until = window.until if window else self.judge.seen.since
+        return seen.uncounted if until > seen.counted_until else ""
+
     @cached_property
     def _all(self) -> list[Sample]:
         """The stream's probes in the phase; those of a size are all of the quiet phase."""
@@ -134,7 +142,11 @@ class StreamJudge:
         end on.
         """
         found = [sample for sample in self._all if sample.outcome != OURS]
-        if self.kind.reuse is not Reuse.ONE_WAY or self.check.subject.phase is Phase.QUIET:
+        if self.kind.reuse is not Reuse.ONE_WAY:
+            return found
+        if self.judge.seen.uncounted:
+            found = [sample for sample in found if sample.started <= self.judge.seen.counted_until]
+        if self.check.subject.phase is Phase.QUIET:
             return found
         window = self.judge.seen.window(self.check.subject.phase)
         gone = [mark.at for mark in self.judge.seen.marks if mark.what == "gone"]
