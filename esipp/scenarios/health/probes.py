@@ -99,7 +99,6 @@ class Asker:
     def on_nodes(
         self,
         port: int,
-        client: Client = OUTSIDE,
         *,
         only: Iterable[Place] = (),
         count: int = 1,
@@ -110,7 +109,7 @@ class Asker:
         # the excluded node has another place, too
         places = list(only) or [place for place in self.places if place is not Place.EXCLUDED]
         return {
-            (place, family): self.get(client, host, port, count=count, spacing=spacing, timeout=timeout)
+            (place, family): self.get(OUTSIDE, host, port, count=count, spacing=spacing, timeout=timeout)
             for place in places
             for family in self.families
             if (host := self.address(place, family))
