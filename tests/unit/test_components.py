@@ -8,10 +8,10 @@ import pytest
 from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.paging import PAGE
+from esipp.ledger.reading import Component
 from esipp.loadbalancers.reference import Reference
 from esipp.preflight.components import (
     MOST_NAMES,
-    Component,
     all_pods,
     digest_of,
     echo_components,
