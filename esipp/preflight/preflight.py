@@ -61,8 +61,8 @@ from esipp.preflight.steps import (
 from esipp.probing.hosts import HostDescription
 from esipp.probing.node_containers import proven
 from esipp.testbed import network_policies
-from esipp.testbed.pod_security import host_network_feature
 from esipp.testbed.pull_secret import load
+from esipp.testbed.refusals import host_network_feature
 from esipp.testbed.sampling import NO_SAMPLE, Sample, sample
 
 

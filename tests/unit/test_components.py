@@ -318,7 +318,7 @@ def test_the_reference_load_balancer_is_a_container(told: str, digest: str) -> N
 
 def test_a_component_is_a_record_of_the_ledger() -> None:
     (first, *_) = of_pods(daemons("kube-proxy", "x:1", A))
-    assert json.loads(json.dumps(first.as_json())) == {
+    assert json.loads(json.dumps(first._asdict())) == {
         "name": "kube-proxy",
         "kind": "service-proxy",
         "image": "x:1",
