@@ -34,8 +34,6 @@ COUNT = 2
 AT_A_TIME = 50
 """Jobs under way where an answer must come: more would be more than our one echo server takes at once."""
 
-BOUND = 60.0
-
 
 @dataclass
 class Scale:
@@ -74,7 +72,7 @@ class Scale:
         self._window()
         self._done("asked")
         balancers = [name for name, item in self.many_services.made.items() if health_port(item)]
-        deleted = self.many_services.delete(balancers)
+        deleted = self.many_services.delete(balancers, self.asker.timeouts.services_deleted)
         self._done("deleted")
         self._closed({name: port for name in deleted if (port := health_port(self.many_services.made[name]))})
         self._done("closed")
@@ -119,7 +117,7 @@ class Scale:
             }
         )
         seen.ways = listen(self.asker, self.topology)
-        dialled |= {key: self.asker.stop.result(each, BOUND) for key, each in silent.items()}
+        dialled |= {key: self.asker.stop.result(each, self.asker.timeouts.job_ends) for key, each in silent.items()}
         for (name, role), observed in dialled.items():
             path, kind = self._path(name, role), self.many_services.kinds[name]
             readings = [read(path, each, self.topology) for each in observed]
@@ -154,7 +152,7 @@ class Scale:
         keys = list(asks)
         for first in range(0, len(keys), AT_A_TIME):
             flying = {key: asks[key]() for key in keys[first : first + AT_A_TIME]}
-            found |= {key: self.asker.stop.result(each, BOUND) for key, each in flying.items()}
+            found |= {key: self.asker.stop.result(each, self.asker.timeouts.job_ends) for key, each in flying.items()}
         return found
 
     def _dials(self, *, answering: bool = False) -> list[tuple[str, Role]]:

@@ -23,9 +23,6 @@ from esipp.testbed.testbed import Testbed
 AT_ONCE = 16
 """Requests to the API server under way."""
 
-BOUND = 180.0
-"""Seconds until the services that are waited for are deleted."""
-
 
 @dataclass
 class ManyServices:
@@ -77,10 +74,11 @@ class ManyServices:
         self.stop.check()
         return self.testbed.cluster.create(self._services, item)
 
-    def delete(self, first: Iterable[str]) -> list[str]:
+    def delete(self, first: Iterable[str], seconds: float) -> list[str]:
         """Delete all; some first, which alone are waited for, while the others are deleted in the background.
 
-        What cannot be deleted goes with the namespace, and so does all that was to be deleted after it.
+        Those have so many seconds. What cannot be deleted goes with the namespace, and so does all that was to be
+        deleted after it.
 
         Returns:
             Those of the first that surely are deleted.
@@ -88,7 +86,7 @@ class ManyServices:
         Raises:
             StoppedError: the session ends.
         """
-        first, end = [*first], time.monotonic() + BOUND
+        first, end = [*first], time.monotonic() + seconds
         pool = ThreadPoolExecutor(AT_ONCE)
         flying = {name: pool.submit(self._delete, name) for name in dict.fromkeys((*first, *self.kinds))}
         pool.shutdown(wait=False)
