@@ -386,7 +386,7 @@ def test_an_interrupt_leaves_the_deletion_of_many_to_the_namespace() -> None:
     trial.prepare()
     made.stop.set()
     with pytest.raises(StoppedError):
-        trial.many_services.delete(trial.many_services.kinds, 10.0)
+        trial.many_services.delete(trial.many_services.kinds)
     assert not any(each.startswith("delete") for each in cluster.done)
 
 

@@ -48,7 +48,9 @@ class Scale:
     def __post_init__(self) -> None:
         testbed = self.asker.testbed
         self.seen.namespace = testbed.namespace
-        self.many_services = ManyServices(testbed, self.asker.stop, self.asker.families, self.number)
+        self.many_services = ManyServices(
+            testbed, self.asker.stop, self.asker.families, self.number, self.asker.timeouts
+        )
 
     def prepare(self) -> None:
         """Make the services, and wait until all of them are known on every node; what never is is judged as it is.
@@ -72,7 +74,7 @@ class Scale:
         self._window()
         self._done("asked")
         balancers = [name for name, item in self.many_services.made.items() if health_port(item)]
-        deleted = self.many_services.delete(balancers, self.asker.timeouts.services_deleted)
+        deleted = self.many_services.delete(balancers)
         self._done("deleted")
         self._closed({name: port for name in deleted if (port := health_port(self.many_services.made[name]))})
         self._done("closed")

@@ -16,6 +16,7 @@ from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.interoperability import MANY_SERVICES, Kind
 from esipp.checks.model import Backends, Family
 from esipp.cluster.client import ApiError, UnreachableError
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.testbed import Testbed
@@ -35,6 +36,7 @@ class ManyServices:
     stop: Stop
     families: list[Family]
     number: int
+    timeouts: Timeouts = TIMEOUTS
     made: dict[str, Json] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
     began: float = 0.0
@@ -74,11 +76,10 @@ class ManyServices:
         self.stop.check()
         return self.testbed.cluster.create(self._services, item)
 
-    def delete(self, first: Iterable[str], seconds: float) -> list[str]:
+    def delete(self, first: Iterable[str]) -> list[str]:
         """Delete all; some first, which alone are waited for, while the others are deleted in the background.
 
-        Those have so many seconds. What cannot be deleted goes with the namespace, and so does all that was to be
-        deleted after it.
+        What cannot be deleted goes with the namespace, and so does all that was to be deleted after it.
 
         Returns:
             Those of the first that surely are deleted.
@@ -86,7 +87,7 @@ class ManyServices:
         Raises:
             StoppedError: the session ends.
         """
-        first, end = [*first], time.monotonic() + seconds
+        first, end = [*first], time.monotonic() + self.timeouts.services_deleted
         pool = ThreadPoolExecutor(AT_ONCE)
         flying = {name: pool.submit(self._delete, name) for name in dict.fromkeys((*first, *self.kinds))}
         pool.shutdown(wait=False)
