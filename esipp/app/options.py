@@ -10,8 +10,7 @@ from esipp.app.depth import Depth
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_in_cluster
 from esipp.app.requests import KUBECONFIG_HELP, add_requests, read_duration
-from esipp.app.run_profiles import PROFILES
-from esipp.app.selection import add_narrowing
+from esipp.app.selection import PROFILES, add_narrowing
 from esipp.base.client_places import AUTO, read_places
 from esipp.base.errors import PreflightError
 from esipp.base.implementation import FIELDS, read_implementation

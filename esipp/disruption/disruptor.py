@@ -104,7 +104,6 @@ class Disruptor:
         *,
         selector: str = "",
         not_ready: bool = False,
-        longest: float | None = None,
     ) -> Proof:
         """Perform a disruption, prove it, call ``meanwhile`` while it is in effect, undo it, and prove the rollback.
 
@@ -115,11 +114,10 @@ class Disruptor:
         Args:
             what: the disruption.
             node: the node. "" means every node for ``speaker``. What is in ``PLACED`` has nodes of its own.
-            meanwhile: called while the disruption is in effect; it must end soon after ``stop`` is set.
+            meanwhile: called while the disruption is in effect; it must end soon after ``stop`` is set, and before
+                ``LONGEST``, when the node itself undoes a disruption there.
             selector: for ``drain``: label selector of the pods to evict, among those of this run on the node.
             not_ready: for ``kubelet``: wait until the node counts as not ready (about 50 s) before ``meanwhile``.
-            longest: seconds after which the node itself undoes a disruption there; ``LONGEST`` by default.
-                ``meanwhile`` must end before.
 
         Raises:
             HarnessError: it cannot be performed, proven, kept up or undone.
@@ -128,7 +126,7 @@ class Disruptor:
         if not self._findings.features["disruptive"].present:
             raise HarnessError(f"{what} would disrupt the cluster.", "it needs --allow-disruptive.")
         node = self._place_of(what) if what in PLACED else node
-        action = self._action(what, node, selector, not_ready, longest)
+        action = self._action(what, node, selector, not_ready)
         where = node or ALL_NODES
         self._say(f"disruption: {what} of {where} begins")
         began = time.monotonic()
@@ -181,8 +179,8 @@ class Disruptor:
     def _guarded(self) -> AbstractContextManager[None]:
         return self._guard() if threading.current_thread() is threading.main_thread() else nullcontext()
 
-    def _action(self, what: Disruption, node: str, selector: str, not_ready: bool, longest: float | None) -> Action:
-        cluster, by, bound = self._cluster, owner(), longest or LONGEST.get(what, 0.0)
+    def _action(self, what: Disruption, node: str, selector: str, not_ready: bool) -> Action:
+        cluster, by, bound = self._cluster, owner(), LONGEST.get(what, 0.0)
         match what:
             case Disruption.CORDON:
                 return Cordon(cluster, node, by)

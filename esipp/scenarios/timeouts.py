@@ -40,6 +40,12 @@ class Timeouts:
     )
     """As long as upstream's own tests wait for kube-proxy to follow endpoints (KubeProxyEndpointLagTimeout)."""
 
+    services_deleted: float = 180.0
+    """Seconds until the many Services that are waited for are deleted."""
+
+    job_ends: float = 120.0
+    """Seconds after which a prober that has not finished a job is given up; the longest jobs take some ten."""
+
     # ----------------------------------------------------------------------------------------------- health checks
     port_followed: Budget = Budget(
         "every node to follow a change of a health-check node port", FIELD_LIMIT, need=3, spacing=LOOKS
@@ -137,7 +143,8 @@ class Timeouts:
 
 
 SLOWER = (
-    "paths_answer", "health_checks_answer", "ports_listen", "names_resolve", "services_answer", "round_made",
+    "paths_answer", "health_checks_answer", "ports_listen", "names_resolve", "services_answer", "services_deleted",
+    "job_ends", "round_made",
     "pod_serves", "pod_leaves", "first_pod", "change_followed", "pod_again", "both_nodes", "connections_made",
     "other_followed", "ways_settled", "streams_heard", "pods_ready", "health_follows", "evicted", "vips_back",
 )  # fmt: skip

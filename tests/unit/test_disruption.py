@@ -28,6 +28,7 @@ from esipp.preflight.preflight import Findings
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker as HealthAsker
 from esipp.scenarios.health.run import ask_cordoned
+from esipp.scenarios.timeouts import TIMEOUTS
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
 OURS = {"esipp.dev__run": "r1"}
@@ -265,6 +266,7 @@ def test_both_nodes_of_the_health_checks_are_cordoned_at_once(fake: FakeNodes, m
     class Asker:
         testbed = SimpleNamespace(services={service_name(Situation.ONE_POD): {"spec": {"healthCheckNodePort": 7}}})
         places: ClassVar = {Place.ENDPOINT_NODE: "a", Place.BARE_NODE: "b"}
+        timeouts = TIMEOUTS
 
         def on_nodes(self, *asked: object, **how: object) -> dict[Any, Any]:
             seen.append((is_cordoned(fake, "a"), is_cordoned(fake, "b")))

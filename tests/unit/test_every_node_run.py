@@ -138,6 +138,7 @@ def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     stands = {each.name: Stand(each, frozenset({parse_address(OWN)})) for each in (OUTSIDE, OUTSIDE_ROUTED)}
     features = dict(FEATURES)
     context: Any = SimpleNamespace(
+        timeouts=TIMEOUTS,
         testbed=testbed,
         ground=GROUND,
         clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),

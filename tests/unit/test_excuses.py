@@ -392,7 +392,7 @@ def test_where_many_ports_are_taken_a_port_that_is_among_them_is_no_evidence() -
         many = replace(first, count=taken, ports=ports, moments=((1010.0, 1010.1),) * taken)
         found = Ports([[many]], BOTH).collided(BARE.subject.path, lost(), topology())
         assert found.explained is explained
-        assert f"{found.chance:.1%} of all ports" in found.words
+        assert f"{taken / PORTS_GIVEN:.1%} of all ports" in found.words
 
 
 # --------------------------------------------------------------------------------------------------- what hangs

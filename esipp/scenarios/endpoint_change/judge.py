@@ -569,7 +569,7 @@ def distributions(lines: Iterable[Timeline], family: Family, up: bool) -> dict[s
 
 def times_words(of: Distribution) -> str:
     """The key figures of a distribution as text."""
-    told = f"p50 {of.quantile(0.5):.2f} s, p95 {of.quantile(0.95):.2f} s, max {of.samples[-1]:.2f} s"
+    told = f"p50 {of.p50:.2f} s, p95 {of.p95:.2f} s, max {of.most:.2f} s"
     return f"{told} (n={len(of.samples)})"
 
 

@@ -235,7 +235,7 @@ class Placement:
         self.asker.stop.converge(look, self.asker.timeouts.round_followed)
         after: dict[str, dict[Node, Counter[str]]] = {"status": {}, "count": {}}
         for node, future in self.asker.on_nodes(port, count=AFTER, spacing=AFTER_SPACING).items():
-            results = self.asker.stop.result(future, 30)
+            results = self.asker.stop.result(future, self.asker.timeouts.job_ends)
             for answer in read_all(results):
                 for name, (right, words) in _against(answer, truth[node[0]]).items():
                     after[name].setdefault(node, Counter())["right" if right else words] += answer.count
@@ -271,7 +271,7 @@ class Placement:
         port = service["spec"]["healthCheckNodePort"]
         asked = self.asker.on_nodes(port, count=STABLE_COUNT, spacing=STABLE_SPACING, timeout=STABLE_TIMEOUT)
         for node, future in asked.items():
-            results = self.asker.stop.result(future, 120)
+            results = self.asker.stop.result(future, self.asker.timeouts.job_ends)
             seen.stable[node] = read_all(results)
 
 

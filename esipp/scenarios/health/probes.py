@@ -41,7 +41,6 @@ PODS_OF = {
 }
 """How the names of the pods begin that the Service of a situation selects."""
 
-BOUND = 60.0
 MOST_AT_ONCE = 16
 """Requests of one client in flight for one question."""
 
@@ -99,7 +98,6 @@ class Asker:
     def on_nodes(
         self,
         port: int,
-        client: Client = OUTSIDE,
         *,
         only: Iterable[Place] = (),
         count: int = 1,
@@ -110,7 +108,7 @@ class Asker:
         # the excluded node has another place, too
         places = list(only) or [place for place in self.places if place is not Place.EXCLUDED]
         return {
-            (place, family): self.get(client, host, port, count=count, spacing=spacing, timeout=timeout)
+            (place, family): self.get(OUTSIDE, host, port, count=count, spacing=spacing, timeout=timeout)
             for place in places
             for family in self.families
             if (host := self.address(place, family))
@@ -118,12 +116,15 @@ class Asker:
 
     def everywhere(self, port: int) -> dict[Node, Answer]:
         """One answer of every node, in each family, at a port."""
-        return {node: Answer.read(self.stop.result(each, BOUND)[0]) for node, each in self.on_nodes(port).items()}
+        return {
+            node: Answer.read(self.stop.result(each, self.timeouts.job_ends)[0])
+            for node, each in self.on_nodes(port).items()
+        }
 
     def listeners(self, client: Client) -> dict[tuple[str, Place, Family], bool]:
         """Whether a client reaches each node at all: its control listener, without a Service."""
         return {
-            key: any(each.outcome is Outcome.ANSWERED for each in future.result(timeout=BOUND))
+            key: any(each.outcome is Outcome.ANSWERED for each in future.result(timeout=self.timeouts.job_ends))
             for key, future in self.listening(client, 3, 0.0, TIMEOUT).items()
         }
 
@@ -202,10 +203,10 @@ class Asker:
         seen.nodes = self.places
         seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING, self.prompt)
         for key, each in ways.items():
-            outcomes = [made.outcome for made in each.result(timeout=BOUND) for _ in range(made.count)]
+            outcomes = [made.outcome for made in each.result(timeout=self.timeouts.job_ends) for _ in range(made.count)]
             told = [outcome for outcome in outcomes if outcome is not Outcome.ERROR]
             seen.ways[key] = Counts(sum(outcome is not Outcome.ANSWERED for outcome in told), len(told))
-        seen.served = {key: tuple(future.result(timeout=BOUND)) for key, future in flying.items()}
+        seen.served = {key: tuple(future.result(timeout=self.timeouts.job_ends)) for key, future in flying.items()}
         for situation in {question.situation for question in questions}:
             seen.services[situation] = (self.testbed.namespace, service_name(situation))
 
@@ -239,7 +240,7 @@ class Asker:
                 method=question.method,
                 url=question.url,
             )
-        answers = {key: read_all(future.result(timeout=BOUND)) for key, future in flying.items()}
+        answers = {key: read_all(future.result(timeout=self.timeouts.job_ends)) for key, future in flying.items()}
         return answers, obstacles
 
 

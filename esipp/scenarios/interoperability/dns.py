@@ -25,7 +25,6 @@ COUNT, SPACING = 20, 0.05
 TIMEOUT = 11.0
 """Seconds a lookup may take: the resolver asks again after five, and a datagram that got lost is no answer."""
 
-BOUND = 60.0
 READ_SECONDS = 20.0
 PLAIN = Service(ServiceType.CLUSTER_IP)
 CLUSTER_DOMAIN = re.compile(r"^search\b.*?\ssvc\.(\S+)", re.MULTILINE)
@@ -115,7 +114,7 @@ class Lookups:
             name = self._name(claim, seen.domain)
             job = Job(f"name {name}", "resolve", name, 0, count, TIMEOUT, SPACING, family=family)
             flying[claim, client.name, family] = self.asker.clients.probers[client.name].submit(job)
-        return {key: self.asker.stop.result(future, BOUND) for key, future in flying.items()}
+        return {key: self.asker.stop.result(future, self.asker.timeouts.job_ends) for key, future in flying.items()}
 
     def _dial(self, seen: Names, asked: Iterable[tuple[str, Client, Family]]) -> None:
         """New connections to the first address that each name was resolved to, and to the pod's own meanwhile."""
@@ -134,7 +133,7 @@ class Lookups:
                 job = Job(path.key, "tcp", host, number, COUNT, ANSWER_TIMEOUT, SPACING)
                 flying.append((to, path, self.asker.clients.probers[client.name].submit(job)))
         for to, path, future in flying:
-            made = self.asker.stop.result(future, BOUND)
+            made = self.asker.stop.result(future, self.asker.timeouts.job_ends)
             to[path.client.name, path.family] = [read(path, each, self.topology) for each in made]
 
 

@@ -34,8 +34,6 @@ COUNT = 2
 AT_A_TIME = 50
 """Jobs under way where an answer must come: more would be more than our one echo server takes at once."""
 
-BOUND = 60.0
-
 
 @dataclass
 class Scale:
@@ -50,7 +48,9 @@ class Scale:
     def __post_init__(self) -> None:
         testbed = self.asker.testbed
         self.seen.namespace = testbed.namespace
-        self.many_services = ManyServices(testbed, self.asker.stop, self.asker.families, self.number)
+        self.many_services = ManyServices(
+            testbed, self.asker.stop, self.asker.families, self.number, self.asker.timeouts
+        )
 
     def prepare(self) -> None:
         """Make the services, and wait until all of them are known on every node; what never is is judged as it is.
@@ -119,7 +119,7 @@ class Scale:
             }
         )
         seen.ways = listen(self.asker, self.topology)
-        dialled |= {key: self.asker.stop.result(each, BOUND) for key, each in silent.items()}
+        dialled |= {key: self.asker.stop.result(each, self.asker.timeouts.job_ends) for key, each in silent.items()}
         for (name, role), observed in dialled.items():
             path, kind = self._path(name, role), self.many_services.kinds[name]
             readings = [read(path, each, self.topology) for each in observed]
@@ -154,7 +154,7 @@ class Scale:
         keys = list(asks)
         for first in range(0, len(keys), AT_A_TIME):
             flying = {key: asks[key]() for key in keys[first : first + AT_A_TIME]}
-            found |= {key: self.asker.stop.result(each, BOUND) for key, each in flying.items()}
+            found |= {key: self.asker.stop.result(each, self.asker.timeouts.job_ends) for key, each in flying.items()}
         return found
 
     def _dials(self, *, answering: bool = False) -> list[tuple[str, Role]]:

@@ -347,7 +347,7 @@ def say_times(made: list[tuple[Phase, SteadyRun | None]]) -> str:
     for to in (CLUSTER, LOCAL):
         of, never = times(made, to)
         if of.samples:
-            figures = f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"
+            figures = f"p50 {of.p50:.2f} s, max {of.most:.2f} s ({len(of.samples)})"
             parts.append(f"to {to}: {figures}" + (f", {never} never" if never else ""))
         elif never:
             parts.append(f"to {to}: never ({never})")
@@ -460,7 +460,7 @@ def say_port_times(course: Course, ground: Ground, family: Family, claim: Policy
     ports = list(_ports(course, ground, family, claim)) if course.health else []
     of = Distribution.of(each.lasting.since - each.flip.cause for each in ports if each.lasting)
     never = sum(each.lasting is None for each in ports)
-    figures = [f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"] if of.samples else []
+    figures = [f"p50 {of.p50:.2f} s, max {of.most:.2f} s ({len(of.samples)})"] if of.samples else []
     return ", ".join([*figures, *([f"{never} never"] if never else [])])
 
 

@@ -275,7 +275,9 @@ def observe(context: Context) -> PolicyChangeEvidence:
     services = sorted({check.subject.service for check in checks if is_about(check, PolicyChange)})
     if steady or health:
         path_checks = [check.with_subject(check.subject.on_path) for check in steady]
-        beside = Beside(testbed, clients, topology, findings.features, findings.facts, path_checks, health, stop)
+        beside = Beside(
+            testbed, clients, topology, findings.features, findings.facts, path_checks, health, stop, context.timeouts
+        )
         with kept(BESIDE, run, seen):
             with run.phase(
                 "settle side by side", "waiting until every path of the unchanged Services behaves as required"

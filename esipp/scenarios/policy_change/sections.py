@@ -86,8 +86,8 @@ def _times(course: Course, ground: Ground, at: At, family: Family) -> Iterator[C
     made = followed(course, ground, at, family, strictly=True)
     for to in DIRECTIONS:
         of, never = times(made, to)
-        yield of.quantile(0.5) if of.samples else None
-        yield of.samples[-1] if of.samples else None
+        yield of.p50 if of.samples else None
+        yield of.most if of.samples else None
         yield f"{len(of.samples)} ({never} never)" if never else len(of.samples)
     lost = sum(
         1
@@ -170,7 +170,7 @@ def _row(course: Course, ground: Ground, at: At, family: Family) -> list[Any]:
     figures: list[Any] = []
     for to in DIRECTIONS:
         of, never = times(made, to)
-        figures += [of.quantile(0.5), of.samples[-1]] if of.samples else [None, None]
+        figures += [of.p50, of.most] if of.samples else [None, None]
         figures += [len(of.samples), never]
     samples = course.data[at, family].samples
     lost = sum(ground.shown(at, sample)[0] in UNANSWERED for sample in samples)
