@@ -102,7 +102,7 @@ FULL = tuple(
 )
 """What is asked in full: nodePort and VIP under Local, where each client outside must be seen as itself."""
 
-DESIGN = Design(FACTORS, ROWS, cover(ROWS, SEED, FULL), path_of)
+DESIGN = Design(FACTORS, ROWS, cover(ROWS, SEED, FULL), path_of, lambda row: checks_of(path_of(row)))
 
 PATH_CHECKS: tuple[PathCheck, ...] = tuple(check for row in DESIGN.rows for check in checks_of(path_of(row)))
 CHECKS: tuple[Check, ...] = tuple(

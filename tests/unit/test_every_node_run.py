@@ -141,9 +141,7 @@ def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
         ground=GROUND,
         clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),
         findings=SimpleNamespace(features=features),
-        run=SimpleNamespace(
-            record=lambda *_, **__: None, feature=lambda *_: None, settings=SimpleNamespace(seed=7)
-        ),
+        run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None, settings=SimpleNamespace(seed=7)),
         asked=lambda _: list(CHECKS),
     )
     topology = Topology(NODES, ROLES, stands)

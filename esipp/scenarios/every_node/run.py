@@ -134,9 +134,7 @@ class Survey:
         expected = [row for row in rows if self._must_answer(seen, row)]
         self._settle(expected)
         dialled = self._dial(rows, self._count, self.answering, set(expected))
-        seen.dialled = tuple(
-            replace(row, first=tuple(self.first.get(replace(row, answers=()), ()))) for row in dialled
-        )
+        seen.dialled = tuple(replace(row, first=tuple(self.first.get(replace(row, answers=()), ()))) for row in dialled)
         self._tell(seen)
         return seen
 

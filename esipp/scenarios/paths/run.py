@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from esipp.base.errors import HarnessError
 from esipp.checks.model import Client, Path, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.path import OnPath, PathCheck

@@ -376,8 +376,11 @@ BREAKS = (
         "the endpoint node sends four in five of its own TCP connections under internalTrafficPolicy Local to one of "
         "its two endpoints",
         unequal_inside,
-        lambda check: _about(Entrance.CLUSTER_IP, requires=Requires.EVEN, protocols=(Protocol.TCP,))(check)
-        and is_about(check, EveryNode) and check.subject.policy is TrafficPolicy.LOCAL,
+        lambda check: (
+            _about(Entrance.CLUSTER_IP, requires=Requires.EVEN, protocols=(Protocol.TCP,))(check)
+            and is_about(check, EveryNode)
+            and check.subject.policy is TrafficPolicy.LOCAL
+        ),
         r"got \d+ of \d+ at \S+ \(p = ",
     ),
     _harmless("endpoints-in-turn", "every node sends connections to endpoints in turn instead of by chance", in_turn),
