@@ -14,6 +14,11 @@ PROMPT = 5.0
 (minSyncPeriod), and a sync of a small cluster takes a fraction of a second: the kind lanes show 0.1 to 1.2 s. The rest
 is for the API server, for the EndpointSlice controller and for larger clusters."""
 
+AT_ONCE = 0.7
+"""Seconds for which answers may be so late that a SYN was sent again. A network loses single SYNs. In runs beside up to
+140 other tasks, no way that must lose nothing had late answers for longer than 0.5 s, and pauses between two requests
+of ours took up to 0.56 s."""
+
 LAG = 4.0
 """Seconds for which a pod still serves after (N+1) x period, until the service proxy knows its end and says 503."""
 

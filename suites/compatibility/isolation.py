@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from esipp.checks.check import Level
+from esipp.checks.connections import Aspect
 from esipp.checks.known_differences import KnownDifference
 from esipp.checks.policy_change import (
     PLACES,
     At,
     ChangingService,
     Isolated,
+    IsolatedConnections,
     IsolatedHealth,
     PolicyChange,
     PolicyClaim,
@@ -26,6 +28,7 @@ from suites.path_checks import *
 from suites.path_requirements import NODES, requirement
 from suites.references import *
 from suites.requirement import Requirement
+from suites.source_ip.connections import connections_checks
 
 SERVICES = {
     ChangingService.NODE_PORT: "a NodePort Service",
@@ -218,6 +221,23 @@ def isolated(path_checks: Iterable[PathCheck]) -> Iterator[Check]:
         yield ours.with_subject(Isolated(of))
 
 
+def isolated_connections(path_checks: Iterable[PathCheck]) -> Iterator[Check]:
+    """Yield the checks of repeated SYNs over all unchanged Services of a type, for the time of policy changes.
+
+    Patience would hide that nodes drop the SYNs of half a second at each change of another Service.
+    """
+    for each in connections_checks(path_checks, (Aspect.LATE,)):
+        yield replace(
+            each,
+            id=f"beside.{each.id}",
+            requirement=ISOLATED.format(claim=each.requirement),
+            suite=SUITE,
+            references=(DESIGN_BACKWARD, *each.references),
+            fails_if="packets to a Service are dropped at policy changes of another one, and sent again",
+            asked=ISOLATED_ASKED,
+        ).with_subject(IsolatedConnections(each.subject))
+
+
 def isolated_health(family: Family) -> Iterator[Check]:
     """Yield health checks of the unchanged Local load balancer, on every node."""
     path = Path(OUTSIDE_1, VIP, TCP, family, LB_LOCAL)
@@ -308,6 +328,9 @@ def open_connections(family: Family) -> Iterator[Check]:
 CHECKS: tuple[Check, ...] = (
     *(check for family in FAMILIES for check in isolated(from_outside(family))),
     *(check for family in FAMILIES for check in isolated(from_inside(family))),
+    *isolated_connections(
+        check for family in FAMILIES for checks in (from_outside, from_inside) for check in checks(family)
+    ),
     *(check for family in FAMILIES for check in isolated_health(family)),
     *(check for service in ChangingService for family in FAMILIES for check in at_an_entry(service, family)),
     *(

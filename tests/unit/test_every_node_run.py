@@ -143,7 +143,6 @@ def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
         ground=GROUND,
         clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),
         findings=SimpleNamespace(features=features),
-        timeouts=TIMEOUTS,
         run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None, settings=SimpleNamespace(seed=7)),
         asked=lambda _: list(CHECKS),
     )

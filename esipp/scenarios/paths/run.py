@@ -1,19 +1,16 @@
 """The run of path checks: every path of every selected check in one window, after the data plane has settled."""
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from esipp.base.errors import HarnessError
 from esipp.checks.model import Client, Path, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.topology import Topology
 from esipp.ledger.codec import record_of
 from esipp.preflight.facts import listener_facts
-from esipp.probing.prober import Prober
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
 from esipp.scenarios.packet_watch import Watch, follow, found_out, watched
@@ -27,6 +24,7 @@ from esipp.scenarios.paths.probes import (
     must_answer,
     plan,
     sampled_of,
+    stalls_of,
     wait_longer,
 )
 from esipp.testbed import integrity, network_policies
@@ -135,7 +133,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
             for path, made in briefly.items():
                 seen[path] += [each if timed or each.outcome is not Outcome.ANSWERED else replace(each, moments=())
                                for each in made]  # fmt: skip
-        taken.stalls += _stalls(clients.probers, clocks, began)
+        taken.stalls += stalls_of(clients.probers, clocks, began)
         for path, waits in waiting.result().items():
             taken.waits.setdefault(path.key, []).extend(waits)
         for key, answers in settling.first.items():
@@ -167,15 +165,6 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         taken.witness(watch, witnesses, blind)
     taken.steers += steers.made
     taken.clocks |= clocks
-
-
-def _stalls(probers: Mapping[str, Prober], clocks: Mapping[str, float], began: float) -> list[Stall]:
-    """When machines of clients stood still since then."""
-    found = []
-    for name, prober in probers.items():
-        with contextlib.suppress(HarnessError):  # a prober that is gone has an obstacle of its own
-            found += [Stall(name, at - clocks[name], seconds) for at, seconds in prober.standstills()]
-    return [each for each in found if each.at + each.seconds >= began]
 
 
 def _direct(path_checks: Sequence[PathCheck], clients: Clients) -> list[Path]:

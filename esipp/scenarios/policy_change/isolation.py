@@ -20,7 +20,7 @@ from esipp.preflight.facts import listener_facts
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.paths.evidence import Evidence
-from esipp.scenarios.paths.probes import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
+from esipp.scenarios.paths.probes import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan, stalls_of
 from esipp.scenarios.policy_change.changes import BARE_PACE, HEALTH_PACE, as_flip, flip, policy_path, read_port
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.objects import INSIDE, NEIGHBOURS
@@ -34,7 +34,8 @@ COUNT, SPACING = 24, 0.4
 
 PATIENCE = 4.0
 """Seconds for an answer where there was one: less than in a window in which nothing is done, as a longer patience would
-let TCP's own repetitions hide that a path was silent for seconds while its neighbours flipped."""
+let TCP's own repetitions hide that a path was silent for seconds while its neighbours flipped. What they still hide is
+a check of its own: repeated SYNs."""
 
 FLIPS, EVERY, BEGIN = 10, 0.8, 0.6
 """The number of policy changes, made in turn, the seconds between two, and those before the first one; so each Service
@@ -105,7 +106,10 @@ class Beside:
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
         self.facts |= found
         ahead = {name: clock.offset for name, clock in clocks.items()}
-        evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, obstacles, clocks=ahead)
+        stalls = stalls_of(probers, ahead, began)
+        evidence = Evidence(
+            seen, self.topology, self.features, COUNT, self.facts, obstacles, clocks=ahead, stalls=stalls
+        )
         health = {place: self._told(lines) for place, lines in answers.items()}
         return Window(evidence, list(observations), clocks, neighbours, health)
 

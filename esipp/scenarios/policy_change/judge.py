@@ -11,6 +11,8 @@ from esipp.checks.policy_change import (
     PLACES,
     At,
     Isolated,
+    IsolatedConnections,
+    IsolatedConnectionsCheck,
     IsolatedHealth,
     IsolationCheck,
     IsolationHealthCheck,
@@ -29,6 +31,7 @@ from esipp.judging.statistics import Distribution
 from esipp.judging.timeline.steady_runs import SteadyRun
 from esipp.judging.timeline.streams import Sample, Stream, prober_failed
 from esipp.judging.witnesses import contradicted, say_delivered, say_witnesses
+from esipp.scenarios.paths.connections import decide_connections
 from esipp.scenarios.paths.judge import decide as decide_on_path
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.timeline import (
@@ -56,6 +59,8 @@ def decide(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence) -> Decis
         return cut
     if is_about(check, Isolated):
         return decide_path(check, seen)
+    if is_about(check, IsolatedConnections):
+        return decide_isolated_connections(check, seen)
     if is_about(check, PolicyChange):
         return _flipped(check, seen)
     assert is_about(check, IsolatedHealth)
@@ -534,6 +539,16 @@ def decide_path(check: IsolationCheck, seen: PolicyChangeEvidence) -> Decision:
         return decided
     reason = "; ".join(filter(None, (decided.reason, _when(check, window))))
     return replace(decided, reason=reason, environment=decided.environment or None)
+
+
+def decide_isolated_connections(check: IsolatedConnectionsCheck, seen: PolicyChangeEvidence) -> Decision:
+    """The decision on all paths of one kind together: connections without a Service are the control."""
+    window = seen.window
+    if window is None:
+        return undecided(check, "no path of this kind was dialled")
+    if window.doubt():
+        return undecided(check, window.doubt())
+    return decide_connections(check.with_subject(check.subject.on_connections), window.evidence)
 
 
 def _when(check: IsolationCheck, window: Window) -> str:
