@@ -73,7 +73,7 @@ PASSES = (
         "A fault of these connections alone.",
     ),
     Tolerance(
-        f"While a policy changes, packets follow at each entry the first and the last {SAMPLED} connections between two "
+        f"While a policy changes, packets follow the first and the last {SAMPLED} connections of an entry between two "
         "changes.",
         "The ledger has the packets of each. All other connections rest on the echo server.",
         "An echo server that lies only in between, and requests that reach a backend in silence only then.",
