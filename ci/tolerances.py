@@ -23,6 +23,7 @@ from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
 from esipp.scenarios.paths.judge import BY_CHANCE, MOSTLY_CONTROL
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, WAIT_TIMEOUT, WAITS
+from esipp.scenarios.policy_change.timeline import SAMPLED
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,15 @@ PASSES = (
     ),
     Tolerance(
         f"{1 - REMAIN:.0%} of a path's connections may be set aside.",
-        "The prober failed, a source port came twice, or echo server and packets contradict each other once.",
+        "The prober failed, a source port came twice, or echo server and packets contradict each other once. While "
+        "policies change, only the last sets a connection aside.",
         "A fault of these connections alone.",
+    ),
+    Tolerance(
+        f"While a policy changes, packets follow the first and the last {SAMPLED} connections of an entry between two "
+        "changes.",
+        "The ledger has the packets of each. All other connections rest on the echo server.",
+        "An echo server that lies only in between, and requests that reach a backend in silence only then.",
     ),
     Tolerance(
         f"A change may take {FIELD_LIMIT:.0f} s in core checks, and {PROMPT:.0f} s in extended ones.",

@@ -76,10 +76,11 @@ SCENARIO = Scenario(
     durations=DURATIONS,
     phases=(
         Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
-        Typical("side by side", (Isolated, IsolatedHealth), base=12),
+        Typical("side by side", (Isolated, IsolatedHealth), base=14),
         Typical(
             "policy changes",
             (PolicyChange,),
+            base=3,
             events=tuple(PlannedEvent(each.value, 21, measures=True) for each in ChangingService),
         ),
     ),
