@@ -266,6 +266,7 @@ CILIUM_SCOPES = Reference(
     "Cilium: pkg/loadbalancer/reflectors, twoScopes",
     f"{GITHUB}/{_CILIUM}/tree/v1.18.6/pkg/loadbalancer/reflectors",
 )
+CILIUM_STALE_BACKEND = issue(_CILIUM, 27726, "N/S loadbalancing: Connect to stale backend in long lived TCP connection")
 CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "Cilium does not SNAT external source IP for pods on same node")
 CILIUM_SEVERAL_VIPS = issue(_CILIUM, 11810, "backend selected by multiple externalIPs / LoadBalancer VIPs problem")
 CILIUM_COLLISIONS = issue(_CILIUM, 18632, "connections to one backend by several Services")

@@ -11,6 +11,7 @@ from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.scenarios.service_change.subject import (
+    AFFINE,
     DURING,
     STALE,
     At,
@@ -103,6 +104,30 @@ KNOWN = {
     **{(event.name, Protocol.SCTP): _stale("SCTP associations", SCTP_KEPT, SCTP_NOT_FLUSHED) for event in EVENTS},
 }
 """Known defects of kube-proxy, by event and protocol."""
+
+
+FLOWS_KEPT = KnownDifference(
+    when=(("service-proxy", "cilium"),),
+    covers=STALE,
+    reason="Cilium keeps a flow at a pod that its Service no longer selects, as long as another Service has the pod: a "
+    "client that keeps its source port does not move",
+    references=(CILIUM_STALE_BACKEND,),
+    nature=Nature.DEFECT,
+    evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new ports "
+    "of the same client do not.",
+    hides="Cilium may keep such flows for another reason.",
+)
+CLIENTS_KEPT = KnownDifference(
+    when=(("service-proxy", "cilium"),),
+    covers=AFFINE,
+    reason="a finding: with sessionAffinity, Cilium keeps a client at a pod that its Service no longer selects, as "
+    "long as another Service has the pod; new connections go there, too",
+    references=(CILIUM_STALE_BACKEND,),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="All requests of the client reach the one pod that it had by its affinity before the change.",
+    hides="Cilium may keep such a client there for another reason.",
+)
 
 
 def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
@@ -221,7 +246,11 @@ def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifferen
     """Return the known defects that a check shows."""
     found = KNOWN.get((event.name, stream.protocol)) if stream in FRESH else None
     concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name == "proxy-sick"
-    return (found,) if found and concerned else ()
+    differences = (found,) if found and concerned else ()
+    keeps = stream in FRESH and stream.protocol is Protocol.UDP
+    if claim in (Claim.SERVED, Claim.GONE) and (keeps or any(change.sticky for change in event.changes)):
+        differences += (FLOWS_KEPT if keeps else CLIENTS_KEPT,)
+    return differences
 
 
 def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:

@@ -90,6 +90,18 @@ def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kub
     assert not those(statuses(world), Status.KNOWN), "it is kube-proxy's"
 
 
+def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_and_clients_with_an_affinity_only() -> None:
+    cilium = {"service-proxy": "cilium"}
+    found = statuses(World(keeps=frozenset({"udp-socket"})), cilium)
+    assert those(found, Status.KNOWN) >= matching("*.scaled-to-zero.*.udp-socket.*.served") != set()
+    assert not those(found, Status.FAIL) & matching("*.udp-socket.*.served", "*.udp-socket.*.gone")
+    both = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), cilium)
+    assert those(both, Status.FAIL) >= matching("*.scaled-to-zero.*.udp-*.*.gone")
+    new = statuses(World(keeps=frozenset({"tcp-new"})), cilium)
+    assert not those(new, Status.KNOWN) - matching("*.affinity*")
+    assert those(new, Status.FAIL) & TRACKED == matching("*.tcp-new.*") & TRACKED
+
+
 def test_an_sctp_client_with_one_port_that_reaches_the_pod_of_before_is_a_known_defect_everywhere() -> None:
     found = statuses(World(keeps=frozenset({"sctp-port"})), KUBE_PROXY)
     assert those(found, Status.KNOWN) == matching("*.sctp-port.*")

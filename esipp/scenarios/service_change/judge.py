@@ -27,7 +27,14 @@ from esipp.scenarios.service_change.evidence import (
     stuck,
     wanted,
 )
-from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, STALE, Claim, ServiceChange, ServiceChangeCheck
+from esipp.scenarios.service_change.subject import (
+    AFFINE,
+    AFFINITY_SECONDS,
+    STALE,
+    Claim,
+    ServiceChange,
+    ServiceChangeCheck,
+)
 
 
 @dataclass(frozen=True)
@@ -138,10 +145,10 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
 
 
 def _stale(case: _Case, each: InStage) -> str:
-    """The evidence that only an older flow reaches a pod of before: new flows of the same client do not."""
+    """The evidence that something of before leads to a pod of before, an older flow or the client's affinity."""
     subject = case.subject
     if subject.fresh is None:
-        return ""
+        return _affine(case.stages, each)
     asked: Asked = (subject.at, subject.fresh.name, subject.family)
     if asked not in case.event.streams:
         return ""
@@ -152,6 +159,15 @@ def _stale(case: _Case, each: InStage) -> str:
     answered = {sample.pod for sample in each.samples[-LAST:] if sample.answered}
     right = steady(fresh, wanted(each.stage, subject.fresh.name))
     return STALE if right is not None and answered and answered <= before - {*each.stage.pods} else ""
+
+
+def _affine(own: Sequence[InStage], each: InStage) -> str:
+    """The evidence that a client is kept at the pod that it had by its affinity in the stage before."""
+    at = next(number for number, one in enumerate(own) if one.until == each.until)
+    if not at or not (each.stage.sticky and own[at - 1].stage.sticky):
+        return ""
+    before, now = ({sample.pod for sample in one.samples[-LAST:] if sample.answered} for one in (own[at - 1], each))
+    return AFFINE if len(now) == 1 and now == before and not now & {*each.stage.pods} else ""
 
 
 def _refused(case: _Case) -> Decision:

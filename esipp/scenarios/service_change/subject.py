@@ -329,3 +329,7 @@ ServiceChangeCheck = Check[ServiceChange]
 STALE = "a previous endpoint answers a flow from before the change, and no other"
 """Evidence: only flows from before a change reach the previous pods; new flows of the same client, to the same
 address, do not."""
+
+AFFINE = "the endpoint that the affinity named before the change answers, and no other"
+"""Evidence: all requests of a client reach the one pod that it had by its affinity, and that the Service has no longer.
+"""
