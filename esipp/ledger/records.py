@@ -310,6 +310,7 @@ class Witness(TypedDict):
     change: Annotated[str, note("node and interfaces between which the source changed")]
     contradiction: Annotated[str, note("where packets and echo server cannot both be right")]
     doubt: Annotated[str, note("why its packets could not be distinguished from another connection's")]
+    turned_back: NotRequired[Annotated[str, note("the client's node, where the request left it and came back")]]
 
 
 class Evidence(TypedDict):
