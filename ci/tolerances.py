@@ -12,7 +12,7 @@ from esipp.judging.controls import ALPHA
 from esipp.judging.frame import OVERLOADED
 from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
 from esipp.judging.timeline.losses import BURST, BURST_SECONDS, LATE_ANSWER, SERIES
-from esipp.judging.timeline.trouble import MOST_GAP
+from esipp.judging.timeline.streams import MOST_GAP
 from esipp.ledger.conclusion import MOST_UNDECIDED
 from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING
@@ -175,8 +175,8 @@ UNDECIDED = (
     ),
     Tolerance(
         "Lateness on an overloaded machine, and nothing else wrong",
-        f"For half of the scenario's time, each core of the nodes' machine had {OVERLOADED:.0f} tasks or more. esipp "
-        "counts them, and only where the nodes are containers of its own machine. A wrong answer fails.",
+        f"For a tenth of the scenario's time, each core of the nodes' machine had {OVERLOADED:.0f} tasks or more. "
+        "esipp counts them, and only where the nodes are containers of its own machine. A wrong answer fails.",
         "A service proxy that is slow by its own fault, on such a machine; the verdict states the number of tasks.",
         ("proxy-syncs-every-8-s",),
     ),

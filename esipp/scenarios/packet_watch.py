@@ -181,6 +181,7 @@ def _witness(observation: Observation, trace: Trace, *, whole: bool) -> Witness:
         change="; ".join(dict.fromkeys(_say(change) for change in trace.changes)),
         contradiction=why if agreement is Agreement.CONTRADICTION else "",
         doubt=trace.apart,
+        turned_back=trace.turned_back,
     )
 
 

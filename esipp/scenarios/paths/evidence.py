@@ -50,10 +50,9 @@ class _Held:
 
 @dataclass(frozen=True)
 class Collision:
-    """Whether each connection of an observation collided with another one, and how likely that is by chance."""
+    """Whether each connection of an observation collided with another one, and which one."""
 
     explained: bool = False
-    chance: float = 0.0
     words: str = ""
 
 
@@ -123,7 +122,7 @@ class Ports:
             when = f"{met.began - came:+.1f} s"
             said.append(f"port {port}: {met.at} used it towards {met.pod} from {when} on ({met.path})")
         words = f"{'; '.join(said[:3])}; {chance:.1%} of all ports would collide by chance"
-        return Collision(chance <= MOST_BY_CHANCE, chance, words)
+        return Collision(chance <= MOST_BY_CHANCE, words)
 
     def _share(self, path: Path, test: Callable[[_Held], bool]) -> float:
         """What share of all ports had such a connection at that time."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from esipp.checks.check import Level, Status, unproven_at_vips
 from esipp.checks.ingress import facts_at
 from esipp.checks.known_differences import Connections, Proof
-from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, Vantage
+from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, TrafficPolicy, Vantage
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.judging.answers import say_bound, say_observed
@@ -64,6 +64,7 @@ class _Special:
         self.subject, self.excused, self.evidence = subject, excused, evidence
         self.said: list[str] = []
         self._balancers = self._own_addresses() if excused.proof is Proof.BALANCER else frozenset()
+        self._turned_back = excused.turned_back and self._came_back()
 
     def fits(self, reading: Reading, seen: Observation) -> bool:
         """Whether the difference accepts the source's class, and, if it names an address, that very address."""
@@ -87,6 +88,7 @@ class _Special:
             or (known.resets and reading.reset and self._rerouted(seen))
             or (known.hangs and reading.hung and self._shared(seen))
             or (known.collides and self._collided(seen))
+            or (self._turned_back and seen.outcome is Outcome.TIMEOUT and seen.connected is None)
         )
 
     def _own_node(self) -> frozenset[IPAddress]:
@@ -136,6 +138,34 @@ class _Special:
         words = self.evidence.ports.shared(self.subject.path, came, seen) if came else ""
         self.said += [words] if words else []
         return bool(words)
+
+    def _came_back(self) -> bool:
+        """Whether the path's lost connections are those that a load balancer sent back to the client's own node.
+
+        Packets must show it of every lost connection that they show. No answer may have come by way of that node. And
+        no more connections may be lost than by chance go to one of so many nodes.
+        """
+        path, evidence = self.subject.path, self.evidence
+        stand, made = evidence.topology.stands.get(path.client.name), evidence.observations.get(path.key, ())
+        lost = {each.seq for each in made if each.outcome is Outcome.TIMEOUT}
+        shown = [each for each in evidence.witnesses.get(path.key, ()) if each.seq in lost and not each.doubt]
+        if stand is None or not shown or any(each.turned_back != stand.node for each in shown):
+            return False
+        ways = {self._way(each) for each in made if each.outcome is Outcome.ANSWERED}
+        if stand.node in ways:
+            return False
+        total = sum(each.count for each in made)
+        number = sum(each.count for each in made if each.outcome is Outcome.TIMEOUT)
+        self.said.append(f"packets of {len(shown)} of {number} lost connections came back to node {stand.node}")
+        return at_least_p(number, total, 1 / (len(ways) + 1)) >= BY_CHANCE
+
+    def _way(self, answered: Observation) -> str:
+        """The node that the load balancer chose: under Local the backend's, else the one whose address the pod saw."""
+        path, topology = self.subject.path, self.evidence.topology
+        if path.service is not None and path.service.policy is TrafficPolicy.LOCAL:
+            return answered.node or ""
+        seen = parse_address(answered.seen[0]) if answered.seen else None
+        return next((name for name, node in topology.nodes.items() if seen in node.addresses), "")
 
     def _collided(self, seen: Observation) -> bool:
         found = self.evidence.ports.collided(self.subject.path, seen, self.evidence.topology)

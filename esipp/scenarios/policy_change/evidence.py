@@ -9,7 +9,7 @@ from esipp.checks.model import Family, Path, Role
 from esipp.checks.observation import Witness
 from esipp.checks.policy_change import At, ChangingService
 from esipp.judging.controls import Vantage
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions
 from esipp.judging.timeline.streams import Stream
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.policy_change.timeline import (

@@ -11,6 +11,8 @@ from esipp.checks.policy_change import (
     PLACES,
     At,
     Isolated,
+    IsolatedConnections,
+    IsolatedConnectionsCheck,
     IsolatedHealth,
     IsolationCheck,
     IsolationHealthCheck,
@@ -26,10 +28,10 @@ from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import SteadyRun
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream, prober_failed
 from esipp.judging.witnesses import contradicted, say_delivered, say_witnesses
+from esipp.scenarios.paths.connections import decide_connections
 from esipp.scenarios.paths.judge import decide as decide_on_path
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.timeline import (
@@ -57,6 +59,8 @@ def decide(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence) -> Decis
         return cut
     if is_about(check, Isolated):
         return decide_path(check, seen)
+    if is_about(check, IsolatedConnections):
+        return decide_isolated_connections(check, seen)
     if is_about(check, PolicyChange):
         return _flipped(check, seen)
     assert is_about(check, IsolatedHealth)
@@ -147,7 +151,7 @@ def _decided(check: PolicyChangeCheck, seen: PolicyChangeEvidence, course: Cours
         return undecided(check, doubt)
     if check.subject.at is not None and (check.subject.at, check.subject.family) in course.data:
         stream = course.data[check.subject.at, check.subject.family]
-        if ours := trouble.failed(stream.samples, most=0, name=stream.name):
+        if ours := prober_failed(stream.samples, most=0, name=stream.name):
             return ours_failed(check, "too little", ours)
     decided = _CLAIMS[check.subject.claim](_Case(check, course, ground, seen))
     passed = decided.status is Status.PASS and not decided.sees
@@ -348,7 +352,7 @@ def say_times(made: list[tuple[Phase, SteadyRun | None]]) -> str:
     for to in (CLUSTER, LOCAL):
         of, never = times(made, to)
         if of.samples:
-            figures = f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"
+            figures = f"p50 {of.p50:.2f} s, max {of.most:.2f} s ({len(of.samples)})"
             parts.append(f"to {to}: {figures}" + (f", {never} never" if never else ""))
         elif never:
             parts.append(f"to {to}: never ({never})")
@@ -461,7 +465,7 @@ def say_port_times(course: Course, ground: Ground, family: Family, claim: Policy
     ports = list(_ports(course, ground, family, claim)) if course.health else []
     of = Distribution.of(each.lasting.since - each.flip.cause for each in ports if each.lasting)
     never = sum(each.lasting is None for each in ports)
-    figures = [f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"] if of.samples else []
+    figures = [f"p50 {of.p50:.2f} s, max {of.most:.2f} s ({len(of.samples)})"] if of.samples else []
     return ", ".join([*figures, *([f"{never} never"] if never else [])])
 
 
@@ -535,6 +539,16 @@ def decide_path(check: IsolationCheck, seen: PolicyChangeEvidence) -> Decision:
         return decided
     reason = "; ".join(filter(None, (decided.reason, _when(check, window))))
     return replace(decided, reason=reason, environment=decided.environment or None)
+
+
+def decide_isolated_connections(check: IsolatedConnectionsCheck, seen: PolicyChangeEvidence) -> Decision:
+    """The decision on all paths of one kind together: connections without a Service are the control."""
+    window = seen.window
+    if window is None:
+        return undecided(check, "no path of this kind was dialled")
+    if window.doubt():
+        return undecided(check, window.doubt())
+    return decide_connections(check.with_subject(check.subject.on_connections), window.evidence)
 
 
 def _when(check: IsolationCheck, window: Window) -> str:

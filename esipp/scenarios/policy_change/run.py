@@ -25,8 +25,7 @@ from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
-from esipp.scenarios.control_listeners import control_targets
-from esipp.scenarios.events import Following, Steps, last_answers
+from esipp.scenarios.events import Following, Steps, control_targets, last_answers
 from esipp.scenarios.packet_watch import follow, watched
 from esipp.scenarios.policy_change.changes import (
     CONTROL_PACE,
@@ -276,7 +275,9 @@ def observe(context: Context) -> PolicyChangeEvidence:
     services = sorted({check.subject.service for check in checks if is_about(check, PolicyChange)})
     if steady or health:
         path_checks = [check.with_subject(check.subject.on_path) for check in steady]
-        beside = Beside(testbed, clients, topology, findings.features, findings.facts, path_checks, health, stop)
+        beside = Beside(
+            testbed, clients, topology, findings.features, findings.facts, path_checks, health, stop, context.timeouts
+        )
         with kept(BESIDE, run, seen):
             with run.phase(
                 "settle side by side", "waiting until every path of the unchanged Services behaves as required"

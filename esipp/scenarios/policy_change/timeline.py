@@ -10,9 +10,8 @@ from esipp.checks.observation import Outcome
 from esipp.checks.policy_change import At
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.ingress import held
-from esipp.judging.timeline.stages import cut
 from esipp.judging.timeline.steady_runs import Fits, SteadyRun, first_run, last_run
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream, cut
 from esipp.judging.topology import IPAddress, Topology, parse_address
 
 BUDGET = FIELD_LIMIT
