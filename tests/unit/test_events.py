@@ -46,7 +46,7 @@ def context(*parts: str) -> Any:
 def together(monkeypatch: pytest.MonkeyPatch) -> threading.Barrier:
     """What stands in for the scenarios waits for two others."""
     for module in (health, interoperability):
-        monkeypatch.setattr(module, "Asker", lambda *_: SimpleNamespace(stop=threading.Event()))
+        monkeypatch.setattr(module, "Asker", lambda *_, **__: SimpleNamespace(stop=threading.Event()))
         monkeypatch.setattr(module, "replace", lambda *_, **__: None)
         monkeypatch.setattr(module, "spare", lambda *_: None)
     return threading.Barrier(3, timeout=10)
