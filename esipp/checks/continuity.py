@@ -99,8 +99,9 @@ class What(StrEnum):
 
     Each way has one check of losses in each phase. ``no-loss`` allows none, ``gap`` limits the longest one. Beside
     ``no-loss``, ``no-delay`` limits the time in which answers are late, as they are if their first SYN was dropped.
-    ``losses`` is for the cluster's own load balancer, and applies its bound if a profile or the user gives one. All claims but
-    ``stream`` are about new TCP connections and those that last; ``stream`` is about any other stream, as a whole.
+    ``losses`` is for the cluster's own load balancer, and applies its bound if a profile or the user gives one. All
+    claims but ``stream`` are about new TCP connections and those that last; ``stream`` is about any other stream, as a
+    whole.
     """
 
     NO_LOSS = "no-loss"

@@ -35,8 +35,8 @@ def required(stream: StreamKind) -> tuple[str, str]:
         always = f"{EXPECTED[What.SOURCE]}; {EXPECTED[What.PLACE]}"
         return (
             f"{EXPECTED[What.NO_LOSS]}; {EXPECTED[What.NO_DELAY]}; {always}",
-            f"{EXPECTED[What.NO_LOSS]} and {EXPECTED[What.NO_DELAY]}, or {EXPECTED[What.GAP]} where health checks steer, or "
-            f"{EXPECTED[What.LOSSES]} at the cluster's own load balancer; {always}",
+            f"{EXPECTED[What.NO_LOSS]} and {EXPECTED[What.NO_DELAY]}, or {EXPECTED[What.GAP]} where health checks "
+            f"steer, or {EXPECTED[What.LOSSES]} at the cluster's own load balancer; {always}",
         )
     quiet, other = (next(event for event in EVENTS if (event.phase is Phase.QUIET) == still) for still in (True, False))
     return stream_expected(quiet, stream), "-" if stream.count else stream_expected(other, stream)
