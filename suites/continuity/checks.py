@@ -8,9 +8,8 @@ from esipp.checks.known_differences import PROXIED, KnownDifference
 from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from suites.clients import OUTSIDE_1
-from suites.continuity.events import EVENTS
+from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.continuity.requirements import *
-from suites.continuity.streams import STREAMS, why_empty
 from suites.known_differences.balancers import STATELESS, by_proxy
 from suites.known_differences.cilium import DURING_CHANGES, ONE_PORT_FOR_TWO
 from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT

@@ -69,6 +69,8 @@ def seen() -> Mapping[str, Any]:
     flips = policy_change_world.World(ChangingService.ECMP).seen()
     flips.window = window()
     flips.trouble["loadbalancer"] = "it has no VIP"
+    flips.witnesses = {"a stream": [Witness("a stream", seq, True, "words", ("192.0.2.1", 7)) for seq in range(4)]}
+    flips.blind = BLIND
     results = {each: endpoint_change_world.World(each).result() for each in BALANCERS}
     return {
         PATHS: Evidence(

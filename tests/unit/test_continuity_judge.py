@@ -9,9 +9,8 @@ import pytest
 from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.continuity import Phase
 from esipp.judging.promise import Bound, Checking
-from esipp.judging.timeline.events import Steer
 from esipp.judging.timeline.losses import gaps, tally
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Steer, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, Window
 from esipp.scenarios.continuity.judge import Judge

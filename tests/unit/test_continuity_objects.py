@@ -12,9 +12,9 @@ from esipp.checks.model import Family, TrafficPolicy
 from esipp.judging.promise import Checking
 from esipp.scenarios.changing_pods import LEAST_BOUND, serves_on
 from esipp.scenarios.continuity import objects
+from esipp.scenarios.continuity.actions import Gates
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
-from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.reported_state import ReportedState
+from esipp.scenarios.continuity.run import ReportedState
 from esipp.scenarios.continuity.sections import summary
 from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground

@@ -19,6 +19,7 @@ from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
 from esipp.scenarios.every_node.run import SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import Entrance, external_ips, other_addresses, several_announced
+from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_ROUTED
 from suites.nodes.checks import CHECKS
@@ -137,6 +138,7 @@ def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     stands = {each.name: Stand(each, frozenset({parse_address(OWN)})) for each in (OUTSIDE, OUTSIDE_ROUTED)}
     features = dict(FEATURES)
     context: Any = SimpleNamespace(
+        timeouts=TIMEOUTS,
         testbed=testbed,
         ground=GROUND,
         clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),

@@ -19,9 +19,8 @@ from esipp.judging.durations import expected, phases
 from esipp.loadbalancers.capabilities import names_of, uncarried
 from esipp.loadbalancers.provider_annotations import internal_of
 from esipp.loadbalancers.timeouts import Timeouts, timeouts_of
-from esipp.scenarios.objects import objects_by_scenario, objects_of
 from esipp.testbed.batches import balanced, batches
-from esipp.testbed.objects import Ground
+from esipp.testbed.objects import Ground, objects_by_scenario, objects_of
 from esipp.testbed.pods import speakers_of_sctp
 from esipp.testbed.sampling import NO_SAMPLE, Sample, sample
 from esipp.testbed.testbed import Testbed

@@ -14,11 +14,18 @@ from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Bound
-from esipp.judging.timeline import trouble
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
 from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
 from esipp.judging.timeline.sources import Sourced, say_sources, sources
-from esipp.judging.timeline.streams import LOST, Sample, Stream, longest_gap
+from esipp.judging.timeline.streams import (
+    LOST,
+    OURS,
+    Sample,
+    Stream,
+    longest_gap,
+    prober_failed,
+    probing_paused,
+)
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window
 from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, taker, why_moved
@@ -87,7 +94,7 @@ class Judge:
 
     def of_phase(self, phase: Phase, way: Way, family: Family) -> list[Sample]:
         """The new connections of a way in a phase, without those that our prober could not make."""
-        return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != trouble.OURS]
+        return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != OURS]
 
     def _split(self, way: Way, family: Family) -> dict[Phase | None, list[Sample]]:
         """The new connections of a way by phase; computed once."""
@@ -158,10 +165,10 @@ class Judge:
     def _trouble(self, check: ContinuityCheck) -> str:
         """An error of our own that leaves a check unjudged."""
         made = self._split(check.subject.way, check.subject.family).get(check.subject.phase, ())
-        if why := trouble.failed(made):
+        if why := prober_failed(made):
             return why
         # the quiet phase is interrupted by other phases, so its pauses say nothing
-        return "" if check.subject.phase is Phase.QUIET else trouble.paused(self.requests(check))
+        return "" if check.subject.phase is Phase.QUIET else probing_paused(self.requests(check))
 
     def vantage(self, family: Family) -> Vantage:
         """The controls of the client over a family: how well it reached nodes without a Service."""

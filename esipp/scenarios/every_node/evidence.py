@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions
 from esipp.scenarios.every_node.subject import Entrance
 
 CLUSTER, LOCAL, SOME = "every-node-cluster", "every-node-local", "some-nodes-local"

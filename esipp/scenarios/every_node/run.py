@@ -42,7 +42,7 @@ from esipp.scenarios.every_node.subject import (
     other_addresses,
     several_announced,
 )
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, DATA_PLANE, JOBS_AT_ONCE, JUDGED_TIMEOUT, LINGER, PARALLEL
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JOBS_AT_ONCE, JUDGED_TIMEOUT, LINGER, PARALLEL
 from esipp.testbed.announced import announced
 from esipp.testbed.testbed import Testbed
 
@@ -70,7 +70,6 @@ PROXY_PORT = 10256
 LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
 HEALTHY = "/healthz"
-BOUND = 120.0
 
 
 def observe(context: Context) -> EveryNodeEvidence:
@@ -283,7 +282,7 @@ class Survey:
             state = f"{len(right)} of {len(made)} targets answer"
             return Reading(wrong is None, state + (f", not {wrong.service} at {wrong.where}" if wrong else ""))
 
-        held = self.stop.converge(look, replace(DATA_PLANE, name="every node to answer"))
+        held = self.stop.converge(look, replace(self.context.timeouts.paths_answer, name="every node to answer"))
         self.context.run.record("settled", held=held.held, seconds=round(held.seconds, 3), state=held.state)
 
     def _keep(self, made: Iterable[Dialled]) -> None:
@@ -301,17 +300,18 @@ class Survey:
     ) -> list[Dialled]:
         """Dial all targets at the same time; a client has a limited number of jobs in flight that get answers."""
         gates = {client: ThreadPoolExecutor(JOBS_AT_ONCE) for client in {row.client for row in rows}}
+        limit = self.context.timeouts.job_ends
         flying: dict[Dialled, Future[tuple[Answer, ...]]] = {}
         try:
             for row in rows:
                 timeout = ANSWER_TIMEOUT if row in patient else JUDGED_TIMEOUT
                 job = self._job(row, count(row), timeout, PARALLEL[row.protocol] if row in expected else 0)
                 one = partial(self._answers, row, job)
-                flying[row] = gates[row.client].submit(_result, one) if row in expected else one()
-            return [replace(row, answers=self.stop.result(each, BOUND)) for row, each in flying.items()]
+                flying[row] = gates[row.client].submit(_result, one, limit) if row in expected else one()
+            return [replace(row, answers=self.stop.result(each, limit)) for row, each in flying.items()]
         except TimeoutError:
             raise HarnessError(
-                f"Timed out after {BOUND:.0f} s waiting for the probers.", "is a machine overloaded?"
+                f"Timed out after {limit:.0f} s waiting for the probers.", "is a machine overloaded?"
             ) from None
         finally:
             for gate in gates.values():
@@ -405,6 +405,6 @@ class Survey:
             self.context.run.feature(name, self.context.findings.features[name])
 
 
-def _result(start: "Callable[[], Future[tuple[Answer, ...]]]") -> tuple[Answer, ...]:
+def _result(start: "Callable[[], Future[tuple[Answer, ...]]]", limit: float) -> tuple[Answer, ...]:
     """Start a job and wait for it."""
-    return start().result(BOUND)
+    return start().result(limit)

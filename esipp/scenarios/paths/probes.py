@@ -21,8 +21,8 @@ from esipp.checks.path import PathCheck
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober, ProberLostError
 from esipp.scenarios.paths.evidence import FirstAnswers, Stall, Wait
+from esipp.scenarios.timeouts import TIMEOUTS
 
-DATA_PLANE = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0
 """Seconds a probe may take while the data plane is being programmed."""
 
@@ -163,7 +163,7 @@ class Settling:
     probers: Mapping[str, Prober]
     todo: Plan
     answering: set[Path] = field(default_factory=set)
-    budget: Budget = DATA_PLANE
+    budget: Budget = TIMEOUTS.paths_answer
     lost: dict[Client, str] = field(default_factory=dict)
     follows: float | None = None
     first: dict[str, list[FirstAnswers]] = field(default_factory=dict)

@@ -13,11 +13,10 @@ from esipp.ledger.codec import record_of
 from esipp.preflight.facts import listener_facts
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
-from esipp.scenarios.packet_watch import Watch, follow, watched
+from esipp.scenarios.packet_watch import Watch, follow, found_out, watched
 from esipp.scenarios.paths.evidence import Evidence, FirstAnswers, Stall, Steer, Wait
 from esipp.scenarios.paths.judge import as_asked
 from esipp.scenarios.paths.probes import (
-    DATA_PLANE,
     Plan,
     Settling,
     asks_for_moments,
@@ -105,8 +104,9 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
     patience, seed = testbed.patience, run.settings.seed
     policies = network_policies.beyond_us(testbed.cluster, testbed.namespace)
     todo = plan(path_checks, testbed.address, _direct(path_checks, clients) if policies else (), seed)
-    budget = replace(DATA_PLANE, name=patience.named(DATA_PLANE.name), seconds=patience.answering)
-    follows = None if patience.steering is None else DATA_PLANE.seconds + patience.steering
+    usual = context.timeouts.paths_answer
+    budget = replace(usual, name=patience.named(usual.name), seconds=max(patience.answering, usual.seconds))
+    follows = None if patience.steering is None else usual.seconds + patience.steering
     settling = Settling(clients.probers, todo, budget=budget, follows=follows)
     with run.phase("settle", "waiting until every path that must answer does so"):
         settled = settling.wait(must_answer(path_checks, findings.facts))
@@ -126,6 +126,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         waiting = beside.submit(wait_longer, clients.probers, todo, path_checks, answering)
         with watched(run, findings, testbed, clients) as watch:
             seen |= fly(clients.probers, todo, targets, sampled, answering=answering, tell=tell, lost=lost)
+        found_out(run, findings, watch)
         if samples > sampled:
             rest, left_over = samples - sampled, [path for path in targets if path.client not in lost]
             briefly = fly(clients.probers, todo, left_over, rest, brief=True, answering=answering, tell=tell, lost=lost)
@@ -158,7 +159,10 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
             findings.facts[name] = fact.value
         observed_behaviour(run, findings, testbed, taken.observations, taken.targets, topology)
     with run.phase("packets", "following the sampled connections through the captures"):
-        taken.witness(watch, *follow(run, watch, added))
+        witnesses, blind = follow(run, watch, added)
+        for witness in (each for made in witnesses.values() for each in made):
+            run.record("witness", **record_of(witness))
+        taken.witness(watch, witnesses, blind)
     taken.steers += steers.made
     taken.clocks |= clocks
 

@@ -17,10 +17,9 @@ from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
-from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.judge import decide
 from esipp.scenarios.policy_change.numbers import DURATIONS, NUMBERS
-from esipp.scenarios.policy_change.sections import summary
+from esipp.scenarios.policy_change.sections import section, summary
 
 
 def _lacks(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence, then: RunThen) -> str:
@@ -77,10 +76,11 @@ SCENARIO = Scenario(
     durations=DURATIONS,
     phases=(
         Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
-        Typical("side by side", (Isolated, IsolatedHealth), base=12),
+        Typical("side by side", (Isolated, IsolatedHealth), base=14),
         Typical(
             "policy changes",
             (PolicyChange,),
+            base=3,
             events=tuple(PlannedEvent(each.value, 21, measures=True) for each in ChangingService),
         ),
     ),
