@@ -25,8 +25,7 @@ EXPECTED = {
 FAILS_IF = {
     What.NO_LOSS: "a node drops a connection because its pod terminates, or because it removes old rules before it "
     "adds new ones, or a load balancer sends requests to a node that cannot serve them",
-    What.NO_DELAY: "a node drops the SYNs of a moment, in which its rules or endpoints change, and clients send them "
-    "again",
+    What.NO_DELAY: "a node drops all SYNs of a moment, as while its rules change, and clients send them again",
     What.GAP: "the load balancer needs more failed health checks, or probes less often, than it reports",
     What.LOSSES: "the cluster's own load balancer still sends requests to a node that cannot serve them",
     What.SOURCE: "a node or the load balancer masquerades even one connection while pods or rules change",

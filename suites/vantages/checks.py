@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from esipp.checks.covering import Design, cover
+from suites.needs import needs
 from suites.path_checks import *
 from suites.source_ip.connections import connections_checks
 
@@ -105,6 +106,15 @@ FULL = tuple(
 DESIGN = Design(FACTORS, ROWS, cover(ROWS, SEED, FULL), path_of, lambda row: checks_of(path_of(row)))
 
 PATH_CHECKS: tuple[PathCheck, ...] = tuple(check for row in DESIGN.rows for check in checks_of(path_of(row)))
+
+
+def together() -> Iterator[Check]:
+    """Yield the checks of what connections of the clients outside show together; both clients must be there."""
+    for check in connections_checks(check for check in PATH_CHECKS if check.subject.path.client in BEHIND):
+        clients = [needs(client=client, family=check.subject.family) for client in BEHIND]
+        yield replace(check, features=check.features.union(*clients))
+
+
 CHECKS: tuple[Check, ...] = tuple(
-    replace(check, id=f"vantage.{check.id}", suite=SUITE) for check in (*PATH_CHECKS, *connections_checks(PATH_CHECKS))
+    replace(check, id=f"vantage.{check.id}", suite=SUITE) for check in (*PATH_CHECKS, *together())
 )

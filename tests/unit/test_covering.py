@@ -55,6 +55,8 @@ def test_what_connections_show_together_is_asked_of_these_clients_too() -> None:
     together = {check.id for check in checks_about(OnConnections, checks_of("vantages"))}
     assert {f"vantage.connections.nodeport.{protocol}.ipv6.first" for protocol in ("tcp", "udp", "sctp")} <= together
     assert all(any(f".{aspect.value}" in name for name in together) for aspect in Aspect)
+    needed = frozenset.intersection(*(check.features for check in checks_about(OnConnections, checks_of("vantages"))))
+    assert {"vantage.outside.routed", "vantage.outside.nat"} <= needed, "else they are undecided where these are not"
 
 
 def test_what_a_run_does_not_ask_is_told() -> None:

@@ -203,9 +203,7 @@ class Judge:
         if check.subject.what is What.LASTING:
             return f"{kept} exchanges on three connections of one client: a break of only some of them may be missed"
         if check.subject.what is What.NO_LOSS:
-            return (
-                f"{said}: a shorter outage is missed, and so is one below 3 s in which SYNs are dropped and sent again"
-            )
+            return f"{said}: a shorter outage is missed, and so is one below 3 s that lets SYNs through"
         if check.subject.what in (What.SOURCE, What.PROMPT):
             return (
                 f"{said}, and {kept} exchanges on established ones: a fault that affects fewer than one in some "

@@ -372,7 +372,7 @@ def _noticed(total: int, fair: float, alpha: float) -> str:
     return f"{100 * least_share(few, total, 1 - SURE):.2g} % or less" if few else "no smaller share"
 
 
-# --------------------------------------------------------------------------------------- faults beside a correct answer
+# --------------------------------------------------------------------------------------- faults beside correct answers
 def _resent(each: Answer) -> Counts:
     return Counts(each.resent, each.count)
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 
-from esipp.checks.check import Check
-from esipp.checks.continuity import Phase, What
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import Continuity, Phase, What
 from esipp.checks.model import Family
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.breaks.delivery.one_connection_lost import WAY, rolling
@@ -50,7 +50,8 @@ def dropping(*which: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
 
 
 def late(check: Check) -> bool:
-    return of_phase(check, Phase.ROLLING_UPDATE, WAY, What.NO_DELAY) and check.subject.family is Family.IPV4
+    ours = of_phase(check, Phase.ROLLING_UPDATE, WAY, What.NO_DELAY)
+    return ours and is_about(check, Continuity) and check.subject.family is Family.IPV4
 
 
 BREAKS = (
