@@ -250,7 +250,7 @@ class Check(Generic[S]):
 
     def as_json(self) -> dict[str, Any]:
         """Return the check as a JSON object, as ``esipp list --format json`` and the ledger have it."""
-        told = {
+        fields = {
             "id": self.id,
             "suite": self.suite,
             "level": self.level.value,
@@ -260,7 +260,7 @@ class Check(Generic[S]):
             "references": [each.as_json() for each in self.references],
             **self.subject.as_json(),
         }
-        return {**told, "expect": told.get("expect", self.expected)}
+        return {**fields, "expect": fields.get("expect", self.expected)}
 
 
 def is_about(check: Check, kind: type[T]) -> TypeIs[Check[T]]:
@@ -336,13 +336,13 @@ def say_missing(check: Check, missing: Mapping[str, Feature]) -> str:
     """Return why a check is unsupported, from its missing features; an exclusion by the user comes first."""
     if excluded := exclusions(check.id, missing):
         return "; ".join(missing[name].why for name in excluded)
-    told = []
+    needs = []
     for name, feature in missing.items():
         version = name.removeprefix(KUBERNETES)
         dated = name.startswith(KUBERNETES)
         why = f" ({check.since_why})" if check.since_why and version == check.since else ""
-        told.append(f"Kubernetes {version}{why}: {feature.why}" if dated else f"{name}: {feature.why}")
-    return "needs " + "; ".join(told)
+        needs.append(f"Kubernetes {version}{why}: {feature.why}" if dated else f"{name}: {feature.why}")
+    return "needs " + "; ".join(needs)
 
 
 def unproven_at_vips(check: Check, facts: Mapping[str, str]) -> str:

@@ -130,10 +130,10 @@ def main() -> None:
     assert len(nodes) == count, f"{len(nodes)} nodes"
     with made.timed("agents"):
         placed = made.place(chosen)
-    looked = made.cluster.calls.told()
+    looked = made.cluster.calls.counts()
     with made.timed("health checks"):
         told = made.poll(nodes, chosen)
-    polled = made.cluster.calls.told()
+    polled = made.cluster.calls.counts()
     memory = peak()
     remove_namespace(made.cluster, f"esipp-{made.run}")
     result = {
@@ -141,7 +141,7 @@ def main() -> None:
         "sample_said": chosen.words, "decided": chosen.decided,
         "placed": placed, "before": before, "peak": memory, "seconds": made.seconds, "calls": looked,
         "calls_while_polling": sum(polled.values()) - sum(looked.values()),
-        "all_calls": made.cluster.calls.told(), **told,
+        "all_calls": made.cluster.calls.counts(), **told,
     }  # fmt: skip
     print(json.dumps(result), flush=True)
 

@@ -31,4 +31,4 @@ def test_the_most_frequent_is_told_first() -> None:
     calls = ApiCalls()
     for path in ("/version", "/api/v1/nodes", "/api/v1/nodes"):
         calls.add("GET", path)
-    assert list(calls.told().items()) == [("list nodes", 2), ("get /version", 1)]
+    assert list(calls.counts().items()) == [("list nodes", 2), ("get /version", 1)]

@@ -21,8 +21,8 @@ from esipp.judging.client_addresses import (
     at_vips,
     behind_nat,
     checked,
+    distinct_clients,
     features,
-    told_apart,
 )
 from esipp.judging.client_addresses import find as decide
 from esipp.judging.frame import Decision, Known, give_verdict
@@ -192,7 +192,7 @@ def test_what_is_learnt_later_takes_back_what_was_believed() -> None:
 def test_two_that_are_seen_alike_are_one_client() -> None:
     first = find(answer("a", NAT), answer("b", NAT))
     second = decide("outside-2", Family.IPV4, ["a"], [answer("a", NAT, own=NAT)], lambda address: "")
-    one, other = told_apart([second, first])
+    one, other = distinct_clients([second, first])
     assert (one, other.finding) == (first, Finding.UNPROVEN)
     assert addresses([one, other]) == {"outside-1": [NAT], "outside-2": []}
     told = features([one, other])

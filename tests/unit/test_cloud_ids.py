@@ -106,7 +106,7 @@ def test_another_process_of_the_run_goes_on_with_the_same() -> None:
     ids = wanted("c", node(name, f"gce://my-project-1/z/{name}"), node(f"{name}2", f"gce://my-project-1/z/{name}2"))
     before = ids.replace(f"{name}2 aws:///a/i-0abc1234def567890")
     other = CloudIds()
-    other.hear(json.loads(json.dumps(ids.told())))
+    other.hear(json.loads(json.dumps(ids.known())))
     assert other.replace(f"{name}2 aws:///a/i-0abc1234def567890") == before == "cloud-node-1 cloud-id-1"
     assert other.replace(name) == "cloud-node-2"
     other.hear({})
@@ -157,5 +157,5 @@ def test_a_name_that_is_no_public_address_stays_evidence() -> None:
 
 def test_hosts_go_with_the_rest_to_another_process() -> None:
     other = CloudIds()
-    other.hear(json.loads(json.dumps(outside("jump.example.com", "", "11.22.33.44").told())))
+    other.hear(json.loads(json.dumps(outside("jump.example.com", "", "11.22.33.44").known())))
     assert other.replace("jump.example.com 11.22.33.44") == "cloud-host-1 203.0.113.1"

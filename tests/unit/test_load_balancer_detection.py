@@ -617,7 +617,7 @@ SERVER = ["--server", "https://192.0.2.1", "--pool", "192.0.2.0/28"]
 
 
 def runs_with(*options: str) -> dict[str, Any]:
-    return dict(parse([*SERVER, *options]).told())
+    return dict(parse([*SERVER, *options]).as_json())
 
 
 @pytest.mark.parametrize("name", ["reference-forward", "reference-proxy"])

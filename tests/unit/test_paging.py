@@ -146,5 +146,5 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Server, Cluster]]:
 def test_a_cluster_lists_in_pages_and_counts_every_answer(nodes: tuple[Server, Cluster]) -> None:
     server, cluster = nodes
     assert names(cluster.list("/api/v1/nodes", labelSelector="a=b")) == server.names
-    assert cluster.calls.told() == {"list nodes": len(server.asked), "get /version": 1}
+    assert cluster.calls.counts() == {"list nodes": len(server.asked), "get /version": 1}
     assert len(server.asked) == 5, "two before it was too old, three after that"

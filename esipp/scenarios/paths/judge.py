@@ -20,7 +20,7 @@ from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.judging.answers import say_bound, say_observed
 from esipp.judging.frame import Decision
 from esipp.judging.ingress import held, in_doubt, is_told, why_not_its_own
-from esipp.judging.reading import Reading, told_address
+from esipp.judging.reading import Reading, reported_address
 from esipp.judging.statistics import at_least_p
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
 from esipp.scenarios.paths.evidence import Evidence
@@ -276,7 +276,7 @@ def _reports_nobody(subject: OnPath, evidence: Evidence) -> bool:
     for each in evidence.observations[subject.path.key]:
         if _mistold(subject, each, evidence):
             try:
-                address = parse_address(told_address(each, subject.reported) or "")
+                address = parse_address(reported_address(each, subject.reported) or "")
             except ValueError:
                 return False
             if address in others:
@@ -304,7 +304,7 @@ def _mistold(subject: OnPath, observation: Observation, evidence: Evidence) -> s
         return ""
     if not observation.source:
         return "the client did not report its own address, so the address in the header cannot be checked"
-    told = told_address(observation, subject.reported)
+    told = reported_address(observation, subject.reported)
     own = str(evidence.topology.shown(subject.path.client.name, observation.source[0]))
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):
