@@ -42,7 +42,7 @@ FEATURES = {name: Feature(True, "") for check in CHECKS for name in check.featur
 
 @cache
 def life() -> dict[str, list[tuple[str, float, float, float]]]:
-    """Of each node its pods: name, ready from, told to end at, gone at; in order."""
+    """Of each node its pods: name, ready from, terminating from, gone at; in order."""
     found = {"a": [["a1", 0.0, 1e9, 1e9]], "c": [["c1", 0.0, 1e9, 1e9]]}
 
     def end(node: str, at: float) -> None:

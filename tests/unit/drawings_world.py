@@ -63,7 +63,7 @@ def html_of(section: Section) -> str:
     return str(blocks([section]))
 
 
-def told_check(name: str, suite: str, expect: str = "", level: Level = Level.CORE) -> RecordedCheck:
+def recorded_check(name: str, suite: str, expect: str = "", level: Level = Level.CORE) -> RecordedCheck:
     return RecordedCheck(name, suite, level, "it must", (), "LoadBalancer", expect, asked="something was asked")
 
 

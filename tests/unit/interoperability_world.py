@@ -103,8 +103,8 @@ def verdict(identity: str, what: InteroperabilityEvidence | None = None, **featu
 
 def statuses(what: InteroperabilityEvidence) -> dict[str, str]:
     """The checks that are not fine, with their status."""
-    told = {identity: judge_with(check, what, FEATURES, {}).status.value for identity, check in CHECKS.items()}
-    return {identity: status for identity, status in told.items() if status not in ("pass", "recorded")}
+    found = {identity: judge_with(check, what, FEATURES, {}).status.value for identity, check in CHECKS.items()}
+    return {identity: status for identity, status in found.items() if status not in ("pass", "recorded")}
 
 
 def checks_of(trial: str, **traits: Any) -> set[str]:

@@ -123,8 +123,8 @@ def tell(run: Run, without: Sequence[str] = ()) -> None:
     for made in of_paths.observations.values():
         for each in made:
             run.record("observation", **record_of(each))
-    for told in of_paths.witnesses.values():
-        for witness in told:
+    for witnesses in of_paths.witnesses.values():
+        for witness in witnesses:
             run.record("witness", **record_of(witness))
     for name, what in seen().items():
         if name not in without:

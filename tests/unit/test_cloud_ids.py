@@ -51,8 +51,8 @@ SUBSCRIPTION = "/subscriptions/0a1b2c3d-0000-4000-8000-0123456789ab"
 def test_what_names_an_account_becomes_a_pseudonym(identity: str) -> None:
     ids = wanted()
     assert ids.replace(f'"{identity}", ({identity})') == '"cloud-id-1", (cloud-id-1)'
-    told = json.dumps({"a": f'"{identity}"', identity: 1})
-    assert json.loads(ids.replace(told)) == {"a": '"cloud-id-1"', "cloud-id-1": 1}
+    text = json.dumps({"a": f'"{identity}"', identity: 1})
+    assert json.loads(ids.replace(text)) == {"a": '"cloud-id-1"', "cloud-id-1": 1}
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_names_of_nodes_and_projects_wherever_they_stand() -> None:
     first, second = "gke-c-default-pool-1234-abcd", "gke-c-default-pool-1234-abcd2"
     nodes = [node(name, f"gce://my-project-1/europe-west1-b/{name}") for name in (first, second)]
     ids = wanted("gke_my-project-1_europe-west1_c", *nodes)
-    told = f"kube-proxy-{second} on {second}, kube-proxy-{first}; gcr.io/my-project-1/x"
-    assert ids.replace(told) == (
+    text = f"kube-proxy-{second} on {second}, kube-proxy-{first}; gcr.io/my-project-1/x"
+    assert ids.replace(text) == (
         "kube-proxy-cloud-node-1 on cloud-node-1, kube-proxy-cloud-node-2; gcr.io/cloud-id-1/x"
     )
     assert ids.replace(first) == "cloud-node-2", "the same for as long as the run lasts"
@@ -127,8 +127,8 @@ def outside(name: str, user: str = "", *addresses: str, called: str = "") -> Clo
 
 def test_a_host_outside_by_whatever_it_is_called() -> None:
     ids = outside("jump.example.com", "me", called="jump-7")
-    told = "machine,ssh:me@jump.example.com:2222; jump-7; host jump.example.com over ssh; ssh -p 2 jump.example.com"
-    assert ids.replace(told) == (
+    text = "machine,ssh:me@jump.example.com:2222; jump-7; host jump.example.com over ssh; ssh -p 2 jump.example.com"
+    assert ids.replace(text) == (
         "machine,ssh:cloud-host-1:2222; cloud-host-1; host cloud-host-1 over ssh; ssh -p 2 cloud-host-1"
     )
 

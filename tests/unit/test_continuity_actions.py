@@ -151,7 +151,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER])
-def test_a_disruption_is_the_disruptors_and_its_proof_is_told(phase: Phase) -> None:
+def test_a_disruption_is_the_disruptors_and_its_proof_is_reported(phase: Phase) -> None:
     disruptor, notes = FakeDisruptor(), Notes()
     made(disruptor=disruptor).perform(event(phase), notes)
     assert disruptor.asked == [(event(phase).disruption, "" if phase is Phase.API_SERVER else "a", "", False)]
@@ -353,7 +353,7 @@ def test_a_pod_is_made_ready_again_whatever_broke_its_flaps_off(monkeypatch: pyt
     assert acts.gates.closed == set()
 
 
-def test_why_a_gate_stays_shut_is_told() -> None:
+def test_why_a_gate_stays_shut_is_reported() -> None:
     acts = made(watching=pods(a1="a"))
     acts.watching.pods["c1"] = {"metadata": {"name": "c1"}, "status": {}}
     acts.gates.trouble = "403 Forbidden"
@@ -391,7 +391,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_what_could_not_be_done_is_told_and_the_next_is_done_all_the_same() -> None:
+def test_what_could_not_be_done_is_reported_and_the_next_is_done_all_the_same() -> None:
     acts = made(disruptor=FakeDisruptor(refuses=True))
     session = gathering(acts, Phase.CORDON, Phase.EXCLUDE)
     session._go_through(acts, None)  # type: ignore[arg-type]
@@ -412,7 +412,7 @@ def test_where_pods_do_not_come_back_nothing_more_is_done() -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_ways_that_do_not_answer_again_are_told() -> None:
+def test_ways_that_do_not_answer_again_are_reported() -> None:
     traffic = FakeStreams()
     traffic.left = ["nodeport.local IPv4"]
     acts = made(traffic, disruptor=FakeDisruptor())

@@ -92,7 +92,7 @@ def test_one_lost_connection_is_found(phase: Phase, slug: str) -> None:
     assert differing(seen) == red(phase, slug, "no-loss")
 
 
-def test_what_the_prober_says_of_a_lost_request_is_told() -> None:
+def test_what_the_prober_says_of_a_lost_request_is_reported() -> None:
     seen = changed(world(), ECMP, moment(ROLLING, 4.0), lost)
     seq = next(each.seq for each in seen.streams[key(ECMP)].samples if not each.answered and each.started > 10.0)
     seen = replace(seen, details={(ECMP, seq): "connected, no answer"})
@@ -110,7 +110,7 @@ def verdict(seen, name):
     return judge_with(check, Judge(seen), FEATURES, {})
 
 
-def test_a_late_answer_is_told_and_is_no_loss() -> None:
+def test_a_late_answer_is_reported_and_is_no_loss() -> None:
     seen = changed(world(), ECMP, moment(ROLLING, 4.0), lambda s: s._replace(ended=s.started + 1.2))
     assert differing(seen) == {}
     assert "1 late" in verdict(seen, check_id(ROLLING, ECMP, "no-loss")).observed
@@ -236,7 +236,7 @@ def test_a_broken_connection_is_found(phase: Phase) -> None:
 
 
 def cut(seen: ContinuityEvidence, node: str) -> ContinuityEvidence:
-    """The same, where a node is told to have been cut off."""
+    """The same, where a node is reported to have been cut off."""
     windows = [replace(each, cut=node) if each.phase is Phase.CUT_OFF else each for each in seen.windows]
     return replace(seen, windows=windows)
 
@@ -346,7 +346,7 @@ def test_at_its_own_vip_only_a_balancers_own_address_is_known(
     assert judge_with(check, Judge(made), FEATURES, facts).status is status
 
 
-def test_without_any_health_check_a_pod_that_ends_is_not_judged_and_that_is_told() -> None:
+def test_without_any_health_check_a_pod_that_ends_is_not_judged_and_that_is_reported() -> None:
     said = verdict(replace(world(), health={}), check_id(ROLLING, "nodeport.local", "terminating-serves"))
     assert said.status is Status.INCONCLUSIVE
     assert "there is no health check to probe" in said.reason
@@ -382,15 +382,15 @@ def test_a_gap_that_is_one_period_too_long_is_found() -> None:
     assert differing(world(2.9)) == {}
 
 
-@pytest.mark.parametrize(("nodes", "told"), [((), True), (("c",), False)])
-def test_a_balancer_that_tells_of_no_node_left_is_quoted(nodes: tuple[str, ...], told: bool) -> None:
+@pytest.mark.parametrize(("nodes", "is_quoted"), [((), True), (("c",), False)])
+def test_a_balancer_that_tells_of_no_node_left_is_quoted(nodes: tuple[str, ...], is_quoted: bool) -> None:
     seen = world(3.5)
     steers = [Steer(0.0, "", ("a",)), Steer(moment(Phase.FLAPS, 0.0), FAMILY.value, nodes, "a became unhealthy")]
     said = verdict(replace(seen, steers={key(ECMP)[0]: steers}), check_id(Phase.FLAPS, ECMP, "gap")).reason
-    assert said.endswith("; the load balancer reports that it had no node left: a became unhealthy") is told
+    assert said.endswith("; the load balancer reports that it had no node left: a became unhealthy") is is_quoted
 
 
-def test_of_a_gap_it_is_told_which_answers_were_only_late() -> None:
+def test_of_a_gap_it_is_reported_which_answers_were_only_late() -> None:
     seen, since = world(3.5), moment(Phase.FLAPS, 0.0)
     slow = [
         s if s.answered or s.started < since else s._replace(outcome="answered", ended=s.started + 2.0, node="c")
@@ -452,16 +452,16 @@ def test_late_answers_are_ours_only_if_every_nodes_control_was_as_late(nodes: st
 OWN = "default.local"
 
 
-def test_what_the_own_balancer_loses_is_held_against_the_bound_that_is_told() -> None:
+def test_what_the_own_balancer_loses_is_held_against_the_reported_bound() -> None:
     seen = changed(world(), OWN, moment(ROLLING, 4.0), lost, count=40)
     check = check_id(ROLLING, OWN, "losses")
     assert verdict(seen, check).status is Status.RECORDED
     assert "no bound is promised" in verdict(seen, check).reason
     assert verdict(replace(seen, bound=Bound(3.0, "--bound")), check).status is Status.FAIL
-    told = verdict(replace(seen, bound=Bound(6.0, "--bound")), check)
-    assert told.status is Status.PASS
-    assert "bound 6.00 s, --bound" in told.observed
-    assert "0.40 s are needed" in told.sees
+    decided = verdict(replace(seen, bound=Bound(6.0, "--bound")), check)
+    assert decided.status is Status.PASS
+    assert "bound 6.00 s, --bound" in decided.observed
+    assert "0.40 s are needed" in decided.sees
 
 
 def test_a_phase_that_is_too_short_for_the_bound_says_so() -> None:
@@ -520,7 +520,7 @@ def test_a_vip_may_move_when_the_node_that_has_it_loses_its_pod() -> None:
     )
 
 
-def test_a_node_that_took_a_connection_is_told_by_the_source_or_by_the_pod() -> None:
+def test_a_node_that_took_a_connection_is_known_by_the_source_or_by_the_pod() -> None:
     seen = world()
     assert taker(seen, "a", "192.0.2.2", True) == "b", "under Cluster it is the node that rewrote the source"
     assert [taker(seen, "a", CLIENT, local) for local in (True, False)] == ["a", "a"]
@@ -630,7 +630,7 @@ def test_a_node_that_is_cut_off_for_its_listener_too_is_found() -> None:
     assert re.search(r"lost as well \(\d on a\), but none to b, c", reason)
 
 
-def test_one_control_alone_can_excuse_as_nobody_can_be_told_from_it() -> None:
+def test_one_control_alone_can_excuse_as_nothing_can_be_distinguished_from_it() -> None:
     at = moment(ROLLING, 4.0)
     seen = replace(control_lost(changed(world(), ECMP, at, lost), at, "a"), others={})
     assert differing(seen) == red(ROLLING, ECMP, "no-loss", Status.INCONCLUSIVE)
@@ -665,8 +665,8 @@ def test_at_rest_a_way_that_loses_more_than_its_controls_is_found() -> None:
     )
 
 
-def told_late(seen: ContinuityEvidence, seconds: float) -> ContinuityEvidence:
-    """The same, where node ``a`` says 503 so long after its pod was told to end, and requests are lost for that."""
+def answered_late(seen: ContinuityEvidence, seconds: float) -> ContinuityEvidence:
+    """The same, where node ``a`` says 503 so long after its pod was deleted, and requests are lost for that."""
     ends = next(m.at for m in seen.marks if m.what == "deleting" and m.at > BEGAN[ROLLING])
     late = [
         s._replace(outcome="200") if ends <= s.started < ends + seconds else s for s in seen.health[FAMILY]["a"].samples
@@ -675,8 +675,8 @@ def told_late(seen: ContinuityEvidence, seconds: float) -> ContinuityEvidence:
     return changed(seen, ECMP, ends + SERVES + 0.3, lost, count=3)
 
 
-def test_a_node_that_says_503_too_late_is_told_and_ours_only_if_all_machines_were_slow() -> None:
-    seen = told_late(world(), 7.3)
+def test_a_node_that_says_503_too_late_is_reported_and_ours_only_if_all_machines_were_slow() -> None:
+    seen = answered_late(world(), 7.3)
     said = verdict(seen, check_id(ROLLING, ECMP, "no-loss"))
     assert said.status is Status.FAIL
     assert re.search(r"node a answered 503 only 7\.\d s after a1 began to terminate", said.reason)
@@ -716,8 +716,8 @@ def test_sources_that_are_late_while_all_machines_are_slow_say_nothing() -> None
 
 def test_every_check_that_passes_says_what_it_can_see() -> None:
     judge = Judge(replace(world(), bound=Bound(3.0, "--bound")))
-    told = [judge_with(check, judge, FEATURES, {}) for check in CHECKS]
-    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
+    verdicts = [judge_with(check, judge, FEATURES, {}) for check in CHECKS]
+    assert [each.check_id for each in verdicts if each.status is Status.PASS and not each.sees] == []
 
 
 def test_without_the_balancers_settings_there_is_no_budget() -> None:

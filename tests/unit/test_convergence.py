@@ -66,7 +66,7 @@ def test_flapping_never_settles() -> None:
 
 # ------------------------------------------------------------------------------------------------------- observers
 class Listener:
-    """Keeps what it is told."""
+    """Keeps the waits that it hears of."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[object, ...]] = []
@@ -82,7 +82,7 @@ class Listener:
         self.heard.append(("ends", number))
 
 
-def test_who_listens_is_told_of_waits_in_every_thread() -> None:
+def test_who_listens_hears_of_waits_in_every_thread() -> None:
     listener = Listener()
     with report_to(listener), ThreadPoolExecutor() as pool:
         pool.submit(converge, looks([False, True]), Budget("pods", 5, need=1, spacing=0)).result()

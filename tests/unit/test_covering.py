@@ -1,4 +1,4 @@
-"""Covering designs: every pair is held, the same arguments give the same rows, and what is not asked is told."""
+"""Covering designs: every pair is held, the same arguments give the same rows, and what is not asked is reported."""
 
 from itertools import product
 
@@ -45,7 +45,7 @@ def test_the_design_of_the_suite_asks_every_pair_and_the_usual_paths_in_full() -
     assert {check.subject.path for check in checks_of("vantages")} == set(map(DESIGN.path, DESIGN.rows))  # type: ignore[attr-defined]
 
 
-def test_what_a_run_does_not_ask_is_told() -> None:
+def test_what_a_run_does_not_ask_is_reported() -> None:
     half = DESIGN.only({DESIGN.path(row) for row in DESIGN.rows[:30]})
     assert len(half.rows) == 30
     assert half.share(PAIRS)[0] < DESIGN.share(PAIRS)[0]

@@ -153,7 +153,7 @@ def test_one_service_that_got_slower_is_found_among_others() -> None:
     assert diff.exit_code is ExitCode.CONFORMANT
 
 
-def test_only_answered_probes_that_are_told_singly_count() -> None:
+def test_only_answered_probes_that_are_given_singly_count() -> None:
     run = probed([0.01])
     path = run.checks[0].path
     run.probes[path] += [probe(20.0, times=198), probe(5.0, outcome="timeout"), probe(0.01)]

@@ -1,4 +1,4 @@
-"""The drawings: well-formed, safe, told in words too, bounded, and the same each time; broken evidence is told."""
+"""The drawings: well-formed, safe, described in words too, bounded, the same each time; they show broken evidence."""
 
 import copy
 import html
@@ -78,7 +78,7 @@ def test_markup_is_well_formed_and_ids_are_unique() -> None:
     assert [name for name, count in ids.items() if count > 1] == []
 
 
-def test_every_drawing_is_told_in_words() -> None:
+def test_every_drawing_is_described_in_words() -> None:
     drawings = [svg for section in sections(recorded(everything())) for svg in parsed(section).iter("svg")]
     assert len(drawings) > 8
     for svg in drawings:
@@ -212,7 +212,7 @@ def test_the_api_and_its_refusals() -> None:
     assert "the API server hung up" in said
 
 
-def test_a_neighbour_that_was_changed_is_told() -> None:
+def test_a_neighbour_that_was_changed_is_reported() -> None:
     assert "HAS CHANGED" in drawn(interoperability())
 
 
@@ -256,12 +256,12 @@ def test_what_cannot_be_drawn_is_said_and_hinders_nothing_else() -> None:
     assert "bound 3.00 s" in html_of(section)
 
 
-def test_a_ledger_that_is_not_whole_is_told() -> None:
+def test_a_ledger_that_is_not_whole_is_reported() -> None:
     assert all("is incomplete" in html_of(section) for section in sections(recorded(everything(), whole=False)))
     assert "is not whole" not in drawn(everything())
 
 
-def test_obstacles_are_told() -> None:
+def test_obstacles_are_reported() -> None:
     said = drawn(everything())
     assert "reference-proxy could not be tested: it has no address" in said
     assert "vip IPv4 could not be tested: there is none" in said

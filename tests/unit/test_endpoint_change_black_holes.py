@@ -92,13 +92,15 @@ def test_a_gap_counts_only_in_the_hole_itself() -> None:
     result = World().result()
     stream = result.seen.vip[FAMILY]
     line = Judge(result).lines[DOWN]
-    told, end = line.health[FAMILY], line.traffic[FAMILY].losses.end
-    assert told is not None
+    answered_503, end = line.health[FAMILY], line.traffic[FAMILY].losses.end
+    assert answered_503 is not None
     assert end is not None
     stream.samples[:] = [sample for sample in stream.samples if not end + 0.5 < sample.started < end + 1.5]
     stream.freeze()
     assert Judge(result).resolution(line, FAMILY) == RESOLUTION
-    stream.samples[:] = [sample for sample in stream.samples if not told + 0.2 < sample.started < told + 0.6]
+    stream.samples[:] = [
+        sample for sample in stream.samples if not answered_503 + 0.2 < sample.started < answered_503 + 0.6
+    ]
     stream.freeze()
     assert Judge(result).resolution(line, FAMILY) == pytest.approx(0.4, abs=0.05)
 

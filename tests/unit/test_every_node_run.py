@@ -214,7 +214,7 @@ def test_connections_are_bounded() -> None:
     assert max(job.timeout for job in outside.jobs if "some-nodes-local at c" in job.key) == 2.0
 
 
-def test_a_node_without_an_agent_is_told() -> None:
+def test_a_node_without_an_agent_is_reported() -> None:
     seen, _, _ = survey(sampled=(*NAMES, "e"), absent={"e": "node e has no ready agent"})
     assert (seen.sampled, seen.unasked) == (NAMES, {"e": "node e has no ready agent"})
 

@@ -87,7 +87,7 @@ def test_a_contradiction_that_is_set_aside_is_not_judged_as_the_products() -> No
 
 def test_what_packets_did_not_tell_apart_rests_on_the_echo_server() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    apart = Witness(path_check.subject.path.key, 3, False, "not told apart: ...", doubt="not told apart: ...")
+    apart = Witness(path_check.subject.path.key, 3, False, "ambiguous: ...", doubt="ambiguous: ...")
     seen = {
         path_check.subject.path.key: [*(Witness(path_check.subject.path.key, seq, True) for seq in range(3)), apart]
     }

@@ -85,19 +85,19 @@ def test_where_nothing_is_disturbed_everything_passes() -> None:
     assert set(statuses(window()).values()) == {Status.PASS}
 
 
-def test_one_answer_by_a_masqueraded_source_is_found_and_told_by_the_flip_before_it() -> None:
+def test_one_answer_by_a_masqueraded_source_is_found_and_reported_by_the_flip_before_it() -> None:
     check = next(r for r in STEADY if r.id == "beside.nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
     path = check.subject.on_path.path
     made = healthy()[path.key]
     made[1] = at(show(path, AddressClass.NODE), 1)
-    told = {
+    reasons = {
         check.id: judge_with(check, PolicyChangeEvidence(window=window(**{path.key: made})), FEATURES, {})
         for check in STEADY
     }
-    assert {name: verdict.status for name, verdict in told.items() if verdict.status is not Status.PASS} == {
+    assert {name: verdict.status for name, verdict in reasons.items() if verdict.status is not Status.PASS} == {
         check.id: Status.FLAKY
     }
-    assert "0.40 s after neighbour-loadbalancer changed to Cluster" in told[check.id].reason
+    assert "0.40 s after neighbour-loadbalancer changed to Cluster" in reasons[check.id].reason
 
 
 def test_an_answer_where_none_is_due_is_found() -> None:
@@ -193,7 +193,7 @@ def test_only_what_the_checks_need_stands_on_the_testbed() -> None:
     }  # fmt: skip
     assert made.announced == {"flips-loadbalancer", "flips-loadbalancer-ecmp"}
     classes = {each["metadata"]["name"]: each["spec"].get("loadBalancerClass") for each in made.services}
-    assert {name: told for name, told in classes.items() if told} == {
+    assert {name: names for name, names in classes.items() if names} == {
         "flips-loadbalancer-ecmp": "esipp.dev/reference-ecmp"
     }
     node_port = [check for check in flips if check.subject.service.balancer is None]
@@ -207,7 +207,7 @@ def result(outcome: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("document", "said"),
     [
         (result("refused"), "refused"),
         (result("timeout", connected=None), "timeout"),
@@ -222,9 +222,9 @@ def result(outcome: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_an_answer_at_a_health_port_is_the_services_own_unless_it_names_another(
-    told: dict[str, Any], said: str
+    document: dict[str, Any], said: str
 ) -> None:
-    assert read_port("s", "n")(told, lambda at: at).outcome == said
+    assert read_port("s", "n")(document, lambda at: at).outcome == said
 
 
 def test_an_exchange_on_another_connection_is_not_the_one_that_was_kept() -> None:

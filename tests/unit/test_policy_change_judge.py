@@ -21,13 +21,13 @@ NODE_PORT, DEFAULT = ChangingService.NODE_PORT, ChangingService.DEFAULT
 def said(world: World, **facts: str) -> dict[str, tuple[Status, str]]:
     """What the judge says of every check of the world's Service in IPv4, by the end of its id."""
     seen = world.seen()
-    told = {}
+    found = {}
     for check in CHECKS:
         if check.subject.service is world.service and check.subject.family is Family.IPV4:
             verdict = judge_with(check, seen, FEATURES, facts)
             name = check.id.removeprefix("flip.").replace(f"{check.subject.service.value}.ipv4.", "")
-            told[name] = verdict.status, verdict.reason
-    return told
+            found[name] = verdict.status, verdict.reason
+    return found
 
 
 def wrong(world: World, **facts: str) -> dict[str, Status]:
@@ -36,11 +36,11 @@ def wrong(world: World, **facts: str) -> dict[str, Status]:
 
 @pytest.mark.parametrize("service", list(ChangingService))
 def test_where_all_follow_everything_passes(service: ChangingService) -> None:
-    told = said(World(service))
-    assert {status for status, _ in told.values()} == set(FINE)
+    found = said(World(service))
+    assert {status for status, _ in found.values()} == set(FINE)
     entries = 2 if service is NODE_PORT else 3
     others = 2 if service is NODE_PORT else 3  # what is kept open, or health-check ports
-    assert len(told) == 4 * entries + 2 + 1 + others  # two of them are asked for a prompt return
+    assert len(found) == 4 * entries + 2 + 1 + others  # two of them are asked for a prompt return
 
 
 def test_both_families_are_judged_by_their_own_addresses() -> None:
@@ -223,8 +223,8 @@ def test_health_ports_that_follow_late_are_found() -> None:
 def test_every_check_that_passes_says_what_it_can_see() -> None:
     for service in ChangingService:
         seen = World(service).seen()
-        told = [judge_with(check, seen, FEATURES, {}) for check in CHECKS if check.subject.service is service]
-        assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
+        verdicts = [judge_with(check, seen, FEATURES, {}) for check in CHECKS if check.subject.service is service]
+        assert [each.check_id for each in verdicts if each.status is Status.PASS and not each.sees] == []
 
 
 def test_a_flip_that_the_api_server_did_not_take_says_nothing_of_the_data_plane() -> None:
@@ -256,7 +256,7 @@ def test_probes_that_our_prober_could_not_make_are_our_fault() -> None:
     assert judge_with(check, seen, FEATURES, {}).status is Status.ERROR
 
 
-def test_an_entry_that_cannot_be_dialled_is_told() -> None:
+def test_an_entry_that_cannot_be_dialled_is_reported() -> None:
     seen = World(DEFAULT).seen()
     course = seen.courses[DEFAULT]
     del course.data[At.VIP, Family.IPV4]

@@ -48,7 +48,7 @@ def test_meshes_are_asked_to_leave_every_pod_alone() -> None:
         assert NO_SIDECAR.items() <= about["annotations"].items()
 
 
-def test_it_is_told_of_the_paths_that_need_that_pod() -> None:
+def test_it_hears_of_the_paths_that_need_that_pod() -> None:
     listener = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node").subject.controls[0].path
     found = integrity.doubts([CELL.subject.path, listener], {"backend": ["istio-init", "istio-proxy"]}, CAST)
     assert set(found) == {CELL.subject.path.key}
