@@ -102,7 +102,7 @@ AT_VIPS = f"{OUTSIDE}.vips."
 """Prefix of facts, by family (``vantage.outside.vips.ipv4``), that say why the address of a client outside is uncertain
 at VIPs of the cluster's own load balancer. Absent if nothing makes it uncertain."""
 
-SURROUNDINGS = "surroundings."
+ENVIRONMENT = "environment."
 """Prefix of facts about the environment that may affect traffic between clients and pods: a NetworkPolicy that denies,
 the proxy of a mesh. Absent if there is none."""
 
@@ -355,9 +355,9 @@ def left_out_of(checks: Iterable[Check], selected: Container[str]) -> int:
     return sum(1 for check in checks if check.level is Level.CORE and not check.instrument and check.id not in selected)
 
 
-def surrounded(check: Check, facts: Mapping[str, str]) -> str:
+def in_environment(check: Check, facts: Mapping[str, str]) -> str:
     """Return what in the environment may explain a failure; else empty."""
-    found = (facts[name] for name in sorted(facts) if name.startswith(SURROUNDINGS))
+    found = (facts[name] for name in sorted(facts) if name.startswith(ENVIRONMENT))
     return next(found, "") if check.subject.through_pods else ""
 
 

@@ -10,7 +10,7 @@ INGRESS = "load-balancer.ingress"
 PROXIED_INGRESSES = ("Proxy", "hostname")
 """Forms of status of a load balancer that is, or may be, a proxy."""
 
-NAMED_CLASS = "load-balancer.class.told"
+NAMED_CLASS = "load-balancer.class.named"
 """The fact that ``--provider`` says forwarder or proxy; absent without ``--provider``."""
 
 AT_SERVICE, OF_SERVICE = "service.ingress", "service.load-balancer"

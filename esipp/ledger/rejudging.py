@@ -14,6 +14,7 @@ from esipp.checks.versions import version_features
 from esipp.judging.frame import Known
 from esipp.judging.scenario import RunThen, Scenario, scenario_of, where_to_look
 from esipp.ledger.codec import read_record
+from esipp.ledger.older import fact
 from esipp.ledger.reading import LEDGER, RecordedRun, read_run
 
 
@@ -61,7 +62,7 @@ def read_past(path: Path) -> Past:
         if kind == "observation":
             past.observations.setdefault(record["path"], []).append(read_record(record, Observation))
         elif kind == "fact":
-            facts = facts | {record["name"]: record["value"]}
+            facts = facts | {fact(record["name"]): record["value"]}
             past.at_last = Known(facts, features)
         elif kind == "feature":
             features = features | {record["name"]: Feature(record["present"], record["why"], record["ours"])}

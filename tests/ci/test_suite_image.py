@@ -14,7 +14,7 @@ from ci.step import Journal, SetupError
 
 
 class There:
-    """Surroundings that write down what is run; ``has`` says whether the engine has the image."""
+    """An environment that records what is run; ``has`` says whether the engine has the image."""
 
     path, node_image = "official", "node:1"
 

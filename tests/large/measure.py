@@ -94,12 +94,12 @@ class Measure:
         finally:
             for each in made:
                 each.close()
-        said = {node: [each.said for each in answers] for node, answers in polls.told.items()}
+        said = {node: [each.said for each in answers] for node, answers in polls.by_node.items()}
         found = polls.answers("x")
         return {
             "pace": round(polls.pace, 2),
             "rounds": polls.rounds,
-            "answers": sum(each.count for answers in polls.told.values() for each in answers),
+            "answers": sum(each.count for answers in polls.by_node.values() for each in answers),
             "followed": sum(each == ["503", "200", "503"] for each in said.values()),
             "wrongly": {node: each for node, each in said.items() if each != ["503", "200", "503"]},
             "answered_wrong": len(found.wrong),

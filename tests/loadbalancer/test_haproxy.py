@@ -151,15 +151,15 @@ def test_a_new_worker_gets_what_is_known_and_that_the_rest_is_down() -> None:
 
 
 def test_a_health_port_that_has_changed_is_not_handed_on_from_the_last_worker() -> None:
-    flipped = proxied({service(externalTrafficPolicy="Cluster"): VIPS}, nodes())
-    assert {one.service.check_port for one in flipped} == {10256}
+    changed = proxied({service(externalTrafficPolicy="Cluster"): VIPS}, nodes())
+    assert {one.service.check_port for one in changed} == {10256}
     known = KNOWN.format(address="10.0.0.9", port=30079, check_port=32000)
-    lines = with_new_servers(HEAD + known, flipped).splitlines()
+    lines = with_new_servers(HEAD + known, changed).splitlines()
     assert lines[2] == KNOWN.format(address="10.0.0.1", port=30080, check_port=10256)
     ports = {(line.split()[1], line.split()[21]) for line in lines[2:]}
     asked = {(f"test.web.{family}.80", "10256") for family in VIPS}
     assert ports == asked | {(f"test.web.{family}.81", "0") for family in VIPS}
-    kept = with_new_servers(HEAD + known, flipped, keeps_ports=True).splitlines()[2]
+    kept = with_new_servers(HEAD + known, changed, keeps_ports=True).splitlines()[2]
     assert kept == KNOWN.format(address="10.0.0.1", port=30080, check_port=32000)
 
 

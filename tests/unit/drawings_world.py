@@ -131,7 +131,7 @@ def convergence(more: int = 0) -> Evidence:
     return {"convergence": Moved(results, 0.02, 0.9)}
 
 
-def flips(**lies: Any) -> Evidence:
+def policy_changes(**lies: Any) -> Evidence:
     seen = policy_change_world.World(ChangingService.ECMP, **lies).seen()
     seen.courses[ChangingService.ECMP].obstacles[At.VIP, Family.IPV4] = "there is none"
     seen.window = window()
@@ -202,7 +202,7 @@ def everything(more: int = 0) -> Evidence:
     return {
         **health(),
         **convergence(more),
-        **flips(),
+        **policy_changes(),
         **api(),
         **continuity(),
         **interoperability(),

@@ -86,7 +86,7 @@ def names() -> Names:
         assert check.subject.family
         wanted = "10.96.0.7" if check.subject.family is Family.IPV4 else "fd00:96::7"
         seen.wanted[check.subject.claim, check.subject.family] = wanted
-        seen.told[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wanted: 20})
+        seen.resolved[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wanted: 20})
         seen.dialled[check.subject.client.name, check.subject.family] = [replace(CLIENT, count=20)]
         seen.direct[check.subject.client.name, check.subject.family] = [replace(CLIENT, count=20)]
     return seen

@@ -155,9 +155,9 @@ def measured(run: Run) -> None:
         checking=Checking(1.0, 2),
     )
     run.record("judged", **judged("continuity", steady))
-    flip = PolicyAction(0, TrafficPolicy.LOCAL, 1.0, 1.5, "Local", 30001)
-    others = Window(Evidence({}, topology(), {}, 1), neighbours={"neighbour": Neighbour([flip])})
-    changes = PolicyChangeEvidence(window=others, courses={ChangingService.NODE_PORT: Course([flip])})
+    change = PolicyAction(0, TrafficPolicy.LOCAL, 1.0, 1.5, "Local", 30001)
+    others = Window(Evidence({}, topology(), {}, 1), neighbours={"neighbour": Neighbour([change])})
+    changes = PolicyChangeEvidence(window=others, courses={ChangingService.NODE_PORT: Course([change])})
     run.record("judged", **judged("flips", changes))
     answer = Answer(Outcome.ANSWERED, 200, {"X-Load-Balancing-Endpoint-Weight": "1"}, "{}", 3)
     key = "one-pod.ipv4.outside-1-to-endpoint-node.post-root"

@@ -240,7 +240,7 @@ class Judging:
 
     def pytest_unconfigure(self, config):
         run.end()
-        live.surround(config, read_run(run.folder))
+        live.describe_run(config, read_run(run.folder))
 
 options = ["-q", "--noconftest", "-p", "no:cacheprovider", "-p", "allure_pytest.plugin", f"--alluredir={sys.argv[2]}"]
 sys.exit(pytest.main([*options, "suites/test_suites.py::test_source_ip"], plugins=[Judging()]))

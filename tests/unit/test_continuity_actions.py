@@ -240,11 +240,13 @@ def test_nothing_is_disturbed_without_leave() -> None:
         made().perform(event(Phase.CORDON), Notes())
 
 
-def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_local_services_change_their_policy_and_get_their_health_check_ports_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = iter(["gone", "200 again"])
     acts, notes = made(), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(wanted == next(said), ""))
-    acts.perform(event(Phase.FLIPS), notes)
+    acts.perform(event(Phase.POLICY_CHANGES), notes)
     patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
     local = [service_name(way) for way in WAYS if way.local]
     assert [name for name, _ in patched] == local * 2
@@ -256,12 +258,12 @@ def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypat
     assert since < until <= time.monotonic(), "over as soon as sources were stable"
 
 
-def test_the_service_of_the_health_checks_flips_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_of_the_health_checks_service_changes_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its health checks show that nodes have followed."""
     acts = made()
     acts.testbed.services[HEALTH] = {"spec": {"healthCheckNodePort": 30999}}
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
-    acts.perform(event(Phase.FLIPS), Notes())
+    acts.perform(event(Phase.POLICY_CHANGES), Notes())
     patched = [spec for name, spec in acts.testbed.cluster.patched if name == HEALTH]  # type: ignore[attr-defined]
     assert patched == [
         {"externalTrafficPolicy": "Cluster"},
@@ -289,7 +291,7 @@ def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monk
     first = service_name(next(way for way in WAYS if way.local))
     lost = acts.testbed.services[first]["spec"]["healthCheckNodePort"]
     acts.testbed.cluster.taken = {lost}  # type: ignore[attr-defined]
-    acts.perform(event(Phase.FLIPS), notes)
+    acts.perform(event(Phase.POLICY_CHANGES), notes)
     assert acts.streams.moved == [(lost, 31999)]  # type: ignore[attr-defined]
     patched = dict(acts.testbed.cluster.patched)  # type: ignore[attr-defined]
     assert patched[first] == {"externalTrafficPolicy": "Local"}
@@ -303,7 +305,7 @@ def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sou
     monkeypatch.setattr(Acts, "hold", lambda self, seconds: None)
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
     acts, notes = made(), Notes()
-    acts.perform(event(Phase.FLIPS), notes)
+    acts.perform(event(Phase.POLICY_CHANGES), notes)
     assert notes.either[-1][1] == notes.causes[-1]
 
 
@@ -325,18 +327,18 @@ def test_sources_that_do_not_become_stable_get_the_fields_limit_and_no_more(
     traffic.streams[key(slug)] = live(slug, 0.1, answered(source, node))
     acts, notes = made(traffic), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
-    acts.perform(event(Phase.FLIPS), notes)
+    acts.perform(event(Phase.POLICY_CHANGES), notes)
     ((_, until),) = notes.either
     assert (until == pytest.approx(notes.causes[-1] + FIELD_LIMIT)) is not stable
     assert ("not within 30 s" in notes.words) is not stable
 
 
-def test_services_are_local_again_whatever_broke_the_flip_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_services_are_local_again_whatever_broke_the_policy_change_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else all that is done next would be about services of another policy, and blamed on the product."""
     acts, notes = made(), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(False, "still there"))
     with pytest.raises(HarnessError, match="still there"):
-        acts.perform(event(Phase.FLIPS), notes)
+        acts.perform(event(Phase.POLICY_CHANGES), notes)
     local = {service_name(way) for way in WAYS if way.local}
     patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
     last = dict(patched)

@@ -77,7 +77,7 @@ def test_every_phase_shows_losses_where_they_are_legitimate() -> None:
         (Phase.DELETED, ECMP),
         (Phase.DRAIN, "reference-proxy.local"),
         (Phase.FLAPS, "reference-ecmp.cluster"),
-        (Phase.FLIPS, "nodeport.local"),
+        (Phase.POLICY_CHANGES, "nodeport.local"),
         (Phase.CORDON, "default.local"),
         (Phase.EXCLUDE, ECMP),
         (Phase.KUBE_PROXY, "nodeport.local"),
@@ -161,12 +161,12 @@ def test_one_answer_with_a_wrong_source_is_found(phase: Phase, slug: str) -> Non
     assert differing(seen) == red(phase, slug, "source")
 
 
-def test_a_node_is_no_right_source_under_local_but_while_the_policy_flips() -> None:
+def test_a_node_is_no_right_source_under_local_but_while_the_policy_changes() -> None:
     node = "192.0.2.2"
-    seen = changed(world(), ECMP, moment(Phase.FLIPS, 9.5), lambda s: s._replace(source=node))
+    seen = changed(world(), ECMP, moment(Phase.POLICY_CHANGES, 9.5), lambda s: s._replace(source=node))
     assert differing(seen) == {}
-    seen = changed(world(), ECMP, moment(Phase.FLIPS, 12.0), lambda s: s._replace(source=node))
-    assert differing(seen) == red(Phase.FLIPS, ECMP, "source")
+    seen = changed(world(), ECMP, moment(Phase.POLICY_CHANGES, 12.0), lambda s: s._replace(source=node))
+    assert differing(seen) == red(Phase.POLICY_CHANGES, ECMP, "source")
 
 
 def test_a_wrong_source_that_the_control_shares_says_nothing() -> None:
@@ -178,13 +178,13 @@ def test_a_wrong_source_that_the_control_shares_says_nothing() -> None:
 
 def test_a_wrong_source_on_a_connection_that_lasts_is_found() -> None:
     seen = world()
-    at = moment(Phase.FLIPS, 15.0)
+    at = moment(Phase.POLICY_CHANGES, 15.0)
     made = [
         Exchange(e.number, e.sample._replace(source=STRANGER)) if abs(e.sample.started - at) < 0.2 else e
         for e in seen.lasting[key(ECMP)]
     ]
     seen = replace(seen, lasting={**seen.lasting, key(ECMP): made})
-    assert differing(seen) == red(Phase.FLIPS, ECMP, "source")
+    assert differing(seen) == red(Phase.POLICY_CHANGES, ECMP, "source")
 
 
 def test_a_connection_keeps_the_source_that_it_had_when_it_was_opened() -> None:
@@ -200,10 +200,12 @@ def test_a_connection_keeps_the_source_that_it_had_when_it_was_opened() -> None:
         ]
         return replace(seen, lasting={**seen.lasting, key(ECMP): made})
 
-    opened = moment(Phase.FLIPS, 5.0)
+    opened = moment(Phase.POLICY_CHANGES, 5.0)
     assert differing(shown(opened, opened)) == {}
-    found = differing(shown(moment(Phase.FLIPS, 5.0), 1e9))
-    assert found[check_id(Phase.FLIPS, ECMP, "source")] is Status.FAIL, "an old one showed another source from then on"
+    found = differing(shown(moment(Phase.POLICY_CHANGES, 5.0), 1e9))
+    assert found[check_id(Phase.POLICY_CHANGES, ECMP, "source")] is Status.FAIL, (
+        "an old one showed another source from then on"
+    )
 
 
 def test_an_answer_by_a_pod_of_another_node_is_found_at_a_local_node_port() -> None:
@@ -216,9 +218,9 @@ def test_an_answer_by_a_pod_of_another_node_is_found_at_a_local_node_port() -> N
 
 @pytest.mark.parametrize("slug", [ECMP, "default.local", "nodeport.cluster"])
 def test_an_answer_by_a_pod_that_may_not_answer_is_found(slug: str) -> None:
-    at = moment(Phase.FLIPS, 15.0)
+    at = moment(Phase.POLICY_CHANGES, 15.0)
     seen = changed(world(), slug, at, lambda s: s._replace(pod="a1", node="a"))  # long gone
-    assert differing(seen) == red(Phase.FLIPS, slug, "place")
+    assert differing(seen) == red(Phase.POLICY_CHANGES, slug, "place")
 
 
 def test_a_pod_that_is_unready_may_not_answer_once_its_node_has_said_503() -> None:
@@ -228,7 +230,7 @@ def test_a_pod_that_is_unready_may_not_answer_once_its_node_has_said_503() -> No
     assert differing(seen) == red(Phase.FLAPS, ECMP, "place")
 
 
-@pytest.mark.parametrize("phase", [QUIET, Phase.FLIPS, Phase.CORDON, Phase.API_SERVER])
+@pytest.mark.parametrize("phase", [QUIET, Phase.POLICY_CHANGES, Phase.CORDON, Phase.API_SERVER])
 def test_a_broken_connection_is_found(phase: Phase) -> None:
     assert differing(broken(world(), "nodeport.cluster", moment(phase, 3.0))) == red(
         phase, "nodeport.cluster", "lasting"
@@ -322,7 +324,7 @@ def test_sources_that_other_data_planes_show_are_known_there_only(
         (STRANGER, 1.0, PROXIED_HERE, Status.KNOWN),
         (STRANGER, 1.0, {}, Status.FAIL),
         (STRANGER, 1.0, {"load-balancer.ingress.continuity-default-cluster": "Proxy"}, Status.FAIL),
-        (STRANGER, 1.0, {**PROXIED_HERE, "load-balancer.class.told": "forwarder"}, Status.FAIL),
+        (STRANGER, 1.0, {**PROXIED_HERE, "load-balancer.class.named": "forwarder"}, Status.FAIL),
         (STRANGER, 0.5, PROXIED_HERE, Status.FAIL),
         (ADDRESS["b"], 1.0, PROXIED_HERE, Status.FAIL),
         (ANOTHER_CLIENT, 1.0, PROXIED_HERE, Status.FAIL),
@@ -690,28 +692,31 @@ def test_a_node_that_says_503_too_late_is_reported_and_ours_only_if_all_machines
 # ------------------------------------------------------------------------------------------------ back to Local, soon
 def rewriting(seconds: float) -> ContinuityEvidence:
     """A world where a node's address is seen for so long after the return to Local, and never again."""
-    seen, back = world(), moment(Phase.FLIPS, RETURNED)
+    seen, back = world(), moment(Phase.POLICY_CHANGES, RETURNED)
     made = [
         s._replace(source="192.0.2.2") if back - 8 <= s.started < back + seconds else s
         for s in seen.streams[key(ECMP)].samples
     ]
     windows = [
-        replace(w, either=((w.began + 1.0, back + 30.0),)) if w.phase is Phase.FLIPS else w for w in seen.windows
+        replace(w, either=((w.began + 1.0, back + 30.0),)) if w.phase is Phase.POLICY_CHANGES else w
+        for w in seen.windows
     ]
     return replace(seen, streams={**seen.streams, key(ECMP): Stream(ECMP, 0.1, made)}, windows=windows)
 
 
 def test_sources_that_are_rewritten_for_long_after_the_return_to_local_are_found() -> None:
     assert differing(rewriting(3.0)) == {}
-    assert differing(rewriting(9.0)) == red(Phase.FLIPS, ECMP, "source-prompt")
-    said = verdict(rewriting(9.0), check_id(Phase.FLIPS, ECMP, "source-prompt"))
+    assert differing(rewriting(9.0)) == red(Phase.POLICY_CHANGES, ECMP, "source-prompt")
+    said = verdict(rewriting(9.0), check_id(Phase.POLICY_CHANGES, ECMP, "source-prompt"))
     assert "the last wrong source 8.9" in said.observed or "the last wrong source 9.0" in said.observed
 
 
 def test_sources_that_are_late_while_all_machines_are_slow_say_nothing() -> None:
-    at = moment(Phase.FLIPS, RETURNED + 4.0)
-    assert differing(busy(rewriting(9.0), at, 1.0)) == red(Phase.FLIPS, ECMP, "source-prompt", Status.INCONCLUSIVE)
-    assert differing(busy(rewriting(9.0), at, 1.0, "b")) == red(Phase.FLIPS, ECMP, "source-prompt")
+    at = moment(Phase.POLICY_CHANGES, RETURNED + 4.0)
+    assert differing(busy(rewriting(9.0), at, 1.0)) == red(
+        Phase.POLICY_CHANGES, ECMP, "source-prompt", Status.INCONCLUSIVE
+    )
+    assert differing(busy(rewriting(9.0), at, 1.0, "b")) == red(Phase.POLICY_CHANGES, ECMP, "source-prompt")
 
 
 def test_every_check_that_passes_says_what_it_can_see() -> None:

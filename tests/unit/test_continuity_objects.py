@@ -107,10 +107,10 @@ def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
     assert not moved & {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER}
 
 
-def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip() -> None:
+def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_change() -> None:
     prompt = [check for check in ALL_CHECKS if check.subject.what is What.PROMPT]
     assert {(check.subject.phase, check.subject.way.local, check.level) for check in prompt} == {
-        (Phase.FLIPS, True, Level.EXTENDED)
+        (Phase.POLICY_CHANGES, True, Level.EXTENDED)
     }
     assert len(prompt) == 4 * len(Family)
 

@@ -59,8 +59,8 @@ def test_what_was_wrong_before_must_stay_right_for_a_while() -> None:
 
 
 def test_flapping_never_settles() -> None:
-    flip = iter(range(10_000))
-    ended = converge(lambda: Reading(next(flip) % 3 != 0, "flapping"), Budget("x", 0.1, need=3, spacing=0.001))
+    turn = iter(range(10_000))
+    ended = converge(lambda: Reading(next(turn) % 3 != 0, "flapping"), Budget("x", 0.1, need=3, spacing=0.001))
     assert not ended.held
 
 

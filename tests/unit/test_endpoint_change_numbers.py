@@ -39,7 +39,7 @@ def test_the_least_loss_that_is_seen_is_reported() -> None:
     assert Rest(2600, 7, 2600, 0).blames
     assert not Rest(2600, 6, 2600, 0).blames
     assert "a loss of 0.45% or more is detected with a probability of 95%" in still.sees
-    assert "cannot be told from those of the control" in Rest(2600, 0, LEAST_CONTROL - 1, 0).sees
+    assert "cannot be distinguished from the control's" in Rest(2600, 0, LEAST_CONTROL - 1, 0).sees
 
 
 def test_losses_without_a_control_stay_open() -> None:

@@ -325,7 +325,7 @@ def test_a_name_that_is_resolved_to_anything_else_is_noticed(wrong: str) -> None
         check, made = CHECKS[identity], names()
         assert check.subject.client
         assert check.subject.family
-        made.told[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wrong: 20})
+        made.resolved[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wrong: 20})
         assert statuses(InteroperabilityEvidence(seen().trouble, {}, seen().neighbours, seen().many, made)) == {
             identity: "fail"
         }
@@ -334,7 +334,7 @@ def test_a_name_that_is_resolved_to_anything_else_is_noticed(wrong: str) -> None
 def test_a_name_that_is_sometimes_unknown_is_flaky() -> None:
     made = seen()
     assert made.names
-    made.names.told["headless", "pod-on-bare-node", Family.IPV6]["unresolved (EAI_AGAIN)"] = 1
+    made.names.resolved["headless", "pod-on-bare-node", Family.IPV6]["unresolved (EAI_AGAIN)"] = 1
     assert statuses(made) == {"interop.names.headless.ipv6.pod-on-bare-node": "flaky"}
 
 
@@ -358,7 +358,7 @@ def test_a_pod_that_is_masqueraded_on_the_direct_path_proves_nothing_about_names
 def test_what_was_not_resolved_could_not_be_dialled() -> None:
     made = seen()
     assert made.names
-    made.names.told["dialled", "pod-on-bare-node", Family.IPV4] = Counter({"timeout": 20})
+    made.names.resolved["dialled", "pod-on-bare-node", Family.IPV4] = Counter({"timeout": 20})
     assert statuses(made) == {"interop.names.dialled.ipv4.pod-on-bare-node": "inconclusive"}
 
 

@@ -94,12 +94,14 @@ def test_what_packets_did_not_tell_apart_rests_on_the_echo_server() -> None:
     said = verdict(path_check, *sampled(path_check.subject.path, 4), witnesses=seen, blind="")
     assert said.status is Status.PASS
     assert said.witnesses == (
-        "echo server, and packets of 3 of 200 connections; the packets of 1 more cannot be told apart from others"
+        "echo server, and packets of 3 of 200 connections; the packets of 1 more cannot be distinguished from others"
     )
     alone = verdict(
         path_check, *sampled(path_check.subject.path, 4), witnesses={path_check.subject.path.key: [apart]}, blind=""
     )
-    assert alone.witnesses == "echo server only: the packets of 1 of its connections cannot be told apart from others"
+    assert (
+        alone.witnesses == "echo server only: the packets of 1 of its connections cannot be distinguished from others"
+    )
 
 
 def delivered(path_check: PathCheck) -> dict[str, list[Witness]]:

@@ -1,4 +1,4 @@
-"""Timelines of flips that lie one way each: the checks that must notice do, and no others."""
+"""Timelines of changes that lie one way each: the checks that must notice do, and no others."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ FAIL = Status.FAIL
 LIES = {
     "a bare node goes on serving after Local returned": (
         World(never_follows={At.BARE_NODE: 2}),
-        {"bare-node.settles": FAIL, "bare-node.prompt": FAIL},  # later flips to Cluster find it as they want it
+        {"bare-node.settles": FAIL, "bare-node.prompt": FAIL},  # later changes to Cluster find it as they want it
     ),
     "the endpoint node goes on rewriting after Local returned": (
         World(never_follows={At.ENDPOINT_NODE: 2}),
@@ -67,7 +67,7 @@ LIES = {
         World(blip={At.BARE_NODE: (1.5, LOCAL)}),
         {"bare-node.never-otherwise": FAIL},
     ),
-    "a bare node serves again, shortly before the next flip": (
+    "a bare node serves again, shortly before the next change": (
         World(blip={At.BARE_NODE: (3.4, LOCAL)}),
         {"bare-node.never-otherwise": FAIL, "bare-node.settles": FAIL},
     ),
@@ -115,7 +115,7 @@ LIES = {
         World(moves_kept=3),
         {"endpoint-node.kept": FAIL, "bare-node.kept": FAIL},
     ),
-    "open connections hang after the last flip": (
+    "open connections hang after the last change": (
         World(hangs_kept=True),
         {"endpoint-node.kept": FAIL, "bare-node.kept": FAIL},
     ),
@@ -208,7 +208,7 @@ def test_losses_on_the_direct_way_excuse_as_many_losses_but_nothing_else() -> No
     assert wrong(more)["no-loss-at-endpoint-node"] is FAIL
 
 
-def test_a_flip_that_is_followed_late_while_all_machines_are_slow_says_nothing() -> None:
+def test_a_change_that_is_followed_late_while_all_machines_are_slow_says_nothing() -> None:
     late = World(lag=9.0, every=12.0, listeners_late=1.0)
     assert wrong(late) == dict.fromkeys(("bare-node.prompt", "endpoint-node.prompt"), Status.INCONCLUSIVE)
     assert "5.00 s" in said(late)["bare-node.prompt"][1]
@@ -227,12 +227,12 @@ def test_every_check_that_passes_says_what_it_can_see() -> None:
         assert [each.check_id for each in verdicts if each.status is Status.PASS and not each.sees] == []
 
 
-def test_a_flip_that_the_api_server_did_not_take_says_nothing_of_the_data_plane() -> None:
-    assert set(wrong(World(refused_flip=3)).values()) == {Status.INCONCLUSIVE}
+def test_a_change_that_the_api_server_did_not_take_says_nothing_of_the_data_plane() -> None:
+    assert set(wrong(World(refused_change=3)).values()) == {Status.INCONCLUSIVE}
 
 
-def test_one_flip_is_not_both_ways() -> None:
-    assert set(wrong(World(flips_made=1)).values()) == {Status.INCONCLUSIVE}
+def test_one_change_is_not_both_ways() -> None:
+    assert set(wrong(World(changes_made=1)).values()) == {Status.INCONCLUSIVE}
 
 
 def test_a_trial_that_broke_off_leaves_its_checks_undecided_and_one_of_ours_is_an_error() -> None:

@@ -82,7 +82,7 @@ def drive(monkeypatch: pytest.MonkeyPatch, lag: Lag) -> tuple[int, float]:
     traffic: Any = world
     driver = Driver(testbed, GROUND, ChangingService.NODE_PORT, traffic, stop)
     driver.perform()
-    return len(list(driver.course.flips_made())), world.now - 1000.0
+    return len(list(driver.course.changes_made())), world.now - 1000.0
 
 
 def test_a_healthy_cluster_gets_all_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,11 +35,11 @@ from tests.unit.rejudging_world import (
     CONTINUITY,
     CONVERGENCE,
     FACTS,
-    FLIPS,
     HEALTH,
     INTEROPERABILITY,
     NAMES,
     PATHS,
+    POLICY_CHANGES,
     begun,
     can_be_decided,
     checks,
@@ -221,7 +221,7 @@ def test_a_judge_that_fails_is_our_error_or_what_was_not_seen(past: Past, monkey
         raise KeyError("what nobody looked for then")
 
     monkeypatch.setattr("esipp.ledger.rejudging.scenario_of", lambda check: replace(scenario_of(check), decide=fail))
-    check = next(check for check in CHECKS if judge_of(check) == FLIPS)
+    check = next(check for check in CHECKS if judge_of(check) == POLICY_CHANGES)
     again = rejudge(past, [check, replace(check, id="new.row")])
     assert again.verdicts[check.id].status is Status.ERROR
     assert again.verdicts["new.row"].status is Status.INCONCLUSIVE
@@ -341,7 +341,7 @@ def test_evidence_that_cannot_be_read_is_reported_and_decides_nothing(ledger: Pa
         assert decided.status in (Status.INCONCLUSIVE, Status.UNSUPPORTED)
     assert again.conclusion.exit_code is ExitCode.HARNESS
     others = {judge_of(check) for check in CHECKS if again.changes[check.id] is Change.SAME}
-    assert others >= {PATHS, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CONTINUITY}
+    assert others >= {PATHS, INTEROPERABILITY, API, POLICY_CHANGES, CONVERGENCE, CONTINUITY}
 
 
 def test_what_went_wrong_with_the_run_itself_stays_wrong(tmp_path: Path) -> None:

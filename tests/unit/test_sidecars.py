@@ -4,7 +4,7 @@ import pytest
 
 from esipp.checks.api import Requests
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import SURROUNDINGS, Check, Status, is_about
+from esipp.checks.check import ENVIRONMENT, Check, Status, is_about
 from esipp.checks.health import About, HealthAnswer, HealthScenario
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
@@ -27,7 +27,7 @@ def of(shown: AddressClass) -> list[Observation]:
     return [show(CELL.subject.path, shown, seq) for seq in range(SAMPLES)]
 
 
-FACTS = {f"{SURROUNDINGS}sidecars": WHY}
+FACTS = {f"{ENVIRONMENT}sidecars": WHY}
 
 
 def test_a_pod_as_we_made_it_has_no_other_container() -> None:

@@ -39,8 +39,8 @@ class ReportedState:
 
     def lacks(self, service: str, family: str, nodes: Collection[str]) -> list[str]:
         """The nodes to which it currently sends no requests, as it reports; empty without a report."""
-        told = [steer for steer in self.steers.get(service, ()) if steer.family in ("", family)]
-        return sorted(set(nodes) - set(told[-1].nodes)) if told else []
+        steers = [steer for steer in self.steers.get(service, ()) if steer.family in ("", family)]
+        return sorted(set(nodes) - set(steers[-1].nodes)) if steers else []
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -59,8 +59,10 @@ class ReportedState:
         finally:
             stream.close()
 
-    def _take(self, told: Json) -> None:
-        if told.get("kind") != "steer" or told["namespace"] != self.namespace:
+    def _take(self, decision: Json) -> None:
+        if decision.get("kind") != "steer" or decision["namespace"] != self.namespace:
             return
-        steer = Steer(float(told["monotonic"]), told["family"], tuple(told["nodes"]), str(told.get("why", "")))
-        self.steers.setdefault(told["service"], []).append(steer)
+        steer = Steer(
+            float(decision["monotonic"]), decision["family"], tuple(decision["nodes"]), str(decision.get("why", ""))
+        )
+        self.steers.setdefault(decision["service"], []).append(steer)

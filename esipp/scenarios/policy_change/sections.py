@@ -30,7 +30,7 @@ def summary(run: RecordedRun) -> Section:
 
 
 def _isolation(window: Window) -> Text:
-    made = Counter(name for name, _ in window.flips)
+    made = Counter(name for name, _ in window.changes)
     changes = ", ".join(f"{name} {count} times" for name, count in sorted(made.items()))
     total = sum(each.count for of in window.evidence.observations.values() for each in of)
     paths = len(window.evidence.observations)
@@ -47,7 +47,7 @@ def _times_of(service: ChangingService, course: Course, ground: Ground) -> Itera
 
 
 def _more(service: ChangingService, course: Course, ground: Ground) -> Iterator[tuple[str, str]]:
-    made = len(list(course.flips_made()))
+    made = len(list(course.changes_made()))
     if made < course.planned:
         yield str(service), f"{made} of {course.planned} policy changes"
     for (at, family), why in course.obstacles.items():
