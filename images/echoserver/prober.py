@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 PROTOCOL = 6
 MAX_COUNT = 1_000_000
 MAX_LINE = 65536
