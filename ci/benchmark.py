@@ -22,7 +22,7 @@ from ci.floor import floor_of
 from ci.memory import Peaks, Watch, node_process
 from ci.places import CLUSTER, CONTEXT, cores
 from ci.step import output
-from esipp.app.run_profiles import PROFILES
+from esipp.app.selection import PROFILES
 from esipp.checks.catalog import all_path_checks
 from esipp.cluster.client import Cluster
 

@@ -12,7 +12,7 @@ from esipp.judging.controls import ALPHA
 from esipp.judging.frame import OVERLOADED
 from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
 from esipp.judging.timeline.losses import BURST, BURST_SECONDS, LATE_ANSWER, SERIES
-from esipp.judging.timeline.trouble import MOST_GAP
+from esipp.judging.timeline.streams import MOST_GAP
 from esipp.ledger.conclusion import MOST_UNDECIDED
 from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING
@@ -23,6 +23,7 @@ from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
 from esipp.scenarios.paths.judge import BY_CHANCE, MOSTLY_CONTROL
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, WAIT_TIMEOUT, WAITS
+from esipp.scenarios.policy_change.timeline import SAMPLED
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,15 @@ PASSES = (
     ),
     Tolerance(
         f"{1 - REMAIN:.0%} of a path's connections may be set aside.",
-        "The prober failed, a source port came twice, or echo server and packets contradict each other once.",
+        "The prober failed, a source port came twice, or echo server and packets contradict each other once. While "
+        "policies change, only the last sets a connection aside.",
         "A fault of these connections alone.",
+    ),
+    Tolerance(
+        f"While a policy changes, packets follow the first and the last {SAMPLED} connections of an entry between two "
+        "changes.",
+        "The ledger has the packets of each. All other connections rest on the echo server.",
+        "An echo server that lies only in between, and requests that reach a backend in silence only then.",
     ),
     Tolerance(
         f"A change may take {FIELD_LIMIT:.0f} s in core checks, and {PROMPT:.0f} s in extended ones.",
@@ -167,8 +175,8 @@ UNDECIDED = (
     ),
     Tolerance(
         "Lateness on an overloaded machine, and nothing else wrong",
-        f"For half of the scenario's time, each core of the nodes' machine had {OVERLOADED:.0f} tasks or more. esipp "
-        "counts them, and only where the nodes are containers of its own machine. A wrong answer fails.",
+        f"For a tenth of the scenario's time, each core of the nodes' machine had {OVERLOADED:.0f} tasks or more. "
+        "esipp counts them, and only where the nodes are containers of its own machine. A wrong answer fails.",
         "A service proxy that is slow by its own fault, on such a machine; the verdict states the number of tasks.",
         ("proxy-syncs-every-8-s",),
     ),

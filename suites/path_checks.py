@@ -148,7 +148,6 @@ def path_check(
     reported: Claim = Claim.NOTHING,
     spread: Spread = Spread.ANY,
     also: frozenset[str] = frozenset(),
-    suite: str = "source_ip",
 ) -> PathCheck:
     """Return one check. Its id, requirement, features, controls and known differences follow from its path.
 
@@ -163,7 +162,6 @@ def path_check(
         reported: the header in which the backend must learn the client's address.
         spread: which backends may answer.
         also: features beyond those that follow from the path.
-        suite: the suite that it belongs to.
     """
     if path.protocol is Protocol.SCTP and level is Level.CORE:
         level = Level.EXTENDED  # KEP-614: the network add-on may lack SCTP
@@ -173,7 +171,7 @@ def path_check(
         id=path.key + suffix,
         requirement=requirement(path, accept, reported, spread),
         level=level,
-        suite=suite,
+        suite="source_ip",
         references=references,
         features=features(path) | also,
         subject=subject,

@@ -297,6 +297,14 @@ RFC_9293 = Reference("RFC 9293, Transmission Control Protocol (TCP)", "https://w
 FORWARDED_FOR = Reference(
     "MDN, X-Forwarded-For header", "https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/X-Forwarded-For"
 )
+HAIRPIN_AT_BALANCER = issue(
+    "kubernetes/cloud-provider-aws", 1160, "Hairpin connection failed on Service type-LoadBalancer NLB"
+)
+NLB_LOOPBACK = Reference(
+    "AWS documentation, Troubleshoot your Network Load Balancer: connections time out for requests from a target to "
+    "its load balancer",
+    "https://docs.aws.amazon.com/elasticloadbalancing/latest/network/load-balancer-troubleshooting.html",
+)
 RFC_2992 = Reference(
     "RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm", "https://www.rfc-editor.org/rfc/rfc2992"
 )

@@ -7,12 +7,10 @@ from typing import Any
 
 from esipp.app.customisation_options import add_deploying_options, read_customisation, read_image
 from esipp.app.depth import Depth
-from esipp.app.duration import read_duration
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_in_cluster
-from esipp.app.requests import KUBECONFIG_HELP, add_requests
-from esipp.app.run_profiles import PROFILES
-from esipp.app.selection import add_narrowing
+from esipp.app.requests import KUBECONFIG_HELP, add_requests, read_duration
+from esipp.app.selection import PROFILES, add_narrowing
 from esipp.base.client_places import AUTO, read_places
 from esipp.base.errors import PreflightError
 from esipp.base.implementation import FIELDS, read_implementation

@@ -73,10 +73,10 @@ def nice(least: float) -> float:
     return next((power * each for each in (1, 2, 5) if power * each >= least * (1 - 1e-9)), power * 10)
 
 
-def scale_of(values: Iterable[float], left: float, right: float, *, least: float = 0.1) -> Scale:
+def scale_of(values: Iterable[float], left: float, right: float) -> Scale:
     """A scale from zero, or the smallest value if it is negative, to just above the largest value."""
     known = list(values)
-    high = max([*known, least])
+    high = max([*known, 0.1])
     return Scale(min([*known, 0.0]), high * 1.02, left, right)
 
 
@@ -133,10 +133,10 @@ class Drawing:
         said = f"M{short(a[0])} {short(a[1])}L{short(b[0])} {short(b[1])}"
         self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="{short(wide)}" fill="none"{more}/>')
 
-    def path(self, said: str, *, stroke: str = INK, wide: float = 1.5, dash: str = "", fill: str = "none") -> None:
+    def path(self, said: str, *, stroke: str = INK, wide: float = 1.5, dash: str = "") -> None:
         """A path."""
         more = f' stroke-dasharray="{dash}"' if dash else ""
-        self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="{short(wide)}" fill="{fill}"{more}/>')
+        self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="{short(wide)}" fill="none"{more}/>')
 
     def box(
         self,

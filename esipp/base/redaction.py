@@ -325,6 +325,6 @@ def learn_environment(environment: Mapping[str, str], known: Redactor = KNOWN) -
             known.learn("value", value)
 
 
-def learn_cloud(context: str, nodes: Iterable[Mapping[str, Any]], known: Redactor = KNOWN) -> None:
+def learn_cloud(context: str, nodes: Iterable[Mapping[str, Any]]) -> None:
     """Register the names that identify a cloud account; they are replaced only on request."""
-    known.cloud.learn(context, nodes)
+    KNOWN.cloud.learn(context, nodes)

@@ -97,12 +97,15 @@ class Event:
 class What(StrEnum):
     """A claim about one way in one phase.
 
-    Each way has one check of losses in each phase. ``no-loss`` allows none, ``gap`` limits the longest one. ``losses``
-    is for the cluster's own load balancer, and applies its bound if a profile or the user gives one. All claims but
-    ``stream`` are about new TCP connections and those that last; ``stream`` is about any other stream, as a whole.
+    Each way has one check of losses in each phase. ``no-loss`` allows none, ``gap`` limits the longest one. Beside
+    ``no-loss``, ``no-delay`` limits the time in which answers are late, as they are if their first SYN was dropped.
+    ``losses`` is for the cluster's own load balancer, and applies its bound if a profile or the user gives one. All
+    claims but ``stream`` are about new TCP connections and those that last; ``stream`` is about any other stream, as a
+    whole.
     """
 
     NO_LOSS = "no-loss"
+    NO_DELAY = "no-delay"
     GAP = "gap"
     LOSSES = "losses"
     SOURCE = "source"

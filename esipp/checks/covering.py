@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from esipp.checks.check import Check
 from esipp.checks.model import Path
 
 Row = tuple[Hashable, ...]
@@ -32,12 +33,14 @@ class Design:
         product: every possible row.
         rows: the chosen ones.
         path: the path of a row.
+        checks: the checks of a row.
     """
 
     factors: tuple[str, ...]
     product: tuple[Any, ...]
     rows: tuple[Any, ...]
     path: Callable[[Any], Path]
+    checks: Callable[[Any], Iterable[Check]] = lambda _: ()
 
     def only(self, paths: Collection[Path]) -> "Design":
         """Return the design with those of its rows that a run asks."""

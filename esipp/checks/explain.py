@@ -229,6 +229,7 @@ def _known(known: KnownDifference) -> str:
     if covered.proof is Proof.BALANCER:
         shows = " or ".join(filter(None, ("the load balancer's own address", shows)))
     shows += ", and packets may reach a backend" if covered.forwarded else ""
+    shows += ", or no answer where packets came back to the client's own node" if covered.turned_back else ""
     where = f"where {when}" if when else "anywhere"
     said = f"{where}: {shows}. Reason: {known.reason} [{titles(known.references)}]."
     return f"{said} {known.evidence}".strip()

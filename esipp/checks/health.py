@@ -182,8 +182,8 @@ class HealthAnswer(Subject):
 
 
 @dataclass(frozen=True)
-class HealthScenario(Subject):
-    """A claim about one scenario: stable, terminating, lifecycle, placement or cordoned.
+class ScenarioClaim(Subject):
+    """A claim about one scenario of several.
 
     Args:
         scenario: its name.
@@ -205,6 +205,11 @@ class HealthScenario(Subject):
     def traits(self) -> Mapping[str, str]:
         """Return the scenario and the claim."""
         return {"scenario": self.scenario, "claim": self.claim}
+
+
+@dataclass(frozen=True)
+class HealthScenario(ScenarioClaim):
+    """A claim about stable, terminating, lifecycle, placement or cordoned."""
 
     @property
     def through_pods(self) -> bool:

@@ -1,12 +1,11 @@
 """``Interoperability``: claims about scenarios, and kinds of Services. No I/O."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from esipp.checks.check import Check, Profile, Subject
-from esipp.checks.health import Place
-from esipp.checks.model import Client, Family, Role, Service, ServiceType, TrafficPolicy
+from esipp.checks.check import Check, Profile
+from esipp.checks.health import ScenarioClaim
+from esipp.checks.model import Client, Role, Service, ServiceType, TrafficPolicy
 
 NOT_REWRITTEN = "the client's own address, of every service"
 """Evidence: a node does not rewrite the source on the way to its own pod."""
@@ -34,33 +33,16 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Interoperability(Subject):
-    """A claim about one scenario: isolation (``neighbours``), scale (``many``) or DNS (``names``).
+class Interoperability(ScenarioClaim):
+    """A claim about isolation (``neighbours``), scale (``many``) or DNS (``names``).
 
     Args:
-        scenario: its name.
-        claim: the claim; the judge has one function for each.
-        place, family: the node and family, for checks of one node.
         kind: the kind of Service, for scale.
         client: the pod that resolves the name, for DNS.
     """
 
-    scenario: str
-    claim: str
-    place: Place | None = None
-    family: Family | None = None
     kind: Kind | None = None
     client: Client | None = None
-
-    @property
-    def part(self) -> str:
-        """Return the scenario."""
-        return self.scenario
-
-    @property
-    def traits(self) -> Mapping[str, str]:
-        """Return the scenario and the claim."""
-        return {"scenario": self.scenario, "claim": self.claim}
 
     @property
     def profile(self) -> Profile:

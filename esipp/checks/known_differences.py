@@ -45,6 +45,7 @@ class Connections:
         resets: covers connections that were reset while the routes of their Service changed.
         hangs: covers connections without any data, if another one had the same address and port at that time.
         collides: covers connections without an answer, under the same condition.
+        turned_back: covers connections without an answer that the load balancer sent back to the client's own node.
     """
 
     accept: frozenset[AddressClass] = frozenset()
@@ -54,6 +55,7 @@ class Connections:
     resets: bool = False
     hangs: bool = False
     collides: bool = False
+    turned_back: bool = False
 
     @property
     def single(self) -> bool:
@@ -101,12 +103,13 @@ class KnownDifference:
     @property
     def in_packets(self) -> bool:
         """Return whether only packets show it."""
-        return self.connections.forwarded
+        return self.connections.forwarded or self.connections.turned_back
 
     @property
     def claim(self) -> "KnownDifference":
         """Return what it says about clusters, which is the same for all its checks."""
-        return replace(self, covers=Connections(forwarded=self.in_packets))
+        covered = self.connections
+        return replace(self, covers=Connections(forwarded=covered.forwarded, turned_back=covered.turned_back))
 
     @property
     def where(self) -> str:

@@ -117,6 +117,7 @@ class Witness:
         change: where the source changed: ``node esipp-worker, between eth0 and veth1: A became B``; else empty.
         contradiction: why packets and echo server cannot both be right; else empty.
         doubt: why its packets could not be distinguished from another connection's; else empty.
+        turned_back: the client's node, if the request left it and came back for another address; else empty.
     """
 
     path: str
@@ -127,6 +128,7 @@ class Witness:
     change: str = ""
     contradiction: str = ""
     doubt: str = ""
+    turned_back: str = ""
 
 
 @dataclass(frozen=True)

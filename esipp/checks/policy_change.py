@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.checks.check import Check, Profile, Subject
+from esipp.checks.connections import OnConnections
 from esipp.checks.model import ANYTHING, Balancer, Family, Path, Role, TrafficPolicy
 from esipp.checks.path import OnPath
 from esipp.checks.profile import Limit
@@ -123,6 +124,35 @@ class Isolated(WhilePoliciesChange):
 
 
 @dataclass(frozen=True)
+class IsolatedConnections(WhilePoliciesChange):
+    """What connections of all such paths of one kind show together, as repeated SYNs.
+
+    It has no paths of its own: it judges what the run dials anyway.
+    """
+
+    on_connections: OnConnections
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """Return what the load balancer must carry for VIPs."""
+        return self.on_connections.balanced
+
+    @property
+    def on_host_network(self) -> bool:
+        """Return False: paths that need agents are then not asked, the others are."""
+        return False
+
+    @property
+    def profile(self) -> Profile:
+        """Return the type of the Services."""
+        return self.on_connections.kind
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the aspect and the kind of paths."""
+        return self.on_connections.as_json()
+
+
+@dataclass(frozen=True)
 class IsolatedHealth(WhilePoliciesChange):
     """The health check of an unchanged Local Service on one node, while other Services change policy.
 
@@ -186,6 +216,7 @@ class PolicyChange(WhilePoliciesChange):
 
 
 IsolationCheck = Check[Isolated]
+IsolatedConnectionsCheck = Check[IsolatedConnections]
 IsolationHealthCheck = Check[IsolatedHealth]
 PolicyChangeCheck = Check[PolicyChange]
 WhilePoliciesChangeCheck = Check[WhilePoliciesChange]

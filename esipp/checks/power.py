@@ -23,11 +23,6 @@ def missed(samples: int, share: float = ONE_PERCENT) -> float:
     return float((1 - share) ** samples)
 
 
-def each_alpha(tests: int, alpha: float = 1 - CONFIDENCE) -> float:
-    """Return the level of each of ``tests`` statistical tests that together have level ``alpha`` (Šidák)."""
-    return float(1 - (1 - alpha) ** (1 / max(1, tests)))
-
-
 def say_share(share: float) -> str:
     """Return a share as text: ``1.5 %``, ``13 %``, ``less than 0.1 %``."""
     if share < LEAST_SHARE:

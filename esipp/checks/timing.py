@@ -1,7 +1,9 @@
-"""Comparison of measured times with bounds, including the precision of the measurement. Pure."""
+"""Measured times, their precision, and how they compare with bounds. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 FIELD_LIMIT = 30.0
 """Seconds in which a service proxy must follow a change. Kubernetes' own tests wait that long for endpoints
@@ -11,6 +13,11 @@ PROMPT = 5.0
 """Seconds in which a service proxy without backlog follows a change. kube-proxy waits one second between two syncs
 (minSyncPeriod), and a sync of a small cluster takes a fraction of a second: the kind lanes show 0.1 to 1.2 s. The rest
 is for the API server, for the EndpointSlice controller and for larger clusters."""
+
+AT_ONCE = 0.7
+"""Seconds for which answers may be so late that a SYN was sent again. A network loses single SYNs. In runs beside up to
+140 other tasks, no way that must lose nothing had late answers for longer than 0.5 s, and pauses between two requests
+of ours took up to 0.56 s."""
 
 LAG = 4.0
 """Seconds for which a pod still serves after (N+1) x period, until the service proxy knows its end and says 503."""
@@ -78,3 +85,73 @@ def hold(seconds: float, bound: float, blur: Blur) -> Held:
 def say_unknown(bound: float, blur: Blur) -> str:
     """Return why a time was not compared with its bound: the reached and the required resolution."""
     return f"not measured well enough: {blur.words}; {needed(bound):.2f} s are needed to judge {bound:.2f} s"
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A time in seconds, and its uncertainty. ``doubt`` is why it does not count even where it is above a bound."""
+
+    seconds: float
+    blur: Blur
+    doubt: str = ""
+
+    @property
+    def resolution(self) -> float:
+        """By how much the time may be wrong."""
+        return self.blur.seconds
+
+    def against(self, bound: float) -> Held:
+        """Whether it keeps a bound, if it is known well enough. The bound itself gets no allowance."""
+        held = hold(self.seconds, bound, self.blur)
+        return Held.UNKNOWN if held is Held.OVER and self.doubt else held
+
+    def too_coarse(self, bound: float) -> str:
+        """Why it decides nothing, as text."""
+        return self.doubt or (
+            f"not measured well enough: the resolution at {self.seconds:.2f} s is {self.resolution:.2f} s, but a "
+            f"bound of {bound:.2f} s needs {needed(bound):.2f} s or better"
+        )
+
+
+@dataclass
+class Compared(Generic[T]):
+    """Measured times by how they compare with a bound, each with what it is about."""
+
+    over: list[tuple[T, Measured]] = field(default_factory=list)
+    within: list[tuple[T, Measured]] = field(default_factory=list)
+    unknown: list[tuple[T, Measured]] = field(default_factory=list)
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """How many are surely within the bound, and how many surely above it."""
+        return {"kept": len(self.within), "broken": len(self.over)}
+
+    def vague(self, bound: float, least: float) -> Measured | None:
+        """The measured time that leaves the comparison undecided; None if enough of them are known well enough.
+
+        Args:
+            bound: the bound. A time that is apparently above it must be known.
+            least: the share that must be within it surely.
+        """
+        apparent = [each for _, each in self.unknown if each.seconds > bound]
+        if not apparent and len(self.within) >= least * (len(self.within) + len(self.unknown)):
+            return None
+        return max(apparent or [each for _, each in self.unknown], key=lambda each: each.seconds)
+
+
+def compare(found: Iterable[tuple[T, Measured]], bound: float) -> Compared[T]:
+    """Measured times by how they compare with a bound."""
+    compared = Compared[T]()
+    for about, measured in found:
+        held = measured.against(bound)
+        into = {Held.OVER: compared.over, Held.WITHIN: compared.within, Held.UNKNOWN: compared.unknown}[held]
+        into.append((about, measured))
+    return compared
+
+
+def coarsest(found: Iterable[tuple[T, Measured]]) -> float:
+    """The worst resolution of these times."""
+    return max(each.resolution for _, each in found)

@@ -19,13 +19,12 @@ from esipp.checks.disruption import ALL_NODES, LONGEST, PLACED, Disruption, Proo
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Cordon, Drain, Exclude, Taint
-from esipp.disruption.agents import AgentDisturbed
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.network import EntriesDeleted, NetworkDisturbed
+from esipp.disruption.network import EntriesDeleted
 from esipp.disruption.registration import NodeDeleted
 from esipp.disruption.restarts import Restart, agent_pods
 from esipp.disruption.rollback import UNDONE, Undo, undo_all
-from esipp.disruption.services import ApiServerAway, ApiServerSlow, KubeletStopped
+from esipp.disruption.services import AgentDisturbed, ApiServerAway, ApiServerSlow, KubeletStopped, OnNodes
 from esipp.disruption.watchdog_client import WatchdogClient
 
 Guard = Callable[[], AbstractContextManager[None]]
@@ -105,7 +104,6 @@ class Disruptor:
         *,
         selector: str = "",
         not_ready: bool = False,
-        longest: float | None = None,
     ) -> Proof:
         """Perform a disruption, prove it, call ``meanwhile`` while it is in effect, undo it, and prove the rollback.
 
@@ -116,11 +114,10 @@ class Disruptor:
         Args:
             what: the disruption.
             node: the node. "" means every node for ``speaker``. What is in ``PLACED`` has nodes of its own.
-            meanwhile: called while the disruption is in effect; it must end soon after ``stop`` is set.
+            meanwhile: called while the disruption is in effect; it must end soon after ``stop`` is set, and before
+                ``LONGEST``, when the node itself undoes a disruption there.
             selector: for ``drain``: label selector of the pods to evict, among those of this run on the node.
             not_ready: for ``kubelet``: wait until the node counts as not ready (about 50 s) before ``meanwhile``.
-            longest: seconds after which the node itself undoes a disruption there; ``LONGEST`` by default.
-                ``meanwhile`` must end before.
 
         Raises:
             HarnessError: it cannot be performed, proven, kept up or undone.
@@ -129,7 +126,7 @@ class Disruptor:
         if not self._findings.features["disruptive"].present:
             raise HarnessError(f"{what} would disrupt the cluster.", "it needs --allow-disruptive.")
         node = self._place_of(what) if what in PLACED else node
-        action = self._action(what, node, selector, not_ready, longest)
+        action = self._action(what, node, selector, not_ready)
         where = node or ALL_NODES
         self._say(f"disruption: {what} of {where} begins")
         began = time.monotonic()
@@ -182,8 +179,8 @@ class Disruptor:
     def _guarded(self) -> AbstractContextManager[None]:
         return self._guard() if threading.current_thread() is threading.main_thread() else nullcontext()
 
-    def _action(self, what: Disruption, node: str, selector: str, not_ready: bool, longest: float | None) -> Action:
-        cluster, by, bound = self._cluster, owner(), longest or LONGEST.get(what, 0.0)
+    def _action(self, what: Disruption, node: str, selector: str, not_ready: bool) -> Action:
+        cluster, by, bound = self._cluster, owner(), LONGEST.get(what, 0.0)
         match what:
             case Disruption.CORDON:
                 return Cordon(cluster, node, by)
@@ -195,22 +192,24 @@ class Disruptor:
                 return Drain(cluster, node, by, self._run, selector)
             case Disruption.KUBE_PROXY | Disruption.SPEAKER | Disruption.NETWORK_AGENT:
                 return Restart(cluster, what, node)
-            case Disruption.API_SERVER:
-                return ApiServerAway(cluster, by, self._control_planes(), bound)
-            case Disruption.API_SLOW:
-                return ApiServerSlow(cluster, by, self._control_planes(), bound)
-            case Disruption.NODE_DELETED:
-                return NodeDeleted(cluster, by, node, self._way(node), bound)
             case Disruption.TAINT:
                 return Taint(cluster, node, by)
-            case Disruption.CUT_OFF | Disruption.CONNTRACK_FULL:
-                return NetworkDisturbed(cluster, what, by, node, self._way(node), bound)
             case Disruption.CONNTRACK_DELETED:
                 return EntriesDeleted(cluster, self._run, node, self._way(node))
+            case Disruption.API_SERVER:
+                return ApiServerAway(cluster, what, by, self._control_planes(), bound)
+            case Disruption.API_SLOW:
+                return ApiServerSlow(cluster, what, by, self._control_planes(), bound)
+        nodes = {node: self._way(node)}
+        match what:
             case Disruption.KUBELET:
-                return KubeletStopped(cluster, by, node, self._way(node), bound, not_ready)
+                return KubeletStopped(cluster, what, by, nodes, bound, not_ready)
+            case Disruption.NODE_DELETED:
+                return NodeDeleted(cluster, what, by, nodes, bound)
             case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK | Disruption.CONTROLLER_STOPPED:
-                return AgentDisturbed(cluster, what, by, node, self._way(node), bound)
+                return AgentDisturbed(cluster, what, by, nodes, bound)
+            case Disruption.CUT_OFF | Disruption.CONNTRACK_FULL:
+                return OnNodes(cluster, what, by, nodes, bound)
 
     def _place_of(self, what: Disruption) -> str:
         """The node of what has one of its own; "" for all control plane nodes.

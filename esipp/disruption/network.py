@@ -1,63 +1,13 @@
-"""Disruptions of a node's network: cut off, no new flows, connection tracking entries deleted."""
+"""Connection tracking entries of this run's Services, deleted on a node."""
 
 import re
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.plural import counted
-from esipp.checks.disruption import Disruption
 from esipp.cluster.client import Cluster
-from esipp.disruption import shell
 from esipp.disruption.rollback import Undo
-from esipp.disruption.services import wait_for_node
 from esipp.probing.node_containers import run as run_on
-
-SHOWN = {
-    Disruption.CUT_OFF: "the node's network carries nothing",
-    Disruption.CONNTRACK_FULL: "the node takes no new flows",
-}
-
-
-class NetworkDisturbed:
-    """A node that drops what its network brings and takes away: all, or new flows alone."""
-
-    def __init__(
-        self, cluster: Cluster, what: Disruption, owner: str, node: str, way: tuple[str, ...], longest: float
-    ) -> None:
-        self._cluster, self._what, self._owner = cluster, what, owner
-        self._node, self._way, self._longest = node, way, longest
-
-    @property
-    def undos(self) -> tuple[Undo, ...]:
-        """The rollback on the node."""
-        return (Undo(self._what.value, self._node, self._owner, self._way),)
-
-    def do(self) -> None:
-        """Begin to drop."""
-        shell.stop(self._way, self._what, self._owner, self._longest)
-
-    def prove(self, stop: Stop) -> str:
-        """Check that the rules are there."""
-        stop.check()
-        return self._shown()
-
-    def lasts(self) -> str:
-        """Check that they still are."""
-        self._shown()
-        return "until the end"
-
-    def back(self) -> str:
-        """Wait until the node's kubelet reaches the API server, and the node is ready."""
-        return f"undone, and the node was ready after {wait_for_node(self._cluster, self._node):.1f} s"
-
-    def _shown(self) -> str:
-        if not shell.is_stopped(self._way, self._what):
-            raise HarnessError(
-                f"On node {self._node}, it is not so that {SHOWN[self._what]}.",
-                "check whether the node's own timer has undone it.",
-            )
-        return SHOWN[self._what]
-
 
 DELETED = re.compile(r"(\d+) flow entries have been deleted")
 

@@ -1,46 +1,38 @@
 """A Node object that is deleted while the node works on, and registered again."""
 
+from dataclasses import dataclass, field
+
 from esipp.base.errors import HarnessError
-from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading, converge
-from esipp.checks.disruption import Disruption
-from esipp.cluster.client import ApiError, Cluster
+from esipp.cluster.client import ApiError
 from esipp.disruption import marks, shell
-from esipp.disruption.rollback import Undo
-from esipp.disruption.services import wait_for_node
+from esipp.disruption.services import OnNodes, wait_for_node
 
 DELETED = Budget("deletion of a Node object", 10.0, need=1, spacing=0.1)
 KEPT = ("labels", "annotations"), ("podCIDRs", "providerID", "taints", "unschedulable")
 """What of ``metadata`` and ``spec`` the node must have again: kubelets alone do not set all of it."""
 
 
-class NodeDeleted:
+@dataclass
+class NodeDeleted(OnNodes):
     """A Node object deleted by this run.
 
     The node saves the object before, and creates it again with its own account: without this run, too.
     """
 
-    def __init__(self, cluster: Cluster, owner: str, node: str, way: tuple[str, ...], longest: float) -> None:
-        self._cluster, self._owner = cluster, owner
-        self._node, self._way, self._longest = node, way, longest
-        self._before: Json = {}
-
-    @property
-    def undos(self) -> tuple[Undo, ...]:
-        """The rollback on the node."""
-        return (Undo(Disruption.NODE_DELETED.value, self._node, self._owner, self._way),)
+    _before: Json = field(default_factory=dict, init=False)
 
     def do(self) -> None:
         """Let the node save its object, and delete the object in the version that is seen then, and in no later one."""
-        self._before = marks.read(self._cluster, self._node)
-        shell.stop(self._way, Disruption.NODE_DELETED, self._owner, self._longest)
+        self._before = marks.read(self.cluster, self._node)
+        super().do()
 
         def attempt() -> Reading:
-            version = marks.read(self._cluster, self._node)["metadata"].get("resourceVersion")
+            version = marks.read(self.cluster, self._node)["metadata"].get("resourceVersion")
             body: Json = {"preconditions": {"resourceVersion": version}}
             try:
-                self._cluster.request("DELETE", f"/api/v1/nodes/{self._node}", body=body)
+                self.cluster.request("DELETE", f"/api/v1/nodes/{self._node}", body=body)
             except ApiError as refused:
                 if refused.status != 409:  # its kubelet has just reported
                     raise
@@ -51,21 +43,10 @@ class NodeDeleted:
         if not waited.held:
             raise HarnessError(f"Cannot delete Node {self._node}: {waited}", "check which other client changes it.")
 
-    def prove(self, stop: Stop) -> str:
-        """Check that there is no such object."""
-        stop.check()
-        self._check_gone("it is still there")
-        return "the Node object is deleted"
-
-    def lasts(self) -> str:
-        """Check that it has not been registered meanwhile."""
-        self._check_gone("it was registered meanwhile")
-        return "until the end"
-
     def back(self) -> str:
         """Wait until the node is ready, and check that it has what it had."""
-        waited = wait_for_node(self._cluster, self._node)
-        now = marks.read(self._cluster, self._node)
+        waited = wait_for_node(self.cluster, self._node)
+        now = marks.read(self.cluster, self._node)
         if lost := _differing(self._before, now):
             raise HarnessError(
                 f"Node {self._node} was registered again with other {', '.join(lost)}.",
@@ -73,14 +54,17 @@ class NodeDeleted:
             )
         return f"registered again, and ready after {waited:.1f} s"
 
-    def _check_gone(self, otherwise: str) -> None:
+    def _check_stopped(self) -> str:
         try:
-            marks.read(self._cluster, self._node)
+            marks.read(self.cluster, self._node)
         except ApiError as refused:
             if refused.status == 404:
-                return
+                return shell.SERVICES[self.what].state
             raise
-        raise HarnessError(f"Node {self._node} should be deleted: {otherwise}.", "check who registers nodes here.")
+        raise HarnessError(
+            f"Node {self._node} should be deleted: it is still there, or it was registered meanwhile.",
+            "check who registers nodes here.",
+        )
 
 
 def _differing(before: Json, now: Json) -> list[str]:

@@ -1,8 +1,9 @@
-"""Disruptions on the nodes themselves: the API server away or slow, a kubelet stopped."""
+"""What is stopped on nodes themselves: API servers, kubelets, agents, a node's network."""
 
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from esipp.base.errors import HarnessError
@@ -12,6 +13,7 @@ from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
+from esipp.disruption.restarts import AGAIN, agent_pods
 from esipp.disruption.rollback import Undo
 
 Way = tuple[str, ...]
@@ -63,64 +65,154 @@ class _Poller:
         self._over.set()
 
 
-class ApiServersDisturbed:
-    """All API servers at once."""
+@dataclass
+class OnNodes:
+    """Something that a script stops on some nodes at once (``shell.SERVICES``), and undoes.
 
-    what: ClassVar[Disruption]
-    state: ClassVar[str]
-    timeout: ClassVar[float]
+    Args:
+        cluster: the cluster.
+        what: the disruption.
+        owner: ``host/pid`` of the run.
+        nodes: the nodes, and for each the command that runs commands on it.
+        longest: seconds after which the nodes themselves undo it.
+    """
 
-    def __init__(self, cluster: Cluster, owner: str, nodes: Mapping[str, Way], longest: float) -> None:
-        self._cluster, self._owner, self._nodes, self._longest = cluster, owner, dict(nodes), longest
-        self._asking: _Poller | None = None
+    cluster: Cluster
+    what: Disruption
+    owner: str
+    nodes: Mapping[str, Way]
+    longest: float
 
     @property
     def undos(self) -> tuple[Undo, ...]:
         """The rollbacks, one for each node."""
-        return tuple(Undo(self.what.value, node, self._owner, way) for node, way in self._nodes.items())
+        return tuple(Undo(self.what.value, node, self.owner, way) for node, way in self.nodes.items())
 
     def do(self) -> None:
-        """Disturb all API servers.
+        """Stop it on all nodes.
 
         Raises:
-            RefusedError: the first one is already disturbed. Nothing was done.
-            HarnessError: a later one cannot be disturbed, or is already, so that there is something to undo.
+            RefusedError: on the first one it is stopped already. Nothing was done.
+            HarnessError: on a later one it cannot be stopped, or is already, so that there is something to undo.
         """
-        for number, way in enumerate(self._nodes.values()):
+        for number, way in enumerate(self.nodes.values()):
             try:
-                shell.stop(way, self.what, self._owner, self._longest)
+                shell.stop(way, self.what, self.owner, self.longest)
             except RefusedError as refused:
                 if number == 0:
                     raise
                 raise HarnessError(refused.sentence, refused.hint) from None
 
+    def prove(self, stop: Stop) -> str:
+        """Check on the nodes that it is stopped."""
+        stop.check()
+        return self._check_stopped()
+
+    def lasts(self) -> str:
+        """Check that it still is."""
+        self._check_stopped()
+        return "until the end"
+
+    def back(self) -> str:
+        """Wait until kubelets reach the API server, and the nodes are ready."""
+        waited = max(wait_for_node(self.cluster, node) for node in self.nodes)
+        return f"undone, and the node was ready after {waited:.1f} s"
+
+    @property
+    def _node(self) -> str:
+        """The first node, of what is always on a single one."""
+        return next(iter(self.nodes))
+
+    def _check_stopped(self) -> str:
+        """What is then so, as text.
+
+        Raises:
+            HarnessError: it is not so on some node.
+        """
+        state = shell.SERVICES[self.what].state
+        for node, way in self.nodes.items():
+            if not shell.is_stopped(way, self.what):
+                raise HarnessError(
+                    f"On node {node}, it is not so that {state}.",
+                    "check whether the node's own timer has undone it, or its kubelet has started it again.",
+                )
+        return state
+
+
+@dataclass
+class AgentDisturbed(OnNodes):
+    """An agent on a node, stopped or without the programs that write its rules.
+
+    One that was stopped is killed in the end. So it learns what has changed as any kube-proxy does that starts, and
+    not from a watch that goes on.
+    """
+
+    _starts: int = field(default=0, init=False)
+
+    def do(self) -> None:
+        """Disturb it."""
+        self._starts = self._started()[0]
+        super().do()
+
+    def back(self) -> str:
+        """Wait until its kubelet has started it again; one that writes its rules again is back at once."""
+        if any(shell.is_stopped(way, self.what) for way in self.nodes.values()):
+            raise HarnessError(
+                f"On node {self._node}, {shell.SERVICES[self.what].state}.", f"see 'ps' on node {self._node}."
+            )
+        if self.what is Disruption.PROXY_SICK:
+            return "undone"
+
+        def look() -> Reading:
+            try:
+                starts, ready = self._started()
+            except UnreachableError as silent:
+                return Reading(False, str(silent))
+            return Reading(ready and starts > self._starts, "ready" if ready else "not ready")
+
+        waited = converge(look, AGAIN)
+        if not waited.held:
+            raise HarnessError(
+                f"On node {self._node}, the agent does not start again after {self.what}: {waited}",
+                "see 'kubectl get pods -A'.",
+            )
+        return f"started again after {waited.seconds:.1f} s"
+
+    def _started(self) -> tuple[int, bool]:
+        """How often the pod's container was started again, and whether the pod is ready."""
+        pods = agent_pods(self.cluster, self.what)
+        there = [pod for pod in pods if pod["spec"].get("nodeName") == self._node]
+        states = [state for pod in there for state in pod.get("status", {}).get("containerStatuses") or []]
+        return sum(int(state.get("restartCount", 0)) for state in states), bool(there) and all(map(is_ready, there))
+
+
+@dataclass
+class ApiServersDisturbed(OnNodes):
+    """All API servers at once."""
+
+    _timeout: ClassVar[float]
+    _asking: _Poller | None = field(default=None, init=False)
+
     def back(self) -> str:
         """Wait until the API server answers, and components with leader election work again."""
         if self._asking:
             self._asking.end()
-        waited = wait_for_control_plane(self._cluster)
+        waited = wait_for_control_plane(self.cluster)
         return f"it answers, and the control plane worked again after {waited:.1f} s"
 
     def _ask(self) -> _Poller:
-        self._asking = _Poller(self._cluster, self.timeout)
+        self._asking = _Poller(self.cluster, self._timeout)
         return self._asking
-
-    def _check_disturbed(self) -> None:
-        going = [node for node, way in self._nodes.items() if not shell.is_stopped(way, self.what)]
-        if going:
-            raise HarnessError(
-                f"The API server of node {going[0]} is not {self.state}.", "check whether its kubelet replaced it."
-            )
 
 
 class ApiServerSlow(ApiServersDisturbed):
     """All API servers work for a moment and pause, in turn: answers take seconds."""
 
-    what, state, timeout = Disruption.API_SLOW, "slow", LONG_SECONDS
+    _timeout = LONG_SECONDS
 
     def prove(self, stop: Stop) -> str:
         """Wait until an answer takes long."""
-        self._check_disturbed()
+        self._check_stopped()
         asking = self._ask()
         waited = stop.converge(lambda: Reading(asking.longest >= SLOW, f"{asking.longest:.1f} s"), LATE)
         if not waited.held:
@@ -128,7 +220,7 @@ class ApiServerSlow(ApiServersDisturbed):
                 f"The API server answers at once: the longest answer took {asking.longest:.1f} s.",
                 "check for another API server behind that address that is not a pod of kube-system.",
             )
-        return f"the API servers on {', '.join(self._nodes)} pause for {shell.STOPPED_SECONDS:.0f} s again and again"
+        return f"the API servers on {', '.join(self.nodes)} pause for {shell.STOPPED_SECONDS:.0f} s again and again"
 
     def lasts(self) -> str:
         """Check that they still do, and how long answers took."""
@@ -136,18 +228,18 @@ class ApiServerSlow(ApiServersDisturbed):
         if asking is None:
             return ""
         asking.end()
-        self._check_disturbed()
+        self._check_stopped()
         return f"{asking.answered} of {asking.sent} requests were answered, after {asking.longest:.1f} s at most"
 
 
 class ApiServerAway(ApiServersDisturbed):
     """A stop of all API servers: requests hang."""
 
-    what, state, timeout = Disruption.API_SERVER, "stopped", ASK_SECONDS
+    _timeout = ASK_SECONDS
 
     def prove(self, stop: Stop) -> str:
         """Check that every process is stopped and a request gets no answer."""
-        self._check_disturbed()
+        self._check_stopped()
         asking = self._ask()
         waited = stop.converge(lambda: Reading(asking.sent > 0, f"{asking.sent} unanswered"), UNANSWERED)
         if not waited.held or asking.answered:
@@ -155,7 +247,7 @@ class ApiServerAway(ApiServersDisturbed):
                 f"The API server still answers: {asking.answered} of {asking.sent} requests.",
                 "check for another API server behind that address that is not a pod of kube-system.",
             )
-        return f"all processes on {', '.join(self._nodes)} were stopped, and a request got no answer"
+        return f"all processes on {', '.join(self.nodes)} were stopped, and a request got no answer"
 
     def lasts(self) -> str:
         """Check that no request was answered meanwhile, and the processes are still stopped."""
@@ -163,11 +255,11 @@ class ApiServerAway(ApiServersDisturbed):
         if asking is None:
             return ""
         asking.end()
-        self._check_disturbed()
+        self._check_stopped()
         if asking.answered:
             raise HarnessError(
                 f"The API server resumed too early: it answered {asking.answered} of {asking.sent} requests.",
-                f"the observation must end within {self._longest:.0f} s.",
+                f"the observation must end within {self.longest:.0f} s.",
             )
         return f"none of {asking.sent} requests was answered meanwhile"
 
@@ -209,32 +301,22 @@ def _renewed(cluster: Cluster, namespace: str, name: str) -> str:
     return str((lease.get("spec") or {}).get("renewTime") or "")
 
 
-class KubeletStopped:
-    """A stop of a node's kubelet."""
+@dataclass
+class KubeletStopped(OnNodes):
+    """A stop of a node's kubelet; ``not_ready`` waits until the node counts as not ready."""
 
-    def __init__(self, cluster: Cluster, owner: str, node: str, way: Way, longest: float, not_ready: bool) -> None:
-        self._cluster, self._owner, self._node, self._way = cluster, owner, node, way
-        self._longest, self._not_ready = longest, not_ready
-        self._lease = ""
-
-    @property
-    def undos(self) -> tuple[Undo, ...]:
-        """The rollback on the node."""
-        return (Undo(Disruption.KUBELET.value, self._node, self._owner, self._way),)
-
-    def do(self) -> None:
-        """Stop the kubelet."""
-        shell.stop(self._way, Disruption.KUBELET, self._owner, self._longest)
+    not_ready: bool = False
+    _lease: str = field(default="", init=False)
 
     def prove(self, stop: Stop) -> str:
         """Check that the kubelet is stopped and, if requested, wait until the node is not ready."""
         self._check_stopped()
-        self._lease = _renewed(self._cluster, "kube-node-lease", self._node)
-        if not self._not_ready:
+        self._lease = _renewed(self.cluster, "kube-node-lease", self._node)
+        if not self.not_ready:
             return "systemd reports that the kubelet is inactive"
 
         def look() -> Reading:
-            ready = is_ready(marks.read(self._cluster, self._node))
+            ready = is_ready(marks.read(self.cluster, self._node))
             return Reading(not ready, "still ready" if ready else "not ready")
 
         waited = stop.converge(look, NOT_READY)
@@ -248,7 +330,7 @@ class KubeletStopped:
     def lasts(self) -> str:
         """Check that the kubelet is still stopped, and has not renewed the node's Lease."""
         self._check_stopped()
-        if _renewed(self._cluster, "kube-node-lease", self._node) != self._lease:
+        if _renewed(self.cluster, "kube-node-lease", self._node) != self._lease:
             raise HarnessError(
                 f"The Lease of node {self._node} was renewed meanwhile.", "check whether its kubelet was started."
             )
@@ -256,14 +338,8 @@ class KubeletStopped:
 
     def back(self) -> str:
         """Wait until the kubelet runs, and the node is ready and has no not-ready taints."""
-        waited = wait_for_node(self._cluster, self._node)
+        waited = wait_for_node(self.cluster, self._node)
         return f"the kubelet was started, and the node was ready after {waited:.1f} s"
-
-    def _check_stopped(self) -> None:
-        if not shell.is_stopped(self._way, Disruption.KUBELET):
-            raise HarnessError(
-                f"The kubelet of node {self._node} is not stopped.", "check whether the node's own timer started it."
-            )
 
 
 def wait_for_node(cluster: Cluster, name: str) -> float:

@@ -45,12 +45,13 @@ _WRITERS = _WRITERS_OF_ALL + " -exec chmod {} {{}} +"
 class Service:
     """A service on a node: the commands that stop it, resume it, and check whether it is stopped.
 
-    ``done`` is the message about the rollback.
+    ``state`` is what is so while it is stopped, as text; ``done`` is the message about the rollback.
     """
 
     stop: str
     go_on: str
     is_stopped: str
+    state: str
     done: str
 
 
@@ -58,7 +59,7 @@ UPLINKS = "ip -o route show default; ip -6 -o route show default"
 _DEVICES = f"{{ {UPLINKS}; }} | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p' | sort -u"
 
 
-def _dropping(table: str, which: str, done: str) -> Service:
+def _dropping(table: str, which: str, state: str, done: str) -> Service:
     """Drop some packets that a node's network brings or takes away, in a table of nftables of its own.
 
     Chains run after connection tracking (priority -200) if they must know of it, and before any rule of others.
@@ -73,17 +74,19 @@ def _dropping(table: str, which: str, done: str) -> Service:
         stop=f'for device in $({_DEVICES}); do nft "table inet {table} {{ {chains} }}"; done; {exists} >/dev/null',
         go_on=f"{{ ! {exists} >/dev/null 2>&1 || nft delete table inet {table}; }}",
         is_stopped=exists,
+        state=state,
         done=done,
     )
 
 
-def _stopped(process: str, noun: str) -> Service:
+def _stopped(process: str, state: str, noun: str) -> Service:
     """Stop the processes of this name, and in the end kill them: their kubelet starts them anew."""
     return Service(
         stop=f"pkill -STOP -x {process}",
         # no such process: its kubelet starts it just now
         go_on=f"{{ pkill -KILL -x {process} || true; }}",
         is_stopped=_all_stopped(process),
+        state=state,
         done=f"ended the stopped {noun} on node {{}}, so that its kubelet starts it anew",
     )
 
@@ -99,17 +102,24 @@ SERVICES = {
         # no such process: the kubelet has replaced it with a running one
         go_on=f"{{ pkill -CONT -x {API_SERVER_PROCESS} || true; }}",
         is_stopped=_all_stopped(API_SERVER_PROCESS),
+        state="the API server is stopped",
         done="resumed the API server on node {}",
     ),
     Disruption.KUBELET: Service(
         stop="systemctl stop kubelet",
         go_on="systemctl start kubelet",
         is_stopped="systemctl is-active kubelet | grep -qx inactive",
+        state="the kubelet is stopped",
         done="started the kubelet on node {}",
     ),
-    Disruption.CUT_OFF: _dropping("esipp-cut-off", "", "connected node {} to its network again"),
+    Disruption.CUT_OFF: _dropping(
+        "esipp-cut-off", "", "the node's network carries nothing", "connected node {} to its network again"
+    ),
     Disruption.CONNTRACK_FULL: _dropping(
-        "esipp-conntrack-full", "ct state new ", "lets node {} take new connections again"
+        "esipp-conntrack-full",
+        "ct state new ",
+        "the node takes no new flows",
+        "lets node {} take new connections again",
     ),
     Disruption.API_SLOW: Service(
         stop=f"pgrep -x {API_SERVER_PROCESS} && systemd-run --quiet --collect --unit={SLOW_UNIT} sh -c 'while :;"
@@ -118,6 +128,7 @@ SERVICES = {
         go_on=f"{{ ! systemctl is-active --quiet {SLOW_UNIT} || systemctl stop {SLOW_UNIT}; }}"
         f" && {{ pkill -CONT -x {API_SERVER_PROCESS} || true; }}",
         is_stopped=f"systemctl is-active --quiet {SLOW_UNIT}",
+        state="the API server is slow",
         done="lets the API server on node {} work without pauses again",
     ),
     Disruption.NODE_DELETED: Service(
@@ -129,15 +140,19 @@ SERVICES = {
         f" && {_KUBECTL} annotate node $(hostname) {STAYS}-; }} || {_KUBECTL} create -f {_NODE}; }}"
         f" >/dev/null && rm -f {_NODE}",
         is_stopped=f"{_KUBECTL} get node $(hostname) 2>&1 | grep -q NotFound",
+        state="the Node object is deleted",
         done="registered node {} again",
     ),
-    Disruption.PROXY_STOPPED: _stopped(PROXY_PROCESS, "kube-proxy"),
-    Disruption.CONTROLLER_STOPPED: _stopped(CONTROLLER_PROCESS, "controller of the load balancer"),
+    Disruption.PROXY_STOPPED: _stopped(PROXY_PROCESS, "kube-proxy is stopped", "kube-proxy"),
+    Disruption.CONTROLLER_STOPPED: _stopped(
+        CONTROLLER_PROCESS, "the load balancer's controller is stopped", "controller of the load balancer"
+    ),
     Disruption.PROXY_SICK: Service(
         stop=f"pgrep -x {PROXY_PROCESS} | grep -q . && {_WRITERS.format('a-x')}",
         # a container that was replaced has its programs as they were
         go_on=f"{{ {_WRITERS.format('a+x')} || true; }}",
         is_stopped=f"pgrep -x {PROXY_PROCESS} && ! {_WRITERS_OF_ALL} -perm -u=x 2>/dev/null | grep -q .",
+        state="kube-proxy cannot write its rules",
         done="lets kube-proxy on node {} write its rules again",
     ),
 }

@@ -7,8 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from esipp.judging.statistics import more_lost_p
-from esipp.judging.timeline.streams import Sample, Stream
-from esipp.judging.timeline.trouble import OURS
+from esipp.judging.timeline.streams import OURS, Sample, Stream
 
 NEAR = 2.0
 """Seconds around an event for which the controls count."""

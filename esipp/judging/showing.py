@@ -57,11 +57,14 @@ def summed(found: Iterable[Mapping[str, int] | None]) -> Counter[str]:
     return total
 
 
-def tallied(tally: Counter[str], most: int = 8) -> str:
+MOST_KINDS = 8
+
+
+def tallied(tally: Counter[str]) -> str:
     """Counts in words, the most frequent first."""
     ordered = sorted(tally.items(), key=lambda item: (-item[1], item[0]))
-    words = "; ".join(f"{shorten(' '.join(what.split()), 90)} x{count}" for what, count in ordered[:most])
-    left = len(ordered) - most
+    words = "; ".join(f"{shorten(' '.join(what.split()), 90)} x{count}" for what, count in ordered[:MOST_KINDS])
+    left = len(ordered) - MOST_KINDS
     return words + (f"; and {left} other kinds" if left > 0 else "") if words else MISSING
 
 

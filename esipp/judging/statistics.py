@@ -30,6 +30,21 @@ class Distribution:
         """The smallest sample that at least this share of all does not exceed (nearest rank)."""
         return self.samples[max(0, math.ceil(share * len(self.samples)) - 1)]
 
+    @property
+    def p50(self) -> float:
+        """The median."""
+        return self.quantile(0.5)
+
+    @property
+    def p95(self) -> float:
+        """The sample that 95 % of all do not exceed."""
+        return self.quantile(0.95)
+
+    @property
+    def most(self) -> float:
+        """The largest sample."""
+        return self.samples[-1]
+
 
 def binomial_p(hits: int, trials: int, share: float) -> float:
     """The p-value of the exact two-sided binomial test: each trial hits with probability ``share``."""

@@ -47,7 +47,11 @@ A = TypeVar("A")
 
 
 class Component(NamedTuple):
-    """A part of what was tested, with the digest of its image where one is known."""
+    """A part of what was tested.
+
+    ``digest`` is ``sha256:`` and 64 digits; it is empty if it is unknown or there is no image. ``decided`` says how it
+    was determined, on which nodes or in which pods if they differ, and whether a registry knows the digest.
+    """
 
     name: str
     kind: str

@@ -5,7 +5,7 @@ again. A value of any form is only held to be one that every report can show.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired, get_args
+from typing import Annotated, Any, Literal, NotRequired, Union
 
 from pydantic import Discriminator, Field, Strict, Tag, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -150,17 +150,9 @@ class JudgedAgain(TypedDict):
     suite: str
 
 
-@with_config(EXACTLY)
-class Line(TypedDict):
-    """What each line has."""
-
-    at: Annotated[float, Field(ge=0, le=253402300799), note("Unix seconds at which the line was written")]
-
-
-class Header(Line):
+class Header(TypedDict):
     """The first line: what was asked."""
 
-    record: Literal["header"]
     schema: Annotated[Literal[5, 6], note("version of this schema")]
     suite: Annotated[str, note("version of esipp")]
     run: str
@@ -193,37 +185,33 @@ class Header(Line):
     judged_again: NotRequired[JudgedAgain]
 
 
-class Note(Line):
+class Note(TypedDict):
     """Something that could not be done, or that contradicts what was expected; no verdict rests on it."""
 
-    record: Literal["note"]
     about: str
     note: str
 
 
-class Fact(Line):
+class Fact(TypedDict):
     """Something found out about the cluster, and how."""
 
-    record: Literal["fact"]
     name: str
     value: str
-    decided: str
+    decided: Annotated[str, note("the source of the value")]
 
 
-class Feature(Line):
+class Feature(TypedDict):
     """What the cluster and its environment offer."""
 
-    record: Literal["feature"]
     name: str
     present: bool
     why: str
     ours: Annotated[bool, note("missing because the user left it out, not because the cluster lacks it")]
 
 
-class Topology(Line):
+class Topology(TypedDict):
     """Who owned which address."""
 
-    record: Literal["topology"]
     nodes: dict[str, Any]
     roles: dict[str, Any]
     clients: dict[str, Any]
@@ -231,27 +219,24 @@ class Topology(Line):
     balancers: dict[str, Any]
 
 
-class Obstacle(Line):
+class Obstacle(TypedDict):
     """A path that could not be dialled at all."""
 
-    record: Literal["obstacle"]
     path: str
     why: str
 
 
-class Settled(Line):
+class Settled(TypedDict):
     """How the wait for the data plane ended, before the judged window."""
 
-    record: Literal["settled"]
     held: bool
     seconds: float
     state: str
 
 
-class Event(Line):
+class Event(TypedDict):
     """When an event of a phase ran, and what it touched."""
 
-    record: Literal["event"]
     phase: str
     name: str
     touches: Annotated[Touches, FROM_JSON]
@@ -259,21 +244,19 @@ class Event(Line):
     seconds: float
 
 
-class Phase(Line):
+class Phase(TypedDict):
     """A part of the run that is over."""
 
-    record: Literal["phase"]
     name: str
     seconds: float
 
 
-class Observation(Line):
+class Observation(TypedDict):
     """One probe of the judged window, or count of them that all showed the same.
 
     Source, seen and started are then the first's. Times are the prober's: started and ended monotonic, time wall.
     """
 
-    record: Literal["observation"]
     path: str
     seq: Count
     count: Positive
@@ -316,10 +299,9 @@ class Observation(Line):
     echo: dict[str, Any] | None
 
 
-class Witness(Line):
+class Witness(TypedDict):
     """What packets tell of one observation: the second witness."""
 
-    record: Literal["witness"]
     path: str
     seq: Count
     seen: Annotated[bool, note("whether the connection was found among the packets")]
@@ -330,19 +312,17 @@ class Witness(Line):
     doubt: Annotated[str, note("why its packets could not be distinguished from another connection's")]
 
 
-class Evidence(Line):
+class Evidence(TypedDict):
     """What was seen and is no observation of a path; the suite says what data holds."""
 
-    record: Literal["evidence"]
     suite: str
     kind: str
     data: dict[str, Any]
 
 
-class Component(Line):
+class Component(TypedDict):
     """A part of what was tested, and how that was found out."""
 
-    record: Literal["component"]
     name: str
     kind: str
     image: str
@@ -351,10 +331,9 @@ class Component(Line):
     decided: str
 
 
-class Judged(Line):
+class Judged(TypedDict):
     """What the judge of a suite was given, exactly: 'esipp judge' gives it to the judge of today."""
 
-    record: Literal["judged"]
     suite: str
     seen: dict[str, Any]
     broken_off: NotRequired[
@@ -362,18 +341,16 @@ class Judged(Line):
     ]
 
 
-class OlderSection(Line):
+class OlderSection(TypedDict):
     """Older ledgers only: a section of the summary as text."""
 
-    record: Literal["section"]
     suite: str
     lines: list[str]
 
 
-class Verdict(Line):
+class Verdict(TypedDict):
     """The verdict on a check."""
 
-    record: Literal["verdict"]
     id: str
     level: ALevel
     status: Annotated[Status, FROM_JSON]
@@ -395,10 +372,9 @@ class Verdict(Line):
     instrument: Annotated[bool, note("about the reference load balancer, not about the cluster")]
 
 
-class End(Line):
+class End(TypedDict):
     """The closing record; a ledger without it is of a run that was killed."""
 
-    record: Literal["end"]
     result: Result
     why: str
     counts: dict[str, Positive]
@@ -408,17 +384,40 @@ class End(Line):
     seconds: dict[str, Annotated[float, Field(ge=0)]]
 
 
-Record = Annotated[
-    Header | Fact | Feature | Topology | Obstacle | Settled | Event | Phase | Observation | Witness | Evidence
-    | Component | Judged | OlderSection | Verdict | Note | End,
-    Discriminator("record"),
-]  # fmt: skip
-"""One line of a ledger."""
+def _line(kind: str, of: Any) -> Any:
+    """The type of the lines that hold a kind of record."""
+    at = Annotated[float, Field(ge=0, le=253402300799), note("Unix seconds at which the line was written")]
+    line: Any = TypedDict(of.__name__, {"at": at, "record": Literal[kind], **of.__annotations__})  # type: ignore[misc]
+    line.__doc__ = of.__doc__
+    return with_config(EXACTLY)(line)
+
 
 KINDS: Mapping[str, Any] = {
-    name: each for each in get_args(get_args(Record)[0]) for name in get_args(each.__annotations__["record"])
+    kind: _line(kind, of)
+    for kind, of in {
+        "header": Header,
+        "note": Note,
+        "fact": Fact,
+        "feature": Feature,
+        "topology": Topology,
+        "obstacle": Obstacle,
+        "settled": Settled,
+        "event": Event,
+        "phase": Phase,
+        "observation": Observation,
+        "witness": Witness,
+        "evidence": Evidence,
+        "component": Component,
+        "judged": Judged,
+        "section": OlderSection,
+        "verdict": Verdict,
+        "end": End,
+    }.items()
 }
-"""The kinds of records by name."""
+"""The kinds of lines by name."""
+
+Record: Any = Annotated[Union[tuple(KINDS.values())], Discriminator("record")]  # noqa: UP007
+"""One line of a ledger."""
 
 
 def schema() -> str:

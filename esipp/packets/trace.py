@@ -76,6 +76,8 @@ class Trace:
         relayed: the backend's report led to another connection than the client's: a proxy is in between.
         lost: packets that the captures lack for sure: what is not among the sightings may have been there.
         at_home: whether ``at_pod`` was captured on the backend's own node, past everything that may rewrite it.
+        turned_back: the client's node, if the request left it for the dialled address and came back for another one;
+            else empty.
         apart: why it is ambiguous; then it has no sightings. Otherwise empty.
     """
 
@@ -92,6 +94,7 @@ class Trace:
     relayed: bool = False
     lost: int = 0
     at_home: bool = False
+    turned_back: str = ""
     apart: str = ""
 
     @property
@@ -221,6 +224,7 @@ class Tracer:
             relayed=relayed,
             lost=self._lost,
             at_home=at_pod is not None and at_pod.node == self._endpoints[at_pod.destination],
+            turned_back=_turned_back(requests),
         )
 
     def _by_name(self, observation: Observation) -> list[Sighting]:
@@ -373,6 +377,16 @@ def _changes(client: End | None, requests: tuple[Sighting, ...]) -> tuple[Change
             node = there if one.node == other.node else f"{one.node} to {other.node}"
             found.append(Change(node, one.interface, other.interface, one.source, other.source))
     return tuple(found)
+
+
+def _turned_back(requests: tuple[Sighting, ...]) -> str:
+    """The node that a request left for the dialled address and came back to for another one; or an empty string."""
+    if not requests:
+        return ""
+    node, dialled = requests[0].node, requests[0].destination
+    here = itertools.dropwhile(lambda each: (each.direction, each.destination) != (OUT, dialled), requests)
+    back = any(each.direction == IN and each.destination != dialled for each in here if each.node == node)
+    return node if back else ""
 
 
 def _say(each: Sighting) -> str:

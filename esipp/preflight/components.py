@@ -7,13 +7,14 @@ component has no digest and says so: a managed control plane, or a proxy that is
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from esipp.base.json import Json
 from esipp.checks.check import Fact
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.paging import listed
+from esipp.ledger.reading import Component
 from esipp.loadbalancers.reference import Reference
 
 SERVICE_PROXY, NETWORK, BALANCER = "service-proxy", "network-add-on", "load-balancer"
@@ -47,26 +48,6 @@ MOST_PODS = 20_000
 MOST_NAMES = 10
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _BARE = re.compile(r"(?:\A|/)([0-9a-f]{64})\Z")
-
-
-@dataclass(frozen=True)
-class Component:
-    """A tested component.
-
-    ``digest`` is ``sha256:`` and 64 digits; it is empty if it is unknown or there is no image. ``decided`` says how it
-    was determined, on which nodes or in which pods if they differ, and whether a registry knows the digest.
-    """
-
-    name: str
-    kind: str
-    image: str
-    digest: str
-    version: str
-    decided: str
-
-    def as_json(self) -> dict[str, Any]:
-        """The component as JSON for the ledger."""
-        return asdict(self)
 
 
 def all_pods(cluster: Cluster, collection: str = "/api/v1/pods") -> list[Json]:

@@ -31,6 +31,7 @@ from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import CLUSTER_IPS_SINCE, NEWEST
 from esipp.cluster.rights import rights_features
 from esipp.judging.topology import MARKS, Node, marked, with_control_plane
+from esipp.ledger.reading import Component
 from esipp.ledger.run import Settings
 from esipp.loadbalancers import capabilities as carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
@@ -42,7 +43,7 @@ from esipp.loadbalancers.timeouts import steering_of
 from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
 from esipp.preflight import outside_clients
 from esipp.preflight.cilium import sctp_feature
-from esipp.preflight.components import BALANCER, Component, find_components, node_facts, reference_component
+from esipp.preflight.components import BALANCER, find_components, node_facts, reference_component
 from esipp.preflight.facts import VERSION, proxy_facts
 from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
 from esipp.preflight.steps import (
@@ -60,8 +61,8 @@ from esipp.preflight.steps import (
 from esipp.probing.hosts import HostDescription
 from esipp.probing.node_containers import proven
 from esipp.testbed import network_policies
-from esipp.testbed.pod_security import host_network_feature
 from esipp.testbed.pull_secret import load
+from esipp.testbed.refusals import host_network_feature
 from esipp.testbed.sampling import NO_SAMPLE, Sample, sample
 
 

@@ -209,6 +209,11 @@ class Prober:
         if prelude:
             self._send(prelude)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is gone: its process, or the way to it, ended."""
+        return bool(self._dead)
+
     def hello(self) -> dict[str, Any]:
         """Wait for the prober's first line: its addresses, host name and version."""
         try:

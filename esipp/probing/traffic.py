@@ -9,6 +9,7 @@ from typing import NamedTuple
 from esipp.base.clock import Clock
 from esipp.base.echo_token import TOKEN
 from esipp.base.errors import HarnessError
+from esipp.checks.observation import Observation
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.judging.timeline.streams import (
     Arrived,
@@ -19,7 +20,7 @@ from esipp.judging.timeline.streams import (
     read_health,
     read_request,
 )
-from esipp.probing.jobs import Job
+from esipp.probing.jobs import Job, read_result
 from esipp.probing.prober import Line, Prober
 from esipp.probing.prober import Stream as Running
 
@@ -88,12 +89,14 @@ class _Flow:
 class Traffic:
     """The steady streams of one prober, for any number of threads; results come in as they arrive.
 
-    ``details`` are the prober's words on requests without an answer, by stream and number.
+    ``details`` are the prober's words on requests without an answer, by stream and number. ``observations`` are the
+    whole requests to echo servers, by the same, so that packets can follow some of them; None keeps none.
     """
 
     prober: Prober
     clock: Clock
     details: dict[tuple[str, int], str] = field(default_factory=dict)
+    observations: dict[tuple[str, int], Observation] | None = None
     _flows: list[_Flow] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -224,6 +227,8 @@ class Traffic:
                 flow.nonces = str(line["nonce"]).rpartition(":")[0]
             if job.protocol in DETAILED and not sample.answered and line.get("detail"):
                 self.details[stream.name, sample.seq] = str(line["detail"])
+            if self.observations is not None and job.protocol in DETAILED and not job.one_way:
+                self.observations[stream.name, sample.seq] = read_result(job, line)
 
         flow = _Flow(job, stream)
         self._add(flow, take)

@@ -10,7 +10,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from esipp.base.json import Json
-from esipp.base.schema import EXACTLY, CheckId, Count, Digest, note, schema_of
+from esipp.base.schema import EXACTLY, CheckId, Count, note, schema_of
 from esipp.checks.check import Binding, Level, Profile, Status
 from esipp.checks.known_differences import Nature
 from esipp.checks.model import AddressClass, Family, Protocol
@@ -21,6 +21,7 @@ from esipp.ledger.codec import record_of
 from esipp.ledger.conclusion import Result
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
+from esipp.ledger.records import Component, Fact, Feature, Implementation, Note, Obstacle, Settled
 from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
 from esipp.report.rendering.json import Section, as_json
@@ -47,16 +48,6 @@ class Cited(TypedDict):
 
     title: Annotated[str, Field(min_length=1)]
     url: Annotated[str, note("empty in older ledgers")]
-
-
-class Implementation(TypedDict):
-    """The user's description of the tested product."""
-
-    organization: NotRequired[str]
-    project: NotRequired[str]
-    url: NotRequired[str]
-    version: NotRequired[str]
-    contact: NotRequired[list[str]]
 
 
 class Settings(TypedDict):
@@ -148,34 +139,6 @@ class Ledger(TypedDict):
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$"), note("digest of the whole file")]
     whole: Annotated[bool, note("false: truncated or damaged, and this document does not describe the whole run")]
     faults: list[str]
-
-
-class Fact(TypedDict):
-    """Something found out about the cluster."""
-
-    name: str
-    value: str
-    decided: Annotated[str, note("the source of the value")]
-
-
-class Component(TypedDict):
-    """A part of what was tested."""
-
-    name: str
-    kind: str
-    image: str
-    digest: Digest
-    version: str
-    decided: str
-
-
-class Feature(TypedDict):
-    """Whether the cluster has a feature."""
-
-    name: str
-    present: bool
-    why: str
-    ours: Annotated[bool, note("excluded by the user, not missing in the cluster")]
 
 
 class Node(TypedDict):
@@ -314,28 +277,6 @@ class Phase(TypedDict):
     name: str
     seconds: float
     ended: Moment
-
-
-class Settled(TypedDict):
-    """How the wait for the data plane ended, before the judged window."""
-
-    held: bool
-    seconds: float
-    state: str
-
-
-class Obstacle(TypedDict):
-    """A path that could not be dialled."""
-
-    path: str
-    why: str
-
-
-class Note(TypedDict):
-    """Something on which no verdict rests."""
-
-    about: str
-    note: str
 
 
 @with_config(EXACTLY)

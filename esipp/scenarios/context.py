@@ -16,8 +16,7 @@ from esipp.checks.check import Check, Feature, Subject, checks_about, missing_fe
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.durations import planned_events, schedule
-from esipp.judging.frame import run_queue
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions, run_queue
 from esipp.judging.scenario import FOLDER, RunThen, Scenario, scenarios
 from esipp.judging.schedule import PlannedEvent, Touches, may_run_aside, steps
 from esipp.judging.topology import Topology
@@ -200,7 +199,9 @@ class Context:
             with RunQueue() as queue:
                 evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
             if self.findings.ways:  # the nodes are containers of this machine
-                self.findings.facts[run_queue(scenario.name)] = f"{queue.per_core:.1f}"
+                name, value = run_queue(scenario.name), f"{queue.per_core:.1f}"
+                self.findings.facts[name] = value
+                self.run.fact(name, value, "procs_running of /proc/stat, in one look of ten more")
         except BaseException as broken:
             if self.gathered is not None:
                 self.run.record("judged", **judged(scenario.record, self.gathered()), broken_off=True)

@@ -1,13 +1,17 @@
-"""Events under traffic: how one is done, proven and undone; and how long streams are given to follow it."""
+"""Events under traffic: how one is done, proven and undone, how long streams may take to follow, and controls."""
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
+from esipp.checks.model import Family, Protocol
+from esipp.probing.traffic import Target
+from esipp.testbed.testbed import Testbed
 
 Notes = TypeVar("Notes")
 """What an event notes of itself."""
@@ -108,3 +112,26 @@ class Following:
 def last_answers(stop: Stop, end: float, patience: float, budget: Budget) -> Convergence:
     """Wait after the end of an event: what stays silent is known to have done so only once its time is up."""
     return stop.converge(lambda: Reading(time.monotonic() - end > patience, "last answers"), budget)
+
+
+def control_targets(
+    testbed: Testbed, nodes: Iterable[str], *, required: bool = False
+) -> Mapping[tuple[str, Family], Target]:
+    """The control listeners of nodes, by node and family.
+
+    Args:
+        testbed: has the agents with the listeners.
+        nodes: the names of the nodes.
+        required: whether every node must have one.
+
+    Raises:
+        HarnessError: a node has no agent.
+    """
+    found: dict[tuple[str, Family], Target] = {}
+    for name in dict.fromkeys(nodes):
+        port = testbed.listeners.get(name, {}).get(Protocol.TCP)
+        if port:
+            found |= {(name, family): Target(host, port) for family, host in testbed.nodes[name].internal.items()}
+        elif required:
+            raise HarnessError(f"Node {name} has no agent.", "run again.")
+    return found

@@ -1,4 +1,4 @@
-"""Packet capture of the judged window: a tap on every agent's node during the sampled connections."""
+"""Packet capture of a window: a tap on every agent's node while connections are made of which some are followed."""
 
 import contextlib
 from collections import Counter
@@ -10,7 +10,7 @@ from esipp.base.errors import HarnessError
 from esipp.checks.check import Feature
 from esipp.checks.model import BACKENDS, Protocol
 from esipp.checks.observation import Observation, Outcome, Witness
-from esipp.ledger.codec import record_of
+from esipp.checks.required_features import PACKETS
 from esipp.ledger.run import Run
 from esipp.packets.capture import Capture, End
 from esipp.packets.scope import Scope
@@ -24,6 +24,10 @@ from esipp.testbed.testbed import Testbed
 
 KNOWN_TIMEOUT = 2.0
 """Seconds for a probe of an agent to its own node's listener; a capture without that probe is not trusted."""
+
+
+_PROTOCOLS = {"http": Protocol.TCP, "tcp": Protocol.TCP, "udp": Protocol.UDP, "sctp": Protocol.SCTP}
+"""The protocol of each listener of an echo server."""
 
 
 def scope_of(testbed: Testbed) -> Scope:
@@ -49,12 +53,11 @@ def scope_of(testbed: Testbed) -> Scope:
 def _targets(testbed: Testbed) -> dict[End, str]:
     """The backends' own addresses and ports, with the protocol."""
     found: dict[End, str] = {}
-    protocols = {"http": Protocol.TCP, "tcp": Protocol.TCP, "udp": Protocol.UDP, "sctp": Protocol.SCTP}
     for kind, names in BACKENDS.items():
         ports = Numbers.of(testbed.run).backend(kind)
         for name in names & testbed.pods.keys():
             for address in testbed.pods[name].addresses.values():
-                found |= {(address, port): protocols[listener].value for listener, port in ports.items()}
+                found |= {(address, port): _PROTOCOLS[listener].value for listener, port in ports.items()}
     return found
 
 
@@ -129,12 +132,12 @@ class Watch:
         self, observations: Mapping[str, Iterable[Observation]], witnesses: Mapping[str, Iterable[Witness]]
     ) -> list[str]:
         """A sentence for each protocol of which the captures show no answered connection, though they show others."""
-        answered, shown = Counter[str](), Counter[str]()
+        answered, shown = Counter[Protocol](), Counter[Protocol]()
         for key, made in observations.items():
             known = {each.seq: each.seen for each in witnesses.get(key, ())}
             for each in made:
-                if each.seq in known and each.outcome is Outcome.ANSWERED:
-                    protocol = "SCTP" if each.tag is not None else "TCP" if ".tcp." in f".{key}." else "UDP"
+                protocol = _PROTOCOLS.get(str((each.echo or {}).get("protocol")))
+                if each.seq in known and each.outcome is Outcome.ANSWERED and protocol:
                     answered[protocol] += 1
                     shown[protocol] += known[each.seq]
         return [
@@ -178,13 +181,14 @@ def _witness(observation: Observation, trace: Trace, *, whole: bool) -> Witness:
         change="; ".join(dict.fromkeys(_say(change) for change in trace.changes)),
         contradiction=why if agreement is Agreement.CONTRADICTION else "",
         doubt=trace.apart,
+        turned_back=trace.turned_back,
     )
 
 
 @contextlib.contextmanager
 def watched(run: Run, findings: Findings, testbed: Testbed, clients: Clients) -> Iterator[Watch | None]:
     """Capture packets if the feature is present; a failed capture never ends the run."""
-    if not findings.features["packets"].present:
+    if not findings.features[PACKETS].present:
         yield None
         return
     watch = Watch(testbed, clients)
@@ -194,12 +198,18 @@ def watched(run: Run, findings: Findings, testbed: Testbed, clients: Clients) ->
         watch.end()
     finally:
         watch.stop()
-    seeing = [capture.node for capture in watch.captures]
-    why = watch.blind or f"captures on {', '.join(seeing)} are complete"
-    findings.features["packets"] = Feature(bool(seeing), why)
-    run.feature("packets", findings.features["packets"])
     if watch.blind:
         run.say(f"packets: {watch.blind}")
+
+
+def found_out(run: Run, findings: Findings, watch: Watch | None) -> None:
+    """Record whether the captures of a window could be believed: else the cluster lacks the feature."""
+    if watch is None:
+        return
+    seeing = [capture.node for capture in watch.captures]
+    why = watch.blind or f"captures on {', '.join(seeing)} are complete"
+    findings.features[PACKETS] = Feature(bool(seeing), why)
+    run.feature(PACKETS, findings.features[PACKETS])
 
 
 def follow(
@@ -211,9 +221,6 @@ def follow(
     if not watch.captures:
         return {}, watch.blind
     witnesses = watch.witnesses(seen)
-    for made in witnesses.values():
-        for each in made:
-            run.record("witness", **record_of(each))
     for sentence in watch.unseen(seen, witnesses):
-        run.note("packets", sentence)
+        run.note(PACKETS, sentence)
     return witnesses, watch.blind

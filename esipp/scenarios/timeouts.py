@@ -1,4 +1,4 @@
-"""Timeouts of the scenarios in which something changes under traffic: endpoint changes, policy changes, Services."""
+"""Timeouts of the scenarios: how long each wait may take."""
 
 from dataclasses import dataclass, replace
 
@@ -17,6 +17,51 @@ class Timeouts:
     The defaults suit a small cluster on a busy machine. No verdict rests on them: bounds are in checks/timing.py and in
     the profiles of load balancers. ``--timeout-factor`` makes those of ``SLOWER`` longer.
     """
+
+    # ------------------------------------------------------------------------------------------ before each window
+    paths_answer: Budget = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
+    """Before the judged window, and as long as the load balancer takes; what stays silent is judged as it is."""
+
+    health_checks_answer: Budget = Budget("every health check", 15.0, need=3, spacing=0.2)
+    """Our pods are ready by then; kube-proxy syncs within a second, by default, and the rest is for a busy machine."""
+
+    ports_listen: Budget = Budget("every node to listen for a later Service", 20.0, need=3, spacing=0.1)
+    """kube-proxy gets Services in the order of their creation: a node that listens for the last one knows all before
+    it."""
+
+    names_resolve: Budget = Budget("every name to resolve", 45.0, need=2, spacing=0.5)
+    """DNS caches a name that was resolved too early as unknown, by default for up to half a minute."""
+
+    services_answer: Budget = Budget("every node to serve all Services", 60.0, need=1, spacing=0.2)
+    """The controller that makes EndpointSlices may be allowed twenty requests a second, then kube-proxy syncs."""
+
+    services_closed: Budget = Budget(
+        "every node to close the health checks of deleted Services", FIELD_LIMIT, need=1, spacing=0.2
+    )
+    """As long as upstream's own tests wait for kube-proxy to follow endpoints (KubeProxyEndpointLagTimeout)."""
+
+    services_deleted: float = 180.0
+    """Seconds until the many Services that are waited for are deleted."""
+
+    job_ends: float = 120.0
+    """Seconds after which a prober that has not finished a job is given up; the longest jobs take some ten."""
+
+    # ----------------------------------------------------------------------------------------------- health checks
+    port_followed: Budget = Budget(
+        "every node to follow a change of a health-check node port", FIELD_LIMIT, need=3, spacing=LOOKS
+    )
+    """What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds. kube-proxy needs a sync to open or
+    close a listener."""
+
+    round_followed: Budget = Budget("every node's health check to follow a change", FIELD_LIMIT, need=1, spacing=0.05)
+    """What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds."""
+
+    round_made: Budget = Budget("esipp's own pods to reach the state of the round", 40.0, need=1, spacing=LOOKS)
+
+    pod_serves: Budget = Budget("the node to serve before its pod terminates", 20.0, need=3, spacing=LOOKS)
+
+    pod_leaves: Budget = Budget("the node to answer 503 after its pod began to terminate", 15.0, need=3, spacing=LOOKS)
+    """What comes after it is judged, also if 503 never came."""
 
     # -------------------------------------------------------------------------------------------- endpoint changes
     first_pod: Budget = Budget("traffic to reach the first pod", 30.0, need=10, spacing=0.1)
@@ -98,8 +143,10 @@ class Timeouts:
 
 
 SLOWER = (
-    "first_pod", "change_followed", "pod_again", "both_nodes", "connections_made", "other_followed", "ways_settled",
-    "streams_heard", "pods_ready", "health_follows", "evicted", "vips_back",
+    "paths_answer", "health_checks_answer", "ports_listen", "names_resolve", "services_answer", "services_deleted",
+    "job_ends", "round_made",
+    "pod_serves", "pod_leaves", "first_pod", "change_followed", "pod_again", "both_nodes", "connections_made",
+    "other_followed", "ways_settled", "streams_heard", "pods_ready", "health_follows", "evicted", "vips_back",
 )  # fmt: skip
 """The waits that a slow cluster may need more time for.
 

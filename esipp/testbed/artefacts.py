@@ -273,13 +273,12 @@ def _write_index(folder: Path, notes: Sequence[str]) -> None:
 # ------------------------------------------------------------------------------------------------ check by check
 
 
-def write_checks(folder: Path, checks: Sequence[CheckEvidence], *, shared: str = "artefacts") -> list[str]:
+def write_checks(folder: Path, checks: Sequence[CheckEvidence]) -> list[str]:
     """Write ``rows/ID/`` for each failed check: verdict, observations, packets, and a README.
 
     Args:
         folder: the run's folder.
         checks: the checks, the most important first; after the first twenty, ``rows/README.txt`` only names them.
-        shared: the folder of the cluster's artefacts, next to ``rows``.
 
     Returns:
         What could not be written or was left out, one sentence each.
@@ -287,7 +286,7 @@ def write_checks(folder: Path, checks: Sequence[CheckEvidence], *, shared: str =
     notes = []
     for check in checks[:MOST_CHECKS]:
         try:
-            notes += _write_check(folder / "rows" / file_name(check.id), check, shared)
+            notes += _write_check(folder / "rows" / file_name(check.id), check)
         except OSError as broken:
             notes.append(f"{check.id}: {broken}")
     left = [check.id for check in checks[MOST_CHECKS:]]
@@ -303,7 +302,7 @@ def write_checks(folder: Path, checks: Sequence[CheckEvidence], *, shared: str =
     return notes
 
 
-def _write_check(folder: Path, check: CheckEvidence, shared: str) -> list[str]:
+def _write_check(folder: Path, check: CheckEvidence) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     notes = []
     observations = check.observations[:MOST_OBSERVATIONS]
@@ -327,6 +326,6 @@ def _write_check(folder: Path, check: CheckEvidence, shared: str) -> list[str]:
         name = f"{file_name(redact(node))}.pcap"
         (folder / name).write_bytes(raw)
         said.append(f"{name:<19} the same packets, for tcpdump -r and Wireshark")
-    said += ["", f"../../{shared}/index.txt lists the artefacts of the whole run: objects, logs, nodes."]
+    said += ["", "../../artefacts/index.txt lists the artefacts of the whole run: objects, logs, nodes."]
     (folder / "README.txt").write_text("\n".join([f"evidence for {check.id}", "", *said, *notes, ""]), encoding="utf-8")
     return notes

@@ -67,6 +67,16 @@ class Clients:
         assert self.outside is not None
         return self.outside.prober(client, f"{client} ({name})")
 
+    def agent(self, node: str) -> Prober:
+        """The prober in a node's agent: another one if the last one ended, as where the node's kubelet was away.
+
+        Raises:
+            KeyError: there is no agent on the node.
+        """
+        if self.agents[node].ended:
+            self.agents[node] = self._agent(node)
+        return self.agents[node]
+
     def on_agent(self, node: str, command: Sequence[str] = ()) -> list[str]:
         """The command line that runs a command in the agent of a node."""
         return self.exec_command(self.testbed.agents[node], command)

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from esipp.checks.check import Check, Level, checks_about
 from esipp.checks.crossing import Crossing, Field
 from esipp.checks.model import TrafficPolicy
-from esipp.checks.policy_change import At, Isolated, IsolatedHealth, PolicyChange, PolicyClaim, judges
+from esipp.checks.policy_change import (
+    At,
+    Isolated,
+    IsolatedConnections,
+    IsolatedHealth,
+    PolicyChange,
+    PolicyClaim,
+    judges,
+)
 from suites.compatibility.isolation import CHECKS, ENTRY_CLAIMS
 from suites.compatibility.requirements import SUITE
 
@@ -30,7 +38,7 @@ OWN_TIME = "A load balancer follows in its own time; other checks compare that w
 def about(stream: str) -> Iterator[tuple[str, Check]]:
     """Yield the claims about a stream with their checks."""
     for check in CHECKS if stream in (UNCHANGED, UNCHANGED_HEALTH) else ():
-        if isinstance(check.subject, Isolated if stream == UNCHANGED else IsolatedHealth):
+        if isinstance(check.subject, Isolated | IsolatedConnections if stream == UNCHANGED else IsolatedHealth):
             yield "as without any change", check
     for check in checks_about(PolicyChange, CHECKS):
         claim, at = check.subject.claim, check.subject.at

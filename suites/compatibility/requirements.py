@@ -65,9 +65,9 @@ def merge(name: str, alone: bool = False, **spec: Any) -> Step:
     return Step(name, Verb.MERGE, {"spec": spec}, alone=alone)
 
 
-def claim(port: Ref, name: str = "claimed", of: str = "heir") -> Step:
+def claim(port: Ref) -> Step:
     """Return a step in which another Service requests a health-check node port."""
-    return Step(name, Verb.CREATE, {"spec": {**LB, **LOCAL, "healthCheckNodePort": port}}, of)
+    return Step("claimed", Verb.CREATE, {"spec": {**LB, **LOCAL, "healthCheckNodePort": port}}, "heir")
 
 
 FREE = Step("free", Verb.FREE)

@@ -8,9 +8,8 @@ from esipp.checks.known_differences import PROXIED, KnownDifference
 from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from suites.clients import OUTSIDE_1
-from suites.continuity.events import EVENTS
+from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.continuity.requirements import *
-from suites.continuity.streams import STREAMS, why_empty
 from suites.known_differences.balancers import STATELESS, by_proxy
 from suites.known_differences.cilium import DURING_CHANGES, ONE_PORT_FOR_TWO
 from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT
@@ -53,7 +52,10 @@ def about_losses(event: Event, way: Way) -> What:
 
 
 def claims(event: Event, way: Way) -> Iterator[What]:
-    yield about_losses(event, way)
+    losses = about_losses(event, way)
+    yield losses
+    if losses is What.NO_LOSS:
+        yield What.NO_DELAY
     yield What.SOURCE
     if event.phase is Phase.POLICY_CHANGES and way.local:
         yield What.PROMPT
@@ -69,7 +71,7 @@ def level(event: Event, way: Way, what: What) -> Level:
         return Level.EXTENDED if by_bound(event, way) else Level.RECORD
     if what is What.LASTING and unpromised(event, way):
         return Level.RECORD
-    if event.disruption or what in (What.NO_LOSS, What.GAP, What.LASTING, What.PROMPT):
+    if event.disruption or what in (What.NO_LOSS, What.NO_DELAY, What.GAP, What.LASTING, What.PROMPT):
         return Level.EXTENDED
     by_contract = what in (What.PLACE, What.TERMINATING) or (way.local and way.by not in PROXIES)
     return Level.CORE if by_contract else Level.EXTENDED

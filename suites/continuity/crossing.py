@@ -5,9 +5,8 @@ from esipp.checks.continuity import Phase, What
 from esipp.checks.crossing import Crossing, Field
 from esipp.checks.stream import StreamKind
 from suites.continuity.checks import CHECKS, WAYS
-from suites.continuity.events import EVENTS, Event
+from suites.continuity.events import EVENTS, STREAMS, Event, why_empty
 from suites.continuity.requirements import EXPECTED, SUITE, stream_expected
-from suites.continuity.streams import STREAMS, why_empty
 from suites.streams import TCP_LASTING, TCP_NEW
 
 CLAIMS = {TCP_LASTING: (What.LASTING,), TCP_NEW: tuple(set(What) - {What.LASTING, What.STREAM})}
@@ -34,9 +33,9 @@ def required(stream: StreamKind) -> tuple[str, str]:
     if stream == TCP_NEW:
         always = f"{EXPECTED[What.SOURCE]}; {EXPECTED[What.PLACE]}"
         return (
-            f"{EXPECTED[What.NO_LOSS]}; {always}",
-            f"{EXPECTED[What.NO_LOSS]}, or {EXPECTED[What.GAP]} where health checks steer, or "
-            f"{EXPECTED[What.LOSSES]} at the cluster's own load balancer; {always}",
+            f"{EXPECTED[What.NO_LOSS]}; {EXPECTED[What.NO_DELAY]}; {always}",
+            f"{EXPECTED[What.NO_LOSS]} and {EXPECTED[What.NO_DELAY]}, or {EXPECTED[What.GAP]} where health checks "
+            f"steer, or {EXPECTED[What.LOSSES]} at the cluster's own load balancer; {always}",
         )
     quiet, other = (next(event for event in EVENTS if (event.phase is Phase.QUIET) == still) for still in (True, False))
     return stream_expected(quiet, stream), "-" if stream.count else stream_expected(other, stream)

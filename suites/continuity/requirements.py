@@ -4,7 +4,7 @@ from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Event, Phase, Wa
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Protocol
 from esipp.checks.stream import MTU, RECOVERS, STEADY, Reuse, StreamKind
-from esipp.checks.timing import FIELD_LIMIT, PROMPT
+from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT
 from suites.references import *
 
 SUITE = "continuity"
@@ -12,6 +12,7 @@ SUITE = "continuity"
 BY_PERIOD = "no gap longer than (N+1) x period"
 EXPECTED = {
     What.NO_LOSS: "no request is lost",
+    What.NO_DELAY: f"no time of more than {AT_ONCE:g} s in which answers are late",
     What.GAP: BY_PERIOD,
     What.LOSSES: "no gap longer than the load balancer's bound; recorded if there is none",
     What.SOURCE: "the correct source in every answer",
@@ -24,6 +25,8 @@ EXPECTED = {
 FAILS_IF = {
     What.NO_LOSS: "a node drops a connection because its pod terminates, or because it removes old rules before it "
     "adds new ones, or a load balancer sends requests to a node that cannot serve them",
+    What.NO_DELAY: "a node drops the SYNs of a moment, in which its rules or endpoints change, and clients send them "
+    "again",
     What.GAP: "the load balancer needs more failed health checks, or probes less often, than it reports",
     What.LOSSES: "the cluster's own load balancer still sends requests to a node that cannot serve them",
     What.SOURCE: "a node or the load balancer masquerades even one connection while pods or rules change",
@@ -58,6 +61,8 @@ def requirement(event: Event, way: Way, what: What) -> str:
     meanwhile, through = event.meanwhile, destination(way)
     if what is What.NO_LOSS:
         return f"{meanwhile}, {through} loses no request."
+    if what is What.NO_DELAY:
+        return f"{meanwhile}, {through} takes new connections at once, but for single SYNs that are sent again."
     if what is What.GAP and event.refuses:
         return (
             f"{meanwhile}, {through} has no gap longer than N x timeout + period of health checks, as the load "
@@ -147,6 +152,7 @@ def references(event: Event, way: Way, what: What) -> tuple[Reference, ...]:
     """Return the references of a check."""
     about: dict[What, tuple[Reference, ...]] = {
         What.NO_LOSS: (DESIGN_BLACKHOLE,) if way.local else (API_ETP,),
+        What.NO_DELAY: (API_ETP, RETRANSMISSION),
         What.GAP: (DESIGN_BOUND,),
         What.LOSSES: (DESIGN_BOUND,) if by_bound(event, way) else (DESIGN_BLACKHOLE,),
         What.PROMPT: (API_ETP, DESIGN_BACKWARD),

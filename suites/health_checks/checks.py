@@ -8,7 +8,7 @@ from esipp.checks.model import Client, Family
 from suites.clients import HOST_ON_OTHER_NODE, OUTSIDE_1, POD_ON_OTHER_NODE
 from suites.health_checks import profile_figures
 from suites.health_checks.requirements import *
-from suites.known_differences.findings import COUNTED_BY_TARGET, COUNTED_TWICE
+from suites.known_differences.cilium import COUNTED_BY_TARGET, COUNTED_TWICE
 from suites.needs import needs
 
 SUITE = "health_checks"

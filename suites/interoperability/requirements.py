@@ -5,8 +5,7 @@ from esipp.checks.health import Place
 from esipp.checks.interoperability import MANY_SERVICES, Interoperability, Kind
 from esipp.checks.model import Client, Family
 from suites.clients import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE
-from suites.known_differences.cilium import AT_BARE_NODES_IN_DSR, OF_MANY_SERVICES
-from suites.known_differences.findings import COUNTED_TWICE
+from suites.known_differences.cilium import AT_BARE_NODES_IN_DSR, COUNTED_TWICE, OF_MANY_SERVICES
 from suites.needs import needs
 from suites.path_requirements import WHO
 from suites.references import *

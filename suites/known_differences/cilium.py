@@ -1,8 +1,13 @@
-"""Known differences of Cilium where it replaces kube-proxy. Data only."""
+"""Known differences of Cilium where it replaces kube-proxy. Data only.
+
+Findings among them are undocumented: their project should know. They expire when runs no longer see them
+(esipp/checks/expiry.py).
+"""
 
 from dataclasses import replace
 
 from esipp.checks.continuity import ONE_PORT, UNREWRITTEN
+from esipp.checks.health import EACH_TARGET, TWICE
 from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
 from esipp.checks.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
@@ -19,6 +24,7 @@ from suites.known_differences.where import (
     short_circuit,
 )
 from suites.references import *
+from suites.references import CILIUM_HEALTH_SERVER
 
 REPLACES_KUBE_PROXY = ("service-proxy", "cilium")
 NO_REWRITE = KnownDifference(
@@ -256,4 +262,26 @@ CILIUMS = (
             hides="Such a client may get no answer for another reason.",
         ),
     ),
+)
+
+
+COUNTED_TWICE = KnownDifference(
+    when=(("service-proxy", "cilium"), ("families.services", "IPv4, IPv6")),
+    covers=TWICE,
+    reason="a finding: Cilium counts a dual-stack pod once for each address family, so localEndpoints and weight are "
+    "doubled; kube-proxy, which defines the document, counts a pod once. The status codes are still correct, and so "
+    "are the weights of nodes relative to each other while all nodes run Cilium",
+    nature=Nature.FINDING,
+    evidence="The health check's document counts exactly two endpoints for one ready pod of a dual-stack Service.",
+    hides="A wrong count that is twice the correct one by chance.",
+    references=(CILIUM_HEALTH_SERVER,),
+)
+
+COUNTED_BY_TARGET = replace(
+    COUNTED_TWICE,
+    covers=EACH_TARGET,
+    evidence="The health check's document counts one endpoint for each target port and family of the pods.",
+    hides="A wrong count that equals this product by chance.",
+    reason="a finding: Cilium counts a pod once for each target port and address family, so one pod with three target "
+    "ports counts as six endpoints, also in the weight; kube-proxy counts a pod once",
 )

@@ -17,6 +17,7 @@ from suites.known_differences.where import (
     NODE,
     OnPaths,
     from_outside_under_cluster,
+    inside,
     local,
     own_balancer,
     short_circuit,
@@ -38,6 +39,19 @@ BY_PROXY = KnownDifference(
     REFERENCES,
     evidence=EVIDENCE,
     hides=HIDES,
+)
+TURNED_BACK = KnownDifference(
+    ((AT_SERVICE, "hostname"),),
+    Connections(turned_back=True),
+    "the load balancer keeps the client's address and sends a connection to the node that it comes from, which drops "
+    "the answer to itself; kube-proxy does not know the addresses behind a hostname, so clients in the cluster reach "
+    "the load balancer",
+    (NLB_LOOPBACK, HAIRPIN_AT_BALANCER),
+    by_chance=True,
+    nature=Nature.DEFECT,
+    evidence="Packets show that lost connections came back to the client's own node. No answer came by way of that "
+    "node, and no more connections were lost than go to one node by chance.",
+    hides="A few connections of such a client may get lost for another reason.",
 )
 
 DIFFERENCES = (
@@ -201,6 +215,39 @@ DIFFERENCES = (
             evidence="The source is an address of the client pod's own node, and this Service's status has a hostname.",
             hides="The client's node may masquerade traffic that it should not.",
         ),
+    ),
+    *(
+        OnPaths(
+            lambda path: own_balancer(path) and inside(path) and not local(path),
+            accepted,
+            KnownDifference(
+                ((AT_SERVICE, "hostname"),),
+                Connections(also),
+                "kube-proxy does not know the addresses behind a load balancer's hostname, so traffic leaves the "
+                "cluster, and the node that the load balancer chooses rewrites its source, as for clients outside",
+                (API_ETP, *REFERENCES),
+                evidence="The source is a node's address, and this Service's status has a hostname.",
+                hides="A node may rewrite such a client's address for another reason.",
+            ),
+        )
+        for accepted, also in ((CLIENT, NODE), (HAIRPIN, OF_NODES))
+    ),
+    *(
+        OnPaths(
+            lambda path, under_cluster=under_cluster: (
+                own_balancer(path) and inside(path) and (not local(path)) is under_cluster
+            ),
+            accepted,
+            TURNED_BACK.accepting(also),
+        )
+        for accepted, under_cluster, also in (
+            (CLIENT, False, CLIENT),
+            (HAIRPIN, False, HAIRPIN),
+            (CLIENT, True, CLIENT | NODE),
+            (NODE, True, NODE),
+            (CLIENT | NODE, True, CLIENT | NODE),
+            (HAIRPIN, True, OF_NODES),
+        )
     ),
     OnPaths(
         lambda path: own_balancer(path) and path.service is not None and bool(path.service.ranges),

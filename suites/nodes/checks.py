@@ -29,7 +29,10 @@ from suites.requirement import Requirement
 
 SUITE = "nodes"
 CLUSTER, LOCAL = TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL
-ASKED = "20 connections to each target, new ones each time; 200 in all where shares of endpoints are compared"
+ASKED = (
+    "20 connections to each target, new ones each time, from source ports of the whole range from 1,024 up; 100 where "
+    "repeated SYNs count, and 200 in all where shares of endpoints are compared"
+)
 
 FALLS_BACK = KnownDifference(
     (("proxy-mode", "ipvs"),),
@@ -47,6 +50,9 @@ CLIENTS = {Entrance.EXTERNAL_IP: (OUTSIDE, OUTSIDE_ROUTED)}
 
 WITHOUT_SCTP = (Entrance.LOOPBACK, Entrance.SERVICE_PORT)
 """What TCP and UDP show."""
+
+SHOWN_BY = {Requires.RESENT: (Protocol.TCP,), Requires.COPIES: (Protocol.UDP, Protocol.SCTP)}
+"""The protocols that show it, if not all do: only TCP sends a first packet again, and a doubled segment is dropped."""
 
 NAMES = {OUTSIDE: "a client outside", OUTSIDE_ROUTED: "a client outside, behind a router,"}
 
@@ -94,6 +100,34 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         "no answer at any node without an endpoint",
         "a node without an endpoint forwards traffic to another node",
         (API_ETP, TUTORIAL_NODE_PORT, DESIGN_BLACKHOLE),
+    ),
+    (Entrance.NODE_PORT, LOCAL, Requires.FIRST): Requirement(
+        "Under Local, every node with an endpoint shows the client's address from the first connection on.",
+        "the client's own address at every node, as in later connections",
+        "the first connections of a client take another way than later ones, and a node rewrites their source",
+        (API_ETP, TUTORIAL_NODE_PORT),
+        Level.EXTENDED,
+    ),
+    (Entrance.NODE_PORT, LOCAL, Requires.PORTS): Requirement(
+        "Under Local, no node translates the source port of clients whose address it preserves.",
+        "the client's own source port at every node",
+        "NAT of a node translates the source ports of connections whose address it keeps",
+        (TUTORIAL_NODE_PORT, PROXIER),
+        Level.EXTENDED,
+    ),
+    (Entrance.NODE_PORT, LOCAL, Requires.COPIES): Requirement(
+        "Under Local, every node sends each packet to one endpoint, once.",
+        "one answer to each request at every node",
+        "a node doubles packets on their way to its endpoints",
+        (VIRTUAL_IPS,),
+        Level.EXTENDED,
+    ),
+    (Entrance.NODE_PORT, CLUSTER, Requires.RESENT): Requirement(
+        "Every sampled node takes new connections at its nodePorts at the first SYN, as it does without a Service.",
+        "as few repeated SYNs at every node as without a Service",
+        "a node drops some of the SYNs to its nodePorts, so that these connections take a second longer",
+        (VIRTUAL_IPS, RETRANSMISSION),
+        Level.EXTENDED,
     ),
     (Entrance.OTHER_ADDRESS, CLUSTER, Requires.ANSWERS): Requirement(
         "Every further address of a node answers at nodePorts as its first one does.",
@@ -176,6 +210,13 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         "a node sends its clients to another node although it has an endpoint",
         (API_ITP, KEP_2086),
     ),
+    (Entrance.CLUSTER_IP, LOCAL, Requires.EVEN): Requirement(
+        "With internalTrafficPolicy Local, a node with several endpoints distributes its clients' connections evenly.",
+        "equal shares, within what chance allows",
+        "an endpoint gets more or fewer connections than others of its node",
+        (API_ITP, KEP_2086),
+        Level.EXTENDED,
+    ),
     (Entrance.CLUSTER_IP, LOCAL, Requires.SILENT): Requirement(
         "With internalTrafficPolicy Local, no sampled node without an endpoint serves its clients.",
         "no answer to a client on any node without an endpoint",
@@ -246,6 +287,8 @@ def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]
         (key, said, client) for key, said in OF_PROTOCOLS.items() for client in CLIENTS.get(key[0], CLIENT)
     ):
         if protocol is Protocol.SCTP and entrance in WITHOUT_SCTP:
+            continue
+        if protocol not in SHOWN_BY.get(requires, tuple(Protocol)):
             continue
         if entrance is Entrance.LOOPBACK and family is Family.IPV6:
             continue  # kube-proxy never serves ::1, and says so

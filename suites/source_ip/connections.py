@@ -88,8 +88,10 @@ def _is_member(aspect: Aspect, check: PathCheck) -> bool:
     return True
 
 
-def connections_checks(path_checks: Iterable[PathCheck]) -> Iterator[ConnectionsCheck]:
-    """Yield the checks of each aspect, for each type of Service, protocol and family that has members."""
+def connections_checks(
+    path_checks: Iterable[PathCheck], aspects: Iterable[Aspect] = tuple(Aspect)
+) -> Iterator[ConnectionsCheck]:
+    """Yield the checks of these aspects, for each type of Service, protocol and family that has members."""
     path_checks = tuple(path_checks)
     for protocol in Protocol:
         for family in Family:
@@ -100,7 +102,7 @@ def connections_checks(path_checks: Iterable[PathCheck]) -> Iterator[Connections
                     if check.subject.profile is kind
                     and (check.subject.path.protocol, check.subject.path.family) == (protocol, family)
                 ]
-                for aspect in Aspect:
+                for aspect in aspects:
                     members = tuple(check.subject for check in ways if _is_member(aspect, check))
                     if members and (aspect is not Aspect.COPIES or protocol in DATAGRAMS):
                         yield _check(aspect, kind, protocol, family, members)

@@ -14,6 +14,7 @@ from itertools import product
 
 from esipp.checks.covering import Design, cover
 from suites.path_checks import *
+from suites.source_ip.connections import connections_checks
 
 Checks = Iterator[PathCheck]
 Row = tuple[Client, EntryKind, Role | None, Protocol, Family, TrafficPolicy | None]
@@ -101,8 +102,9 @@ FULL = tuple(
 )
 """What is asked in full: nodePort and VIP under Local, where each client outside must be seen as itself."""
 
-DESIGN = Design(FACTORS, ROWS, cover(ROWS, SEED, FULL), path_of)
+DESIGN = Design(FACTORS, ROWS, cover(ROWS, SEED, FULL), path_of, lambda row: checks_of(path_of(row)))
 
-CHECKS: tuple[PathCheck, ...] = tuple(
-    replace(check, id=f"vantage.{check.id}", suite=SUITE) for row in DESIGN.rows for check in checks_of(path_of(row))
+PATH_CHECKS: tuple[PathCheck, ...] = tuple(check for row in DESIGN.rows for check in checks_of(path_of(row)))
+CHECKS: tuple[Check, ...] = tuple(
+    replace(check, id=f"vantage.{check.id}", suite=SUITE) for check in (*PATH_CHECKS, *connections_checks(PATH_CHECKS))
 )

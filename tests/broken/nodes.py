@@ -52,13 +52,14 @@ LONGEST = 1200.0
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule at the top of a chain of a table; on every node, or on those named."""
+    """A rule at the top of a chain of a table, or the ``last`` one there; on every node, or on those named."""
 
     family: Family
     chain: str
     words: tuple[str, ...]
     nodes: tuple[str, ...] = ()
     table: str = "nat"
+    last: bool = False
 
     def concerns(self, node: str) -> bool:
         """Whether it is for this node."""
@@ -66,6 +67,7 @@ class Rule:
 
     def line(self, how: str, mark: str) -> str:
         """The line for iptables-restore that puts it in (``--insert``) or takes it away (``--delete``)."""
+        how = "--append" if self.last and how == "--insert" else how
         return " ".join((how, self.chain, "--match", "comment", "--comment", mark, *self.words))
 
 

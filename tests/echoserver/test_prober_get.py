@@ -24,13 +24,6 @@ OK = b"HTTP/1.1 200 OK\r\n"
 HEALTH = {"service": {"namespace": "esipp", "name": "web"}, "localEndpoints": 0, "serviceProxyHealthy": True}
 
 
-@pytest.fixture(scope="module")
-def prober() -> Iterator[Prober]:
-    with Prober() as running:
-        yield running
-        assert [line for line in running.lines if "not json" in line] == []
-
-
 def request_of(sock: socket.socket) -> bytes:
     data = b""
     while not data.endswith(b"\r\n\r\n"):

@@ -25,20 +25,6 @@ from tests.echoserver.harness import IMAGE, PATIENCE, EchoServer, Prober, tcp_se
 TCP = {"protocol": "tcp", "host": "127.0.0.1", "port": 9}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EchoServer]:
-    with EchoServer() as running:
-        yield running
-        running.check()
-
-
-@pytest.fixture(scope="module")
-def prober() -> Iterator[Prober]:
-    with Prober() as running:
-        yield running
-        assert [line for line in running.lines if "not json" in line] == []
-
-
 @pytest.fixture
 def silent() -> Iterator[int]:
     """A UDP port that never answers."""

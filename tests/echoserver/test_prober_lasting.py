@@ -29,20 +29,6 @@ from tests.echoserver.harness import (
 )
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EchoServer]:
-    with EchoServer(env={"POD_NAME": "echo-1"}) as running:
-        yield running
-        running.check()
-
-
-@pytest.fixture(scope="module")
-def prober() -> Iterator[Prober]:
-    with Prober() as running:
-        yield running
-        assert [line for line in running.lines if "not json" in line] == []
-
-
 def lasting(prober: Prober, port: int, count: int, spacing: float = 0.01, **more: Any) -> list[Line]:
     """The results of a lasting job, once it is done."""
     return prober.take(

@@ -29,13 +29,6 @@ Respond = Callable[[str], bytes]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[EchoServer]:
-    with EchoServer(env={"POD_NAME": "echo-1"}) as running:
-        yield running
-        running.check()
-
-
-@pytest.fixture(scope="module")
 def prober() -> Iterator[Prober]:
     proxies = {
         "http_proxy": "http://127.0.0.1:1",

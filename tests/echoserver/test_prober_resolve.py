@@ -29,13 +29,6 @@ def ask(prober: Prober, name: str, family: str = "ipv4", **more: Any) -> str:
     return job
 
 
-@pytest.fixture(scope="module")
-def prober() -> Iterator[Prober]:
-    with Prober() as running:
-        yield running
-        assert [line for line in running.lines if "not json" in line] == []
-
-
 def test_localhost(prober: Prober) -> None:
     results = resolve(prober, "localhost", count=3, spacing=0.01)
     assert sorted(result["seq"] for result in results) == [0, 1, 2]

@@ -12,20 +12,6 @@ from tests.echoserver.harness import LOOPBACK, EchoServer, Prober, document, exc
 from tests.tools import needs_root
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EchoServer]:
-    with EchoServer(env={"POD_NAME": "echo-1"}) as running:
-        yield running
-        running.check()
-
-
-@pytest.fixture(scope="module")
-def prober() -> Iterator[Prober]:
-    with Prober() as running:
-        yield running
-        assert [line for line in running.lines if "not json" in line] == []
-
-
 @pytest.mark.parametrize("family", LOOPBACK)
 @pytest.mark.parametrize("size", [1, 65521, 10_000_000])
 def test_what_is_transferred_comes_back(server: EchoServer, prober: Prober, family: str, size: int) -> None:

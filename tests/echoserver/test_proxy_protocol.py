@@ -7,7 +7,6 @@ import json
 import socket
 import struct
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -82,19 +81,6 @@ BAD = {
     "2 too short for IPv6": version_2(0x21, 0x21, V4),
     "2 too long": version_2(0x21, 0x11, V4, 4081),
 }
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EchoServer]:
-    with EchoServer() as running:
-        yield running
-        running.check()
-
-
-@pytest.fixture(scope="module")
-def prober() -> Iterator[Prober]:
-    with Prober() as running:
-        yield running
 
 
 def ask(server: EchoServer, protocol: str, preamble: bytes) -> bytes:

@@ -12,8 +12,7 @@ from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
 from esipp.checks.model import Balancer, Family
 from esipp.checks.stream import StreamKind
 from esipp.judging.promise import Checking
-from esipp.judging.timeline.events import Mark, Steer
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Mark, Sample, Steer, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import Asked, ContinuityEvidence, Exchange, Places, Window
 from esipp.scenarios.continuity.judge import Judge

@@ -39,7 +39,8 @@ def ground(nodes: int) -> Ground:
 
 
 def answered(pod: str, node: str, classes: tuple[AddressClass, ...] = CLIENT, count: int = 20) -> Answer:
-    return Answer(Outcome.ANSWERED, count, pod, node, classes, f"192.0.2.1 = {classes[0] if classes else ''}")
+    source = f"192.0.2.1 = {classes[0] if classes else ''}"
+    return Answer(Outcome.ANSWERED, count, pod, node, classes, source, paired=count)
 
 
 def shared(
@@ -61,7 +62,12 @@ def seen(nodes: int = 5) -> EveryNodeEvidence:
         endpoints=own,
         some=tuple(pod for pod, node in own.items() if node in some),
     )
-    return replace(known, dialled=tuple(_dialled(known)))
+    return replace(known, dialled=tuple(replace(row, first=_first(row)) for row in _dialled(known)))
+
+
+def _first(row: Dialled) -> tuple[Answer, ...]:
+    """Three answers before the judged window."""
+    return tuple(replace(each, count=3) for each in row.answered[:1])
 
 
 def _dialled(known: EveryNodeEvidence) -> Iterator[Dialled]:
@@ -76,7 +82,7 @@ def _dialled(known: EveryNodeEvidence) -> Iterator[Dialled]:
                     (Entrance.EXTERNAL_IP, f"203.0.113.{at}", "outside-routed"),
                 ):
                     row = Dialled(LISTENER, entrance, protocol, family, node, address, 40000, client)
-                    yield replace(row, answers=(answered("agent", node),))
+                    yield replace(row, answers=(answered("agent", node, count=100),))
                     yield replace(row, service=CLUSTER, answers=shared(own, own, NODE, 200))
                     for service in (LOCAL, SOME):
                         pods = known.endpoints_on(node, service)
@@ -105,7 +111,7 @@ def _dialled(known: EveryNodeEvidence) -> Iterator[Dialled]:
                 yield replace(inside, answers=shared(own, own, (), 200))
                 for service in (LOCAL, SOME):
                     pods = known.endpoints_on(node, service)
-                    yield replace(inside, service=service, answers=shared(own, pods, ()) if pods else (SILENCE,))
+                    yield replace(inside, service=service, answers=shared(own, pods, (), 200) if pods else (SILENCE,))
             for policy, classes in ((TrafficPolicy.CLUSTER, NODE), (TrafficPolicy.LOCAL, CLIENT)):
                 for address in ("192.0.2.10", "192.0.2.11"):
                     row = Dialled(

@@ -20,9 +20,9 @@ from esipp.scenarios.endpoint_change import objects as moves
 from esipp.scenarios.health.objects import local_service, placed, slot
 from esipp.scenarios.interoperability import scale_services
 from esipp.scenarios.interoperability.objects import service_b
-from esipp.scenarios.objects import objects_of as objects_on
 from esipp.testbed import manifests, network_policies, pull_secret
 from esipp.testbed.objects import Ground, Objects
+from esipp.testbed.objects import objects_of as objects_on
 from esipp.testbed.source_ranges import SourceRanges
 from esipp.testbed.testbed import Testbed
 from tests.unit.world import ROLES, topology

@@ -167,7 +167,9 @@ class World:
                         sample = sample._replace(source=NOBODY[family])
                     if not self.hangs_kept or when < self.every * 2 * ROUNDS + self.lag:
                         samples.append(sample)
-                yield Established(at, family, number, [frozen(Stream("kept", SPACING, samples))])
+                yield Established(
+                    at, family, number, [frozen(Stream(f"{self.service} {at} {family} kept", SPACING, samples))]
+                )
 
     # ----------------------------------------------------------------------------------------------- everything
     def course(self) -> Course:
@@ -176,7 +178,8 @@ class World:
             for at in At:
                 if at is not At.VIP or self.service.balancer:
                     samples = [self._sample(at, family, seq, when) for seq, when in self._times()]
-                    made.data[at, family] = frozen(Stream(f"{at}", SPACING, samples))
+                    name = f"{self.service} {at} {family}"
+                    made.data[at, family] = frozen(Stream(name, SPACING, samples))
             made.health |= dict(self._health(family))
         return made
 
@@ -193,7 +196,8 @@ class World:
                     s._replace(ended=s.ended + slow) if s.seq % int(self.every) in (3, 4) else s for s in answers
                 ]
             for at in (At.ENDPOINT_NODE, At.BARE_NODE):
-                seen.controls = {**seen.controls, (at, family): frozen(Stream("listener", 1.0, answers))}
+                listener = frozen(Stream(f"listener of {at} {family}", 1.0, answers))
+                seen.controls = {**seen.controls, (at, family): listener}
         return seen
 
 

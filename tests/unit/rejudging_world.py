@@ -75,6 +75,8 @@ def seen() -> Mapping[str, Any]:
     policies = policy_change_world.World(ChangingService.ECMP).seen()
     policies.window = window()
     policies.trouble["loadbalancer"] = "it has no VIP"
+    policies.witnesses = {"a stream": [Witness("a stream", seq, True, "words", ("192.0.2.1", 7)) for seq in range(4)]}
+    policies.blind = BLIND
     results = {each: endpoint_change_world.World(each).result() for each in BALANCERS}
     return {
         PATHS: Evidence(

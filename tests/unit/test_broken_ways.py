@@ -71,6 +71,12 @@ def test_rules_of_a_table_come_and_go_by_one_command() -> None:
     assert script([], "--insert", "esipp-broken-1") == ""
 
 
+def test_a_last_rule_comes_after_all_others_of_its_chain() -> None:
+    rules = [Rule(Family.IPV4, "PREROUTING", ("--jump", "CONNMARK"), last=True)]
+    assert "--append PREROUTING" in script(rules, "--insert", "x")
+    assert "--delete PREROUTING" in script(rules, "--delete", "x")
+
+
 def test_what_is_taken_away_is_looked_for_in_every_table_and_family() -> None:
     said = take_away("esipp-broken-1")
     for program in ("iptables", "ip6tables"):

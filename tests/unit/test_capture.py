@@ -225,6 +225,25 @@ def test_a_bare_node_that_drops_is_seen_to_deliver_nothing() -> None:
     assert "no packet to a backend was captured; the last one on worker-b in eth0" in traced.said()
 
 
+@pytest.mark.parametrize("delivered", [False, True], ids=["dropped there", "delivered there"])
+def test_a_request_that_a_load_balancer_sends_back_to_its_own_node_is_seen(delivered: bool) -> None:
+    sent = (ETH0, FROM_US, 0.001, syn(NODE_A, 5000, VIP, 80))
+    returned = (ETH0, TO_US, 0.002, syn(NODE_A, 5000, NODE_A, NODE_PORT))
+    reached = [(VETH, FROM_US, 0.003, syn(NODE_A, 5000, POD, TARGET))] * delivered
+    silent = observation(None, source=(NODE_A, 5000), dialled=(VIP, 80), outcome=Outcome.TIMEOUT)
+    traced = Tracer([capture("worker-a", sent, returned, *reached)], ENDPOINTS).trace(silent)
+    assert traced.turned_back == "worker-a"
+
+
+def test_a_request_that_another_node_gets_or_that_its_own_node_forwards_is_not_turned_back() -> None:
+    sent = (ETH0, FROM_US, 0.001, syn(NODE_A, 5000, VIP, 80))
+    silent = observation(None, source=(NODE_A, 5000), dialled=(VIP, 80), outcome=Outcome.TIMEOUT)
+    other = capture("worker-b", (ETH0, TO_US, 0.002, syn(NODE_A, 5000, NODE_B, NODE_PORT)))
+    assert not Tracer([capture("worker-a", sent), other], ENDPOINTS).trace(silent).turned_back
+    forwarded = capture("worker-a", (VETH, TO_US, 0.001, syn(POD, 5000, VIP, 80)), PRESERVED[1])
+    assert not Tracer([forwarded], ENDPOINTS).trace(replace(silent, source=(POD, 5000))).turned_back
+
+
 @pytest.mark.parametrize(
     "refusal",
     [

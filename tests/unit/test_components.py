@@ -8,10 +8,10 @@ import pytest
 from esipp.base.json import Json
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.paging import PAGE
+from esipp.ledger.reading import Component
 from esipp.loadbalancers.reference import Reference
 from esipp.preflight.components import (
     MOST_NAMES,
-    Component,
     all_pods,
     digest_of,
     echo_components,
@@ -318,7 +318,7 @@ def test_the_reference_load_balancer_is_a_container(reported: str, digest: str) 
 
 def test_a_component_is_a_record_of_the_ledger() -> None:
     (first, *_) = of_pods(daemons("kube-proxy", "x:1", A))
-    assert json.loads(json.dumps(first.as_json())) == {
+    assert json.loads(json.dumps(first._asdict())) == {
         "name": "kube-proxy",
         "kind": "service-proxy",
         "image": "x:1",

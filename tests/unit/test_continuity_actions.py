@@ -19,12 +19,10 @@ from esipp.cluster.client import ApiError
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity import actions as module
-from esipp.scenarios.continuity.actions import Acts, Notes
+from esipp.scenarios.continuity.actions import Acts, Gates, Notes
 from esipp.scenarios.continuity.evidence import Places
 from esipp.scenarios.continuity.objects import HEALTH, SELECTOR, service_name
-from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.reported_state import ReportedState
-from esipp.scenarios.continuity.run import Gathering
+from esipp.scenarios.continuity.run import Gathering, ReportedState
 from esipp.scenarios.timeouts import Timeouts
 from suites.continuity.checks import WAYS
 from suites.continuity.events import EVENTS

@@ -9,9 +9,8 @@ import pytest
 from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.continuity import Phase
 from esipp.judging.promise import Bound, Checking
-from esipp.judging.timeline.events import Steer
 from esipp.judging.timeline.losses import gaps, tally
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Steer, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, Window
 from esipp.scenarios.continuity.judge import Judge
@@ -114,6 +113,26 @@ def test_a_late_answer_is_reported_and_is_no_loss() -> None:
     seen = changed(world(), ECMP, moment(ROLLING, 4.0), lambda s: s._replace(ended=s.started + 1.2))
     assert differing(seen) == {}
     assert "1 late" in verdict(seen, check_id(ROLLING, ECMP, "no-loss")).observed
+
+
+def late(sample: Sample) -> Sample:
+    return sample._replace(ended=sample.started + 1.2)
+
+
+@pytest.mark.parametrize("phase", [ROLLING, QUIET])
+def test_an_outage_of_a_second_that_repeated_syns_hide_is_no_loss_and_still_a_fault(phase: Phase) -> None:
+    seen = changed(world(), ECMP, moment(phase, 1.0 if phase is QUIET else 4.0), late, count=10)
+    assert differing(seen) == red(phase, ECMP, "no-delay")
+    reason = verdict(seen, check_id(phase, ECMP, "no-delay")).reason
+    assert reason.startswith("a gap of 0.90 s")
+    assert "10 of its 10 requests were answered late" in reason
+
+
+def test_answers_that_are_late_for_a_moment_or_while_controls_are_are_no_outage() -> None:
+    at = moment(ROLLING, 4.0)
+    assert differing(changed(world(), ECMP, at, late, count=5)) == {}
+    seen = busy(changed(world(), ECMP, at, late, count=10), at, 1.2)
+    assert check_id(ROLLING, ECMP, "no-delay") not in {n for n, s in differing(seen).items() if s is Status.FAIL}
 
 
 def test_a_loss_that_the_control_shares_says_nothing() -> None:

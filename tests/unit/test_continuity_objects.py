@@ -12,9 +12,9 @@ from esipp.checks.model import Family, TrafficPolicy
 from esipp.judging.promise import Checking
 from esipp.scenarios.changing_pods import LEAST_BOUND, serves_on
 from esipp.scenarios.continuity import objects
+from esipp.scenarios.continuity.actions import Gates
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
-from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.reported_state import ReportedState
+from esipp.scenarios.continuity.run import ReportedState
 from esipp.scenarios.continuity.sections import summary
 from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground
@@ -46,6 +46,15 @@ def test_every_way_has_one_check_about_losses_in_every_phase() -> None:
             assert len(found) == len(Family), (phase, way)
 
 
+def test_where_nothing_may_be_lost_nothing_may_be_late_either() -> None:
+    def of(what: What) -> set[tuple[str, ...]]:
+        those = (check.subject for check in ALL_CHECKS if check.subject.what is what)
+        return {(each.phase.value, each.way.slug, each.family.value) for each in those}
+
+    assert of(What.NO_DELAY) == of(What.NO_LOSS)
+    assert {check.level for check in ALL_CHECKS if check.subject.what is What.NO_DELAY} == {Level.EXTENDED}
+
+
 def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
     for check in ALL_CHECKS:
         assert (check.subject.event.disruption is not None) == ("disruptive" in check.features), check.id
@@ -55,7 +64,7 @@ def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
 def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:
     for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER):
         assert {check.subject.what for check in ALL_CHECKS if check.subject.phase is phase} == {
-            What.NO_LOSS, What.SOURCE, What.PLACE, What.LASTING, What.STREAM,
+            What.NO_LOSS, What.NO_DELAY, What.SOURCE, What.PLACE, What.LASTING, What.STREAM,
         }  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.traffic import Streams, Targets
 from suites.continuity.checks import CHECKS as ALL_CHECKS
 from suites.continuity.checks import WAYS
-from suites.continuity.events import EVENTS
-from suites.continuity.streams import STREAMS, why_empty
+from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.streams import BULK, DATAGRAMS, ONE_PORT, SCTP_NEW, SCTP_PORT, STORM, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.continuity_world import (
     ADDRESS,
@@ -196,6 +195,19 @@ def test_what_a_pod_had_counted_that_is_gone_is_not_known() -> None:
     assert differing(seen) == {}
     unknown = replace(world(), uncounted="node a has no agent")
     assert set(differing(unknown).values()) == {Status.INCONCLUSIVE}
+
+
+def test_what_pods_had_counted_before_they_could_not_be_asked_is_known() -> None:
+    """The kubelet of their node was stopped last: every check of datagrams that nobody answers was undecided."""
+    later = BEGAN[Phase.DELETED]
+    cut = replace(world(), uncounted="the agent on b is gone", counted_until=later - 1)
+    undecided = {name for name, status in differing(cut).items() if status is Status.INCONCLUSIVE}
+    before = {phase for phase, began in BEGAN.items() if began < later}
+    assert undecided
+    assert not any(f".{phase}." in name for name in undecided for phase in before | {Phase.QUIET})
+    assert set(differing(cut).values()) == {Status.INCONCLUSIVE}
+    lost = changed_stream(cut, LOCAL, UDP_ONE_WAY, SINCE, later - 1, silent)
+    assert differing(lost)[check_id(Phase.QUIET, LOCAL, UDP_ONE_WAY)] is Status.FAIL
 
 
 # ----------------------------------------------------------------------------------------------- large packets

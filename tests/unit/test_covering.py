@@ -5,7 +5,10 @@ from itertools import product
 import pytest
 
 from esipp.checks.catalog import checks_of, designs
+from esipp.checks.check import checks_about
+from esipp.checks.connections import Aspect, OnConnections
 from esipp.checks.covering import PAIRS, THREES, combined, cover
+from esipp.checks.path import OnPath
 from suites.vantages.checks import BEHIND, DESIGN, FULL, POLICIES, ROWS, SEED
 
 FULL_OF_FOUR = tuple(product("abcd", range(4), "xyz", (True, False)))
@@ -42,7 +45,16 @@ def test_the_design_of_the_suite_asks_every_pair_and_the_usual_paths_in_full() -
     assert set(FULL) <= set(DESIGN.rows)
     assert len(FULL) == len(BEHIND) * 2 * 3 * 2, "nodePort and VIP, three protocols, two families"
     assert {row[5] for row in DESIGN.rows} == set(POLICIES)
-    assert {check.subject.path for check in checks_of("vantages")} == set(map(DESIGN.path, DESIGN.rows))  # type: ignore[attr-defined]
+    own = checks_about(OnPath, checks_of("vantages"))
+    assert {check.subject.path for check in own} == set(map(DESIGN.path, DESIGN.rows))
+    rows = (check.id for row in DESIGN.rows for check in DESIGN.checks(row))
+    assert {check.id for check in own} == {f"vantage.{name}" for name in rows}
+
+
+def test_what_connections_show_together_is_asked_of_these_clients_too() -> None:
+    together = {check.id for check in checks_about(OnConnections, checks_of("vantages"))}
+    assert {f"vantage.connections.nodeport.{protocol}.ipv6.first" for protocol in ("tcp", "udp", "sctp")} <= together
+    assert all(any(f".{aspect.value}" in name for name in together) for aspect in Aspect)
 
 
 def test_what_a_run_does_not_ask_is_reported() -> None:

@@ -19,10 +19,10 @@ from esipp.checks.versions import needs_kubernetes, read_version
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of
 from esipp.preflight.preflight import _external_ips, _service_families
-from esipp.scenarios.health import port_lifecycle as lifecycle
 from esipp.scenarios.health.evidence import Fact, HealthEvidence
 from esipp.scenarios.health.judge import CLAIMS
 from esipp.scenarios.health.port_lifecycle import LifeCycle
+from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed import manifests
 from tests.unit.health_world import NAMESPACE, TRIALS, differing, say
 from tests.unit.old_api_server import HIGH, LOW, NAMES, OldServer, record, serving
@@ -323,9 +323,7 @@ def test_other_collections_are_left_alone() -> None:
 
 
 # ------------------------------------------------------------------------------------ the suite on top, unaware of it
-@pytest.fixture
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "FOLLOWED", Budget("made up", 0.1, need=3, spacing=0.0))
+AT_ONCE = replace(TIMEOUTS, port_followed=Budget("made up", 0.1, need=3, spacing=0.0))
 
 
 def live(server: OldServer, cluster: Cluster) -> dict[str, Fact]:
@@ -343,11 +341,10 @@ def live(server: OldServer, cluster: Cluster) -> dict[str, Fact]:
         return {(place, Family.IPV4): answer for place in (Place.ENDPOINT_NODE, Place.BARE_NODE)}
 
     testbed = SimpleNamespace(cluster=cluster, namespace=NAMESPACE, run="test")
-    asker: Any = SimpleNamespace(testbed=testbed, everywhere=everywhere, stop=Stop())
+    asker: Any = SimpleNamespace(testbed=testbed, everywhere=everywhere, stop=Stop(), timeouts=AT_ONCE)
     return LifeCycle(asker, listen=True).perform()
 
 
-@pytest.mark.usefixtures("_at_once")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_life_of_a_port_holds_where_it_can_be_asked_and_nowhere_else(name: str, at: Open) -> None:
     server, cluster = at(name)

@@ -21,13 +21,14 @@ from esipp.checks.health import Place, Situation
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
-from esipp.disruption import agents, disruptor, restarts, services, shell
+from esipp.disruption import disruptor, restarts, services, shell
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.preflight.preflight import Findings
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker as HealthAsker
 from esipp.scenarios.health.run import ask_cordoned
+from esipp.scenarios.timeouts import TIMEOUTS
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
 OURS = {"esipp.dev__run": "r1"}
@@ -265,6 +266,7 @@ def test_both_nodes_of_the_health_checks_are_cordoned_at_once(fake: FakeNodes, m
     class Asker:
         testbed = SimpleNamespace(services={service_name(Situation.ONE_POD): {"spec": {"healthCheckNodePort": 7}}})
         places: ClassVar = {Place.ENDPOINT_NODE: "a", Place.BARE_NODE: "b"}
+        timeouts = TIMEOUTS
 
         def on_nodes(self, *asked: object, **how: object) -> dict[Any, Any]:
             seen.append((is_cordoned(fake, "a"), is_cordoned(fake, "b")))
@@ -414,7 +416,7 @@ def test_an_api_server_that_is_back_too_early_is_found_out(
     fake: FakeNodes, make: Make, control_plane: FakeNode
 ) -> None:
     follow(fake, control_plane)
-    with pytest.raises(HarnessError, match="is not stopped"):
+    with pytest.raises(HarnessError, match="it is not so that the API server is stopped"):
         make().perform(Disruption.API_SERVER, "", lambda: (control_plane.state / "api").write_text("S\n") and None)
     assert control_plane.marked == {}
 
@@ -535,7 +537,7 @@ def test_a_stopped_proxy_is_started_anew(fake: FakeNodes, make: Make, control_pl
 def test_a_proxy_that_does_not_start_again_is_reported(
     fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "AGAIN", SHORT)
+    monkeypatch.setattr(services, "AGAIN", SHORT)
     proxy_of(fake, lambda: 3)
     with pytest.raises(HarnessError, match="does not start again"):
         make().perform(Disruption.PROXY_STOPPED, "a", nothing)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from esipp.app.cli import main
-from esipp.app.doctor.document import age, as_json, document
+from esipp.app.doctor.command import age, as_json, document
 from esipp.app.doctor.examination import examine_all
 from esipp.app.doctor.model import Grade
 from esipp.base.customisation import Customisation

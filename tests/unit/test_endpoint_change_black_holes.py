@@ -7,9 +7,8 @@ import pytest
 from esipp.checks.check import Status
 from esipp.checks.endpoint_change import Kind, What
 from esipp.checks.model import Balancer
-from esipp.judging.timeline.events import Decision
 from esipp.judging.timeline.losses import RESOLUTION, Losses, in_flight, lasting
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Decision, Sample, Stream
 from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.endpoint_change.timeline import (
     BalancerEvidence,

@@ -82,6 +82,20 @@ def test_each_lie_is_red_in_the_right_checks_and_only_there(lie: str) -> None:
     assert red(World(**how).judge()) == expected
 
 
+@pytest.mark.parametrize(
+    ("lie", "what", "late"),
+    [
+        ("ten times too slow", What.STEERS, False),  # requests are lost at rest, too
+        ("ten times too slow", What.BLACK_HOLE, True),
+        ("the source is lost", What.SOURCE, False),
+        ("the terminating pod is cut off", What.NO_LOSS, False),
+    ],
+)
+def test_only_what_a_busy_machine_explains_is_called_late(lie: str, what: What, late: bool) -> None:
+    decision = World(**LIES[lie][0]).judge().decide(check(what))
+    assert (decision.status, decision.late) == (Status.FAIL, late)
+
+
 HEALTH_LIES: dict[str, Any] = {
     "always 200": lambda _node, _truth: "200",
     "stuck at 200": lambda node, truth: "200" if node == "a" else truth,
@@ -179,7 +193,8 @@ def test_a_balancer_that_spreads_has_to_use_a_new_node(case: str, monkeypatch: p
         stream = result.seen.vip[FAMILY]
         stream.samples[:] = [each._replace(pod="b1", node="b") if each.pod == "c1" else each for each in stream.samples]
     judge = Judge(replace(result, seen=replace(result.seen, spreads=reported is True)))
-    assert judge.decide(own(What.STEERS)).status is status
+    decision = judge.decide(own(What.STEERS))
+    assert (decision.status, decision.late) == (status, status is Status.FAIL)
 
 
 def test_the_only_node_has_to_be_used_by_whatever_balancer() -> None:

@@ -234,6 +234,61 @@ def test_some_connections_make_it_flaky_and_a_network_that_loses_as_many_leaves_
     assert status(lossy, "nodes.nodeport.local.udp.ipv4.source") is Status.INCONCLUSIVE
 
 
+@pytest.mark.parametrize(
+    ("service", "protocols", "requires", "fault", "called"),
+    [
+        (CLUSTER, [Protocol.TCP], "cluster.{}.resent", "resent", "after a repeated SYN"),
+        (LOCAL, [Protocol.UDP, Protocol.SCTP], "local.{}.copies", "copies", "answered more than once"),
+        (LOCAL, list(Protocol), "local.{}.ports", "moved", "with another source port"),
+    ],
+    ids=["lost SYNs", "copies", "moved ports"],
+)
+def test_a_fault_beside_correct_answers_is_noticed_where_one_node_has_it_and_not_where_the_network_has_it(
+    service: str, protocols: list[Protocol], requires: str, fault: str, called: str
+) -> None:
+    def faulty(row: Dialled) -> tuple[Answer, ...]:
+        return tuple(replace(each, **{fault: each.count // 4}) for each in row.answers)
+
+    at_one = changed(
+        seen(), lambda row: (row.service, row.entrance, row.node) == (service, Entrance.NODE_PORT, FIFTH), faulty
+    )
+    found = red(at_one)
+    assert set(found) == {
+        f"nodes.nodeport.{requires.format(f'{protocol.value.lower()}.{family}')}"
+        for protocol in protocols
+        for family in ("ipv4", "ipv6")
+    }
+    assert all("node-5: " in why and f" {called}; without a Service 0 of 500" in why for why in found.values())
+    assert red(changed(at_one, lambda row: (row.service, row.node) == (LISTENER, FIFTH), faulty)) == {}
+
+
+def test_few_repeated_syns_are_no_fault() -> None:
+    def one(row: Dialled) -> tuple[Answer, ...]:
+        return (replace(row.answers[0], resent=4), *row.answers[1:])
+
+    assert red(changed(seen(), lambda row: (row.service, row.node) == (CLUSTER, FIFTH), one)) == {}
+
+
+def test_first_connections_that_one_node_rewrites_are_noticed_although_later_ones_are_not() -> None:
+    known = seen()
+    dialled = tuple(replace(row, first=rewritten(replace(row, answers=row.first))) if udp_at_the_fifth(row) else row
+                    for row in known.dialled)  # fmt: skip
+    found = red(replace(known, dialled=dialled))
+    assert set(found) == {"nodes.nodeport.local.udp.ipv4.first"}
+    assert "1 of 5 targets differ: node-5 (10.0.0.5): every-node-5 saw 10.0.0.5 = node node-5 x3" in found.popitem()[1]
+
+
+def test_inside_too_a_node_with_several_endpoints_uses_them_equally() -> None:
+    def skewed(row: Dialled) -> tuple[Answer, ...]:
+        return tuple(replace(each, count=count) for each, count in zip(row.answers, (150, 50), strict=True))
+
+    def several(row: Dialled) -> bool:
+        wanted = (Entrance.CLUSTER_IP, LOCAL, Protocol.UDP, Family.IPV4, "node-1")
+        return (row.entrance, row.service, row.protocol, row.family, row.node) == wanted
+
+    assert set(red(changed(seen(), several, skewed))) == {"nodes.clusterip.itp-local.udp.ipv4.even"}
+
+
 def test_shares_are_unequal_only_beyond_chance() -> None:
     def skewed(*counts: int) -> EveryNodeEvidence:
         def change(row: Dialled) -> tuple[Answer, ...]:

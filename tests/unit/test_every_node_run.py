@@ -2,6 +2,7 @@
 
 import re
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +12,14 @@ import pytest
 from esipp.base.json import Json
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.observation import Irregular, Observation, Outcome
 from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
 from esipp.probing.jobs import Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
 from esipp.scenarios.every_node.run import SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import Entrance, external_ips, other_addresses, several_announced
+from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_ROUTED
 from suites.nodes.checks import CHECKS
@@ -136,11 +138,12 @@ def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     stands = {each.name: Stand(each, frozenset({parse_address(OWN)})) for each in (OUTSIDE, OUTSIDE_ROUTED)}
     features = dict(FEATURES)
     context: Any = SimpleNamespace(
+        timeouts=TIMEOUTS,
         testbed=testbed,
         ground=GROUND,
         clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),
         findings=SimpleNamespace(features=features),
-        run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None),
+        run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None, settings=SimpleNamespace(seed=7)),
         asked=lambda _: list(CHECKS),
     )
     topology = Topology(NODES, ROLES, stands)
@@ -210,8 +213,34 @@ def test_connections_are_bounded() -> None:
     at_ports = seen.rows(CLUSTER, Entrance.NODE_PORT, Protocol.UDP, Family.IPV4)
     assert sum(row.total for row in at_ports) == SHARED
     assert {row.total for row in seen.rows(SOME, Entrance.NODE_PORT, Protocol.TCP, Family.IPV6)} == {SAMPLES}
-    assert sum(job.count for job in outside.jobs) < 10_000
+    assert sum(job.count for job in outside.jobs) < 12_000
     assert max(job.timeout for job in outside.jobs if "some-nodes-local at c" in job.key) == 2.0
+
+
+def test_what_single_connections_do_not_show_is_recorded_at_every_target() -> None:
+    whole = Wire.answer
+
+    def answer(job: Job, pod: str, on: str, source: str, count: int) -> Observation:
+        late = (Irregular(1.0, 2.1, 2.2, 1, 0), Irregular(1.0, None, 1.1, 0, 2), Irregular(1.0, 1.1, 3.1, 0, 0))
+        made = whole(job, pod, on, source, count)
+        return replace(made, irregular=late, ports=((1024, 1024), (1025, 2000), (1026, None)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Wire, "answer", staticmethod(answer))
+        seen, _, _ = survey()
+    (row, *_) = seen.rows(LOCAL, Entrance.NODE_PORT, Protocol.UDP, Family.IPV4)
+    (pod, *_) = row.answered
+    assert (pod.resent, pod.copies, pod.paired, pod.moved) == (1, 2, 2, 1)
+    assert sum(each.count for each in row.first) > 0
+    assert {each.pod for each in row.first} <= set(seen.endpoints)
+
+
+def test_source_ports_are_of_the_whole_range_for_each_client_from_another_one_on() -> None:
+    _, outside, _ = surveyed()
+    asked = [job for job in outside.jobs if job.protocol != "get"]
+    assert all(job.linger and job.wide is not None for job in asked)
+    assert len({job.wide for job in asked}) == 1
+    assert not any(job.on_a_node for job in asked)
 
 
 def test_a_node_without_an_agent_is_reported() -> None:

@@ -150,6 +150,51 @@ def test_behind_a_proxy_a_backend_that_reaches_itself_unmasqueraded_is_red() -> 
     assert verdict(path_check, show(path_check.subject.path, AddressClass.CLIENT), facts=PROXY).status is Status.FAIL
 
 
+FROM_A_POD = "loadbalancer.cluster.tcp.ipv4.pod-on-endpoint-node-to-vip"
+AT_HOME, ELSEWHERE, THIRD = NODES[0], NODES[1], NODES[2]
+
+
+def turned_back(
+    lost: int, back: Sequence[str], via: Sequence[str], facts: dict[str, str] | None = None, total: int = 60
+) -> Verdict:
+    """The verdict on a pod of which some connections are lost; packets show to which node those came back."""
+    path_check = by_id(FROM_A_POD)
+    path = path_check.subject.path
+    made = [answer(path, NODE_ADDRESSES[via[seq % len(via)]][V4], seq) for seq in range(total - lost)]
+    made += [replace(show(path, AddressClass.DROPPED), seq=total - lost + number) for number in range(lost)]
+    shown = [Witness(path.key, total - lost + n, seen=False, turned_back=node) for n, node in enumerate(back)]
+    there = {"load-balancer.ingress.loadbalancer-cluster-tcp": "hostname"} if facts is None else facts
+    return verdict(path_check, *made, facts=there, witnesses={path.key: shown})
+
+
+@pytest.mark.parametrize(
+    ("lost", "back", "via", "status"),
+    [
+        (20, [AT_HOME], [ELSEWHERE, THIRD], Status.KNOWN),
+        (20, [AT_HOME] * 4, [ELSEWHERE, THIRD], Status.KNOWN),
+        (20, [], [ELSEWHERE, THIRD], Status.FLAKY),  # no packets
+        (20, [""], [ELSEWHERE, THIRD], Status.FLAKY),  # lost on its way
+        (20, [AT_HOME, ""], [ELSEWHERE, THIRD], Status.FLAKY),  # one of two was lost on its way
+        (20, [ELSEWHERE], [ELSEWHERE, THIRD], Status.FLAKY),  # another node drops it
+        (20, [AT_HOME], [AT_HOME, ELSEWHERE], Status.FLAKY),  # that node does answer
+        (40, [AT_HOME] * 4, [ELSEWHERE, THIRD], Status.FLAKY),  # more than go to one of three nodes
+        (0, [], [ELSEWHERE, THIRD], Status.PASS),
+    ],
+)
+def test_what_a_load_balancer_sends_back_to_the_clients_own_node_is_known_where_packets_show_it(
+    lost: int, back: Sequence[str], via: Sequence[str], status: Status
+) -> None:
+    said = turned_back(lost, back, via)
+    assert said.status is status
+    if status is Status.KNOWN:
+        assert said.nature == "known defect"
+        assert f"packets of {len(back)} of {lost} lost connections came back to node {AT_HOME}" in said.sees
+
+
+def test_without_a_hostname_nodes_know_the_vip_and_nothing_comes_back() -> None:
+    assert turned_back(20, [AT_HOME], [ELSEWHERE, THIRD], facts={}).status is Status.FLAKY
+
+
 def test_a_pod_that_goes_to_a_hostname_may_be_masqueraded_as_its_own_node_and_no_other() -> None:
     path_check = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
     for own, status in ((NODES[2], Status.KNOWN), (NODES[1], Status.FAIL)):
@@ -347,7 +392,7 @@ def test_where_many_ports_are_taken_a_port_that_is_among_them_is_no_evidence() -
         many = replace(first, count=taken, ports=ports, moments=((1010.0, 1010.1),) * taken)
         found = Ports([[many]], BOTH).collided(BARE.subject.path, lost(), topology())
         assert found.explained is explained
-        assert f"{found.chance:.1%} of all ports" in found.words
+        assert f"{taken / PORTS_GIVEN:.1%} of all ports" in found.words
 
 
 # --------------------------------------------------------------------------------------------------- what hangs

@@ -19,7 +19,7 @@ from esipp.scenarios.health.objects import _situations, service_name
 from esipp.testbed.manifests import TCP
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_1
-from suites.known_differences.findings import COUNTED_TWICE
+from suites.known_differences.cilium import COUNTED_TWICE
 from tests.unit import health_world as health
 from tests.unit import interoperability_world as interop
 from tests.unit.verdicts import judge_with

@@ -1,6 +1,8 @@
 """The life cycle trial against an API server that lies, one way each: the right checks notice, and no others."""
 
+import sys
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +17,7 @@ from esipp.checks.model import Family
 from esipp.scenarios.health import port_lifecycle as lifecycle
 from esipp.scenarios.health.evidence import Fact, HealthEvidence
 from esipp.scenarios.health.port_lifecycle import LifeCycle
+from esipp.scenarios.timeouts import TIMEOUTS
 from tests.unit.fake_api_server import HIGH, LOW, FakeApi
 from tests.unit.health_world import NAMESPACE, TRIALS, differing
 
@@ -25,12 +28,17 @@ LISTENED = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "FOLLOWED", Budget("made up", 0.1, need=3, spacing=0.0))
+    follow_within(monkeypatch, Budget("made up", 0.1, need=3, spacing=0.0))
+
+
+def follow_within(monkeypatch: pytest.MonkeyPatch, budget: Budget) -> None:
+    """How long the trial waits for nodes."""
+    monkeypatch.setattr(sys.modules[__name__], "TIMEOUTS", replace(TIMEOUTS, port_followed=budget))
 
 
 def live(api: FakeApi, *, listen: bool = True, stop: Stop | None = None) -> dict[str, Fact]:
     testbed = SimpleNamespace(cluster=api, namespace=NAMESPACE, run="test")
-    asker: Any = SimpleNamespace(testbed=testbed, everywhere=api.everywhere, stop=stop or Stop())
+    asker: Any = SimpleNamespace(testbed=testbed, everywhere=api.everywhere, stop=stop or Stop(), timeouts=TIMEOUTS)
     return LifeCycle(asker, listen).perform()
 
 
@@ -193,7 +201,7 @@ def test_a_listener_of_another_tenant_is_no_old_one() -> None:
 
 # -------------------------------------------------------------------------------------------------- how long it waits
 def wait_for(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    monkeypatch.setattr(lifecycle, "FOLLOWED", Budget("made up", seconds, need=3, spacing=0.01))
+    follow_within(monkeypatch, Budget("made up", seconds, need=3, spacing=0.01))
     monkeypatch.setattr(waiting, "LEAST", 0.05)
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from esipp.checks.observation import Outcome
 from esipp.scenarios.health import placement
 from esipp.scenarios.health.evidence import Followed, Node
 from esipp.scenarios.health.placement import AFTER, ROUNDS, Board, Placement, Slot
+from esipp.scenarios.timeouts import TIMEOUTS
 from tests.unit.health_world import no_answer, say
 
 PLACES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
@@ -102,7 +104,7 @@ class Nodes:
 
     def __init__(self, bare: Callable[[int], Answer], after: Answer | None = None) -> None:
         self.bare, self.after, self.looks = bare, after, 0
-        self.families = [Family.IPV4]
+        self.families, self.timeouts = [Family.IPV4], TIMEOUTS
         self.stop = Stop()
         service = {"spec": {"healthCheckNodePort": 30001}}
         self.testbed: Any = type("Stage", (), {"services": {"health-placement": service}})()
@@ -125,12 +127,10 @@ class Nodes:
         return future
 
 
-def followed(
-    monkeypatch: pytest.MonkeyPatch, bare: Callable[[int], Answer], after: Answer | None = None
-) -> tuple[Followed, Followed]:
+def followed(bare: Callable[[int], Answer], after: Answer | None = None) -> tuple[Followed, Followed]:
     """How the bare node followed a round that leaves it without a pod: its status, its count."""
-    monkeypatch.setattr(placement, "FOLLOWS", Budget("made up", 0.05, need=3, spacing=0.0))
     nodes: Any = Nodes(bare, after)
+    nodes.timeouts = replace(TIMEOUTS, round_followed=Budget("made up", 0.05, need=1, spacing=0.0))
     ground: Any = None
     trial = Placement(nodes, ground, 0)
     status, count = trial._follow({Place.ENDPOINT_NODE: 2, Place.BARE_NODE: 0})
@@ -142,28 +142,28 @@ def followed(
 RIGHT, STALE = say(0, "x", count=1), say(1, "x", count=1)
 
 
-def test_a_node_that_is_right_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    status, count = followed(monkeypatch, lambda look: RIGHT)
+def test_a_node_that_is_right_at_once() -> None:
+    status, count = followed(lambda look: RIGHT)
     assert (status.last, status.after) == ("", {"right": AFTER})
     assert status.seconds is not None
     assert count.seconds is not None
 
 
-def test_a_node_that_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    status, count = followed(monkeypatch, lambda look: STALE if look < 6 else RIGHT)
+def test_a_node_that_comes_late() -> None:
+    status, count = followed(lambda look: STALE if look < 6 else RIGHT)
     assert status.seconds is not None
     assert (status.last, count.last) == ("200", "localEndpoints 1")
     assert status.after == count.after == {"right": AFTER}
 
 
-def test_a_node_that_is_never_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    status, count = followed(monkeypatch, lambda look: STALE, STALE)
+def test_a_node_that_is_never_right() -> None:
+    status, count = followed(lambda look: STALE, STALE)
     assert (status.seconds, status.last, status.after) == (None, "200", {"200": AFTER})
     assert (count.seconds, count.last, count.after) == (None, "localEndpoints 1", {"localEndpoints 1": AFTER})
 
 
-def test_a_node_that_is_right_and_wrong_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    status, _ = followed(monkeypatch, lambda look: RIGHT if look % 2 else no_answer(Outcome.TIMEOUT, 1))
+def test_a_node_that_is_right_and_wrong_in_turns() -> None:
+    status, _ = followed(lambda look: RIGHT if look % 2 else no_answer(Outcome.TIMEOUT, 1))
     assert (status.seconds, status.last) == (None, "timed out")
 
 
@@ -175,22 +175,22 @@ def test_a_node_that_is_right_for_a_while_is_not_excused_while_others_are_waited
     def bare(look: int) -> Answer:
         return wrong_count if look < 4 else STALE if look == 4 else RIGHT
 
-    status, count = followed(monkeypatch, bare)
+    status, count = followed(bare)
     assert status.seconds is not None
     assert status.after == {"200": 1, "right": AFTER}
     assert count.after == {"right": AFTER}
 
 
-def test_a_node_that_forgets_after_it_has_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    status, count = followed(monkeypatch, lambda look: RIGHT, STALE)
+def test_a_node_that_forgets_after_it_has_settled() -> None:
+    status, count = followed(lambda look: RIGHT, STALE)
     assert status.seconds is not None
     assert status.after == {"200": AFTER}
     assert count.after == {"localEndpoints 1": AFTER}
 
 
-def test_a_right_status_with_a_wrong_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_right_status_with_a_wrong_count() -> None:
     lie = say(0, "x", count=1, localEndpoints=False)
-    status, count = followed(monkeypatch, lambda look: lie, lie)
+    status, count = followed(lambda look: lie, lie)
     assert status.after == {"right": AFTER}
     assert (count.seconds, count.last) == (None, "localEndpoints false")
 
@@ -200,11 +200,11 @@ def rounds(monkeypatch: pytest.MonkeyPatch, *bare: Callable[[float], Answer]) ->
 
     Each function returns its answer by the seconds since the round began.
     """
-    monkeypatch.setattr(placement, "FOLLOWS", Budget("made up", 3.0, need=3, spacing=0.01))
     monkeypatch.setattr(placement, "COUNTED", 1.0)
     monkeypatch.setattr(placement, "LASTS", 0.2)
     ground: Any = None
     nodes: Any = Nodes(lambda look: RIGHT)
+    nodes.timeouts = replace(TIMEOUTS, round_followed=Budget("made up", 3.0, need=1, spacing=0.01))
     trial, found = Placement(nodes, ground, 0), []
     for says in bare:
         began = time.monotonic()
@@ -232,8 +232,7 @@ def test_a_count_that_comes_just_in_time_is_right(monkeypatch: pytest.MonkeyPatc
     assert all(count.seconds and count.seconds >= 0.5 for count, _ in rounds(monkeypatch, slow, slow, slow, slow))
 
 
-def test_an_interrupt_ends_the_wait_for_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "FOLLOWS", Budget("made up", 60.0, need=3, spacing=0.01))
+def test_an_interrupt_ends_the_wait_for_nodes() -> None:
     nodes: Any = Nodes(lambda look: nodes.stop.set() or STALE)
     ground: Any = None
     with pytest.raises(StoppedError):

@@ -5,8 +5,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from esipp.base.waiting import Budget
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import is_about
@@ -18,6 +16,7 @@ from esipp.scenarios.health.evidence import HealthEvidence
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
+from esipp.scenarios.timeouts import TIMEOUTS
 
 ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "b"}
 
@@ -104,10 +103,10 @@ def test_what_answered_in_time_once_has_longer_in_the_window() -> None:
     assert patience(prober) == {1: TIMEOUT, SAMPLES: ANSWER_TIMEOUT}
 
 
-def test_what_never_answered_in_time_has_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esipp.scenarios.health.probes.SETTLED", Budget("every health check", 0.0, need=1))
+def test_what_never_answered_in_time_has_no_longer() -> None:
     checks = questions()
     asker, prober = asking_for(checks)
+    asker.timeouts = replace(TIMEOUTS, health_checks_answer=Budget("every health check", 0.0, need=1))
     prober.result = {"outcome": "timeout"}
     assert not asker.settle(checks).held
     asker.window(checks, HealthEvidence())

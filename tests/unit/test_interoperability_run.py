@@ -37,7 +37,13 @@ from tests.unit.world import ROLES, topology
 
 T = TypeVar("T")
 BRIEF = Budget("a moment", 0.05, need=1, spacing=0.01)
-QUICK = replace(TIMEOUTS, other_followed=replace(BRIEF, name=TIMEOUTS.other_followed.name))
+QUICK = replace(
+    TIMEOUTS,
+    **{
+        name: replace(BRIEF, name=getattr(TIMEOUTS, name).name)
+        for name in ("other_followed", "last_answers", "services_answer", "services_closed")
+    },
+)
 PORT_A, PORT_B, LISTENER = 31001, 31002, 40000
 CLIENT = "172.18.0.9"
 
@@ -139,6 +145,7 @@ class FakeAsker:
 
     def __init__(self, cluster: FakeCluster, *, deaf: bool = False) -> None:
         self.cluster, self.deaf, self.stop, self.prober = cluster, deaf, Stop(), FakeProber()
+        self.timeouts = QUICK
         self.families = list(Family)
         self.asked: list[tuple[str, int]] = []
         self.asked_b: list[int] = []
@@ -180,18 +187,9 @@ def asker(**options: Any) -> tuple[Asker, FakeCluster, FakeAsker]:
     return cast(Asker, fake), cluster, fake
 
 
-@pytest.fixture(autouse=True)
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in (
-        (isolation, "AFTER"),
-        *((scale, name) for name in ("PROGRAMMED", "CLOSED")),
-    ):
-        monkeypatch.setattr(module, name, replace(BRIEF, name=getattr(module, name).name))
-
-
 def test_each_change_of_the_neighbour_is_waited_for_while_the_other_is_watched() -> None:
     made, cluster, fake = asker()
-    seen = isolation.Isolation(made, topology(), QUICK).perform()
+    seen = isolation.Isolation(made, topology()).perform()
     on = [f"neighbour-b-on-{role.value}" for role in (Role.ENDPOINT_NODE, Role.BARE_NODE)]
     chosen = fake.asked_b[0]
     assert chosen in BY_NUMBER, "what it leaves is given to nobody who does not ask for it"
@@ -226,11 +224,11 @@ def test_what_must_answer_is_given_time_and_is_watched_until_the_last_of_it_coul
         return converge(look, budget)
 
     monkeypatch.setattr(made.stop, "converge", note)
-    isolation.Isolation(made, topology(), QUICK).perform()
+    isolation.Isolation(made, topology()).perform()
     home = {topology().nodes[ROLES[Role.ENDPOINT_NODE]].internal[family] for family in Family}
     patient = {job.timeout for job in fake.prober.streams if job.protocol == "get" or job.host in home}
     assert patient == {isolation.PATIENT}
-    assert waited[-1] == (isolation.AFTER.name, False), "the last answers are waited for"
+    assert waited[-1] == (TIMEOUTS.last_answers.name, False), "the last answers are waited for"
 
 
 @pytest.mark.parametrize(
@@ -264,19 +262,19 @@ def test_a_client_that_is_masqueraded_on_its_way_is_reported() -> None:
 def test_a_neighbour_whose_changes_do_not_reach_the_nodes_ends_the_trial() -> None:
     made, _, fake = asker(deaf=True)
     with pytest.raises(HarnessError, match="its pods became ready"):
-        isolation.Isolation(made, topology(), QUICK).perform()
+        isolation.Isolation(made, topology()).perform()
     assert fake.prober.cancelled == len(fake.prober.streams)
 
 
 @pytest.mark.parametrize(("others", "left"), [(1, BY_NUMBER), (len(BY_NUMBER), [PORT_B])], ids=["one", "all"])
 def test_a_port_that_others_have_is_none_for_the_neighbour(others: int, left: Collection[int]) -> None:
     made, cluster, fake = asker()
-    isolation.Isolation(made, topology(), QUICK).perform()
+    isolation.Isolation(made, topology()).perform()
     first = fake.asked_b[0]
     cluster.others = {first} if others == 1 else BY_NUMBER
     cluster.there[B] = service_b("x")
     fake.asked_b.clear()
-    isolation.Isolation(made, topology(), QUICK).perform()
+    isolation.Isolation(made, topology()).perform()
     assert set(fake.asked_b) <= {*left} - {first}
     assert len(set(fake.asked_b)) == 1
 
@@ -290,7 +288,7 @@ def test_a_port_that_another_run_took_between_is_given_up_for_another() -> None:
         cluster.taken = {fake.asked_b[0]}
 
     cluster.delete = gone  # type: ignore[method-assign]
-    seen = isolation.Isolation(made, topology(), QUICK).perform()
+    seen = isolation.Isolation(made, topology()).perform()
     assert len(seen.changes) == 5
     first, *_, last = fake.asked_b
     assert last != first
@@ -302,7 +300,7 @@ def test_whoever_took_the_port_that_the_neighbour_left_is_named() -> None:
     rival = {"metadata": {"namespace": "shop", "name": "cart"}, "spec": {"ports": [{"nodePort": PORT_B}]}}
     cluster.others, cluster.there["cart"] = BY_NUMBER, rival
     with pytest.raises(HarnessError, match=f"the Service shop/cart took port {PORT_B} meanwhile"):
-        isolation.Isolation(made, topology(), QUICK).perform()
+        isolation.Isolation(made, topology()).perform()
 
 
 def performed(trial: scale.Scale) -> Many:

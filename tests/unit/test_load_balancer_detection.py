@@ -499,7 +499,7 @@ def test_what_became_of_our_services_is_a_fact_and_may_be_a_finding(tmp_path: Pa
 def test_how_each_service_is_announced_and_its_named_class_are_facts(tmp_path: Path) -> None:
     run, facts = settled(tmp_path / "a", named_as("gke-rbs", GKE), service(PROXY_MODE), ingress="hostname")
     assert facts["load-balancer.ingress.service-0"] == "hostname"
-    assert facts["load-balancer.class.named"] == run.facts["load-balancer.class.told"].value == "forwarder"
+    assert facts["load-balancer.class.named"] == run.facts["load-balancer.class.named"].value == "forwarder"
     _, facts = settled(tmp_path / "b", detect(KNOWN, KIND, []), service(PROXY_MODE), ingress="Proxy")
     assert facts["load-balancer.ingress.service-0"] == "Proxy"
     assert "load-balancer.class.named" not in facts, "a profile that was only found decides nothing"

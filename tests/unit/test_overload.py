@@ -52,6 +52,11 @@ def test_tasks_that_wait_are_counted_while_it_is_open(tmp_path: Path) -> None:
     with RunQueue(stat) as queue:
         pass
     assert queue.per_core == 48 / (os.cpu_count() or 1)
+    queue = RunQueue(stat)
+    queue._seen = [2] * 89 + [60] * 11
+    assert queue.per_core == 60 / (os.cpu_count() or 1), "one look of ten, and no longer half of them"
+    queue._seen = [2] * 91 + [60] * 9
+    assert queue.per_core == 2 / (os.cpu_count() or 1)
     with RunQueue() as real:
         pass
     assert real.per_core > 0, "at least this test runs"

@@ -115,7 +115,7 @@ def test_an_agent_in_trouble_blinds_its_capture_and_ends_nothing(trouble: Except
 def test_a_protocol_that_no_capture_shows_is_said(shown: tuple[bool, bool], said: list[str]) -> None:
     keys = ("nodeport.local.tcp.ipv4.outside-1-to-bare-node", "nodeport.local.sctp.ipv4.outside-1-to-bare-node")
     made = {
-        key: [replace(SILENT, path=key, outcome=Outcome.ANSWERED, tag=7 if ".sctp." in key else None)] for key in keys
+        key: [replace(SILENT, path=key, outcome=Outcome.ANSWERED, echo={"protocol": key.split(".")[2]})] for key in keys
     }
     seen = {key: [Witness(key, 0, seen=each)] for key, each in zip(keys, shown, strict=True)}
     assert watching().unseen(made, seen) == said

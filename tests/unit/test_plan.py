@@ -98,6 +98,15 @@ def test_the_many_services_are_counted_where_their_checks_are_asked() -> None:
         assert "more Services" not in text(less)
 
 
+def test_what_a_covering_design_saves_is_reported() -> None:
+    made = of("metallb-l2", suite("vantages"))
+    (each,) = made.designs.values()
+    assert 0 < 10 * each.asked.connections < each.product.connections
+    assert each.asked.seconds < each.product.seconds
+    words = f"vantages: {each.asked.connections:,} connections in about {each.asked.seconds:.0f} s; the full product"
+    assert words in " ".join(text(made).split())
+
+
 def test_fewer_checks_need_fewer_load_balancers() -> None:
     some = [check for check in CHECKS if check.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip"]
     made = of("gke-legacy", some).made

@@ -10,7 +10,7 @@ from esipp.checks.model import AddressClass, Backends, EntryKind, Vantage
 from esipp.checks.path import OnPath
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.testbed.manifests import SECURITY_LEVEL
-from esipp.testbed.pod_security import host_network_feature
+from esipp.testbed.refusals import host_network_feature
 
 
 class Api:

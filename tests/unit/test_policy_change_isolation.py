@@ -9,9 +9,10 @@ import pytest
 from esipp.base.clock import Clock
 from esipp.checks.check import Feature, Status, is_about
 from esipp.checks.model import AddressClass, Family, Path, Role
-from esipp.checks.observation import Observation
+from esipp.checks.observation import Irregular, Observation
 from esipp.checks.policy_change import (
     Isolated,
+    IsolatedConnections,
     IsolatedHealth,
     PolicyChange,
 )
@@ -31,6 +32,7 @@ from tests.unit.world import FEATURES as CELL_FEATURES
 from tests.unit.world import NODES, ROLES, show, topology
 
 STEADY = [check for check in CHECKS if is_about(check, Isolated)]
+TOGETHER = [check for check in CHECKS if is_about(check, IsolatedConnections)]
 HEALTH = [check for check in CHECKS if is_about(check, IsolatedHealth)]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features} | CELL_FEATURES
 STARTS = (10.0, 11.0, 18.5)
@@ -78,7 +80,7 @@ def window(**observations: list[Observation]) -> Window:
 
 def statuses(made: Window) -> dict[str, Status]:
     seen = PolicyChangeEvidence(window=made)
-    return {check.id: judge_with(check, seen, FEATURES, {}).status for check in (*STEADY, *HEALTH)}
+    return {check.id: judge_with(check, seen, FEATURES, {}).status for check in (*STEADY, *TOGETHER, *HEALTH)}
 
 
 def test_where_nothing_is_disturbed_everything_passes() -> None:
@@ -98,6 +100,30 @@ def test_one_answer_by_a_masqueraded_source_is_found_and_reported_by_the_change_
         check.id: Status.FLAKY
     }
     assert "0.40 s after neighbour-loadbalancer changed to Cluster" in reasons[check.id].reason
+
+
+EIGHT = 8
+"""Connections that an observation stands for."""
+
+
+def late(key: str, made: list[Observation]) -> list[Observation]:
+    """Each after a repeated SYN, in several seconds."""
+    begins = [10.0 + (len(key) % 3) + 0.9 * n for n in range(EIGHT)]
+    irregular = tuple(Irregular(begin, begin + 1.05, begin + 1.1, 1, 0) for begin in begins)
+    return [replace(each, irregular=irregular) for each in made]
+
+
+@pytest.mark.parametrize("without_a_service_too", [False, True])
+def test_syns_that_are_dropped_while_neighbours_change_are_found_although_all_are_answered(
+    without_a_service_too: bool,
+) -> None:
+    whole = {key: [replace(each, count=EIGHT) for each in made] for key, made in healthy().items()}
+    hit = [key for key in whole if key.startswith("nodeport.local.tcp.ipv4.") and "endpoint-node" in key]
+    hit += [key for key in whole if without_a_service_too and ".ipv4." in key and "listener" in key]
+    seen = PolicyChangeEvidence(window=window(**whole | {key: late(key, whole[key]) for key in hit}))
+    verdicts = {check.id: judge_with(check, seen, FEATURES, {}).status for check in TOGETHER}
+    wrong = {name: said for name, said in verdicts.items() if said is not Status.PASS}
+    assert wrong == ({} if without_a_service_too else {"beside.connections.nodeport.tcp.ipv4.late": Status.FAIL})
 
 
 def test_an_answer_where_none_is_due_is_found() -> None:

@@ -1,21 +1,27 @@
 """The run of policy changes on a simulated clock: what it waits for, and when it no longer does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from esipp.base.clock import Clock
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import POD_BACKEND, Family, TrafficPolicy
+from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.policy_change import At, ChangingService
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline.streams import Sample, Stream
+from esipp.probing.traffic import Traffic
 from esipp.scenarios import events
 from esipp.scenarios.policy_change import changes, run
+from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
 from esipp.scenarios.policy_change.run import ROUNDS, Driver
-from tests.unit.policy_change_world import BARE, GROUND, HOME
+from esipp.scenarios.policy_change.timeline import SAMPLED
+from tests.unit.policy_change_world import BARE, GROUND, HOME, frozen
 from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, topology
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
@@ -120,3 +126,48 @@ def test_other_entries_have_their_whole_time_meanwhile(monkeypatch: pytest.Monke
     made, seconds = drive(monkeypatch, lag)
     assert made == 4
     assert seconds > 30 + 20
+
+
+# ------------------------------------------------------------------------------------------------------ the captures
+@pytest.mark.parametrize("captured", [True, False])
+def test_captures_run_from_before_the_first_connection_until_after_the_last(
+    monkeypatch: pytest.MonkeyPatch, captured: bool
+) -> None:
+    done: list[str] = []
+    listener = frozen(Stream("listener", 0.2, [Sample(seq, seq, seq + 0.01, "answered") for seq in range(20)]))
+
+    @contextmanager
+    def watched(*_: object) -> Iterator[object]:
+        done.append("capture")
+        yield "watch" if captured else None
+        done.append("end of capture")
+
+    def controls(traffic: Traffic, _: object) -> dict[tuple[At, Family], Stream]:
+        done.append("dial")
+        assert (traffic.observations is not None) is captured
+        for seq in range(20):
+            observation = Observation(listener.name, seq, Outcome.ANSWERED)
+            (traffic.observations if captured else {})[listener.name, seq] = observation  # type: ignore[index]
+        return {(At.BARE_NODE, Family.IPV4): listener}
+
+    def follow(_: object, watch: object, sampled: dict[str, list[Observation]]) -> tuple[dict[str, list[Witness]], str]:
+        assert watch == ("watch" if captured else None)
+        assert [each.seq for each in sampled.get(listener.name, ())] == (
+            [*range(SAMPLED), *range(20 - SAMPLED, 20)] if captured else []
+        )
+        return {"listener": [Witness("listener", 0, True)]}, "why"
+
+    for name, fake in {"watched": watched, "controls": controls, "follow": follow}.items():
+        monkeypatch.setattr(run, name, fake)
+    monkeypatch.setattr(run, "perform", lambda *_: done.append("change"))
+    monkeypatch.setattr(run, "spare", lambda *_: None)
+    monkeypatch.setattr(Traffic, "stop", lambda *_: done.append("stop"))
+    prober = SimpleNamespace(clock=lambda: Clock(0.0, 0.0))
+    context: Any = SimpleNamespace(
+        run=None, testbed=None, findings=None, topology=topology(), timeouts=None,
+        clients=SimpleNamespace(probers={"outside-1": prober}),
+    )  # fmt: skip
+    seen = PolicyChangeEvidence()
+    run._change_services(context, [ChangingService.NODE_PORT], Stop(), seen, keeps=False)
+    assert done == ["capture", "dial", "change", "stop", "end of capture"]
+    assert (list(seen.witnesses), seen.blind) == (["listener"], "why")

@@ -1,10 +1,8 @@
 """What samples can show: of one path, and of all of a run."""
 
-import math
-
 import pytest
 
-from esipp.checks.power import each_alpha, missed, most_unseen, say_run, say_share
+from esipp.checks.power import missed, most_unseen, say_run, say_share
 
 
 def test_the_rule_of_three() -> None:
@@ -23,13 +21,6 @@ def test_a_defect_of_one_percent_is_missed_in_200_connections_once_in_seven_or_e
 )
 def test_no_share_is_reported_as_nothing_or_all(share: float, expected: str) -> None:
     assert say_share(share) == expected
-
-
-def test_many_tests_together_have_the_level_of_one() -> None:
-    for tests in (1, 8, 100):
-        assert 1 - (1 - each_alpha(tests)) ** tests == pytest.approx(0.05)
-    assert each_alpha(0) == pytest.approx(0.05)
-    assert math.isclose(each_alpha(1, 0.01), 0.01)
 
 
 def test_a_run_says_what_it_can_miss() -> None:

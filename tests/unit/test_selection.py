@@ -8,10 +8,9 @@ import pytest
 
 from esipp.app.cli import understood
 from esipp.app.depth import LEAST_MOVES, LEAST_SAMPLES, Depth, within
-from esipp.app.duration import read_duration
 from esipp.app.options import depth_of, settings_of
-from esipp.app.run_profiles import PROFILES, QUICK
-from esipp.app.selection import chosen, words
+from esipp.app.requests import read_duration
+from esipp.app.selection import PROFILES, QUICK, chosen, words
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import LONG, Check, Level, Status

@@ -3,8 +3,7 @@
 import pytest
 
 from esipp.base.errors import HarnessError
-from esipp.judging.timeline.stages import cut
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream, cut
 from esipp.scenarios.events import Steps
 
 

@@ -2,12 +2,10 @@
 
 import pytest
 
-from esipp.checks.timing import Blur
-from esipp.judging.timeline import trouble
-from esipp.judging.timeline.measured import Measured, compare
+from esipp.checks.timing import Blur, Measured, compare
 from esipp.judging.timeline.sources import sources
 from esipp.judging.timeline.steady_runs import first_run, last_run
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline.streams import Sample, prober_failed, probing_paused
 from esipp.judging.topology import parse_address
 
 RIGHT, WRONG, NONE = "r", "w", "."
@@ -53,15 +51,15 @@ def test_a_run_lasts_by_its_seconds_and_its_probes() -> None:
 
 def test_a_few_errors_of_ours_matter_only_where_one_probe_decides() -> None:
     samples = [Sample(n, float(n), n + 0.1, "error" if n < 3 else "answered") for n in range(9)]
-    assert not trouble.failed(samples)
-    assert trouble.failed(samples, most=2) == "the prober itself failed in 3 of 9 probes"
-    assert trouble.failed(samples, [(1.5, 2.5)], name="x").endswith("3 of 9 probes (x)")
-    assert not trouble.failed(samples, [(3.5, 4.5)])
+    assert not prober_failed(samples)
+    assert prober_failed(samples, most=2) == "the prober itself failed in 3 of 9 probes"
+    assert prober_failed(samples, [(1.5, 2.5)], name="x").endswith("3 of 9 probes (x)")
+    assert not prober_failed(samples, [(3.5, 4.5)])
 
 
 def test_a_pause_of_ours_proves_nothing() -> None:
-    assert not trouble.paused(stream("rr", 3.0))
-    assert "no probe for 3.1 s (x)" in trouble.paused(stream("rr", 3.1), "x")
+    assert not probing_paused(stream("rr", 3.0))
+    assert "no probe for 3.1 s (x)" in probing_paused(stream("rr", 3.1), "x")
 
 
 def test_sources_are_counted_by_what_is_right_for_each_answer() -> None:

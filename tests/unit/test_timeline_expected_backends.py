@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from esipp.judging.timeline.events import UNREADY_BESIDE, Mark
 from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE, misplaced, spans_of_marks
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import UNREADY_BESIDE, Mark, Sample, Stream
 
 NODES = {"a": "n"}
 READY, LOST = Mark(10.0, "ready", "a"), Mark(20.0, "unready", "a")

@@ -1,4 +1,4 @@
-"""How long runs wait while something changes under traffic."""
+"""How long the scenarios of a run wait."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -31,6 +31,14 @@ def test_a_slow_cluster_gets_more_time_for_what_is_ours_and_no_more_for_what_che
         usual = getattr(TIMEOUTS, each.name)
         assert getattr(made, each.name) == (longer(usual, 3.0) if each.name in SLOWER else usual)
     assert all(isinstance(getattr(TIMEOUTS, name), Budget | float) for name in SLOWER)
-    for limited in ("policy_followed", "change_shown", "sources_stable", "vips_released"):
+    for limited in (
+        "port_followed",
+        "round_followed",
+        "services_closed",
+        "policy_followed",
+        "change_shown",
+        "sources_stable",
+        "vips_released",
+    ):
         assert limited not in SLOWER, "what is later has failed a check, or is judged by other sources"
     assert "--timeout-factor 3" in settings.repeat

@@ -70,6 +70,21 @@ def test_results_are_on_our_clock_and_in_order_once_stopped() -> None:
     assert traffic.details == {("a way", 0): "no SYN-ACK"}
 
 
+def test_whole_requests_to_echo_servers_are_kept_if_packets_are_to_follow_them() -> None:
+    prober: Any = FakeProber()
+    traffic = Traffic(prober, Clock(100.0, 0.001), observations={})
+    traffic.connect("a way", Target("192.0.2.9", 80), PACE)
+    traffic.check_health("a health check", HEALTH, PACE)
+    way, health = prober.running
+    way.says(3, 101.0, "timeout", source_address="192.0.2.7", source_port=40000, nonce="a:1:3")
+    health.says(0, 101.0, "refused")
+    assert traffic.observations is not None
+    (kept,) = traffic.observations.items()
+    assert kept[0] == ("a way", 3)
+    assert (kept[1].source, kept[1].dialled, kept[1].nonce) == (("192.0.2.7", 40000), ("192.0.2.9", 80), "a:1:3")
+    assert made()[0].observations is None
+
+
 def test_one_stream_is_stopped_and_the_others_go_on() -> None:
     traffic, prober = made()
     first, second = (traffic.connect(name, Target("192.0.2.9", 80), PACE) for name in "ab")

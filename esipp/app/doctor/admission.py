@@ -12,8 +12,7 @@ from esipp.checks.check import Feature
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.namespaces import of_runs
 from esipp.testbed.manifests import agent_pod
-from esipp.testbed.pod_security import ASSUMED
-from esipp.testbed.refusals import EACH
+from esipp.testbed.refusals import ASSUMED, EACH
 
 DRY, POD = "dry-run", "esipp-dry-run"
 SYSTEM = ("kube-", "openshift-", "gke-", "gmp-")

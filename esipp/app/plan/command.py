@@ -11,8 +11,7 @@ from esipp.app.options import add_bound, add_depth, add_parallel, check_numbers,
 from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.document import as_json, document
 from esipp.app.plan.plan import ProfileCost, plan
-from esipp.app.run_profiles import PROFILES, STANDARD
-from esipp.app.selection import add_checks, add_narrowing, chosen, narrowed
+from esipp.app.selection import PROFILES, STANDARD, add_checks, add_narrowing, chosen, narrowed
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.check import Check
 from esipp.checks.model import Family

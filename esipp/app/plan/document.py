@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from esipp.app.plan.plan import RUN, Made, Plan, ProfileCost, Work
+from esipp.app.plan.plan import RUN, Cost, Made, Plan, ProfileCost, Work
 from esipp.base.document import Code, Document, Pairs, Words
 from esipp.base.json import Json
 from esipp.base.plural import counted
@@ -48,7 +48,11 @@ def _plan(made: Plan) -> Iterator[Pair]:
         sources = ", ".join(f"{source.text} ({source.grade.value})" for source in each.sources)
         yield "internal", f"load balancers, by {each.key}={each.value}: {sources}"
     for suite, design in made.designs.items():
-        yield "design", f"{suite}: {design.words}"
+        yield "design", f"{suite}: {design.design.words}"
+        yield (
+            "",
+            f"{suite}: {_cost_of(design.asked)}; the full product {_cost_of(design.product)}, as runs of their own",
+        )
     if made.sample.nodes:
         yield "agents", _agents(made)
     yield from events(made)
@@ -60,6 +64,10 @@ def _plan(made: Plan) -> Iterator[Pair]:
     for trap in profile.traps:
         yield "note", trap.text
     yield "command", Code(f"esipp run --context NAME --image REFERENCE --provider {profile.name}{_given(made)}")
+
+
+def _cost_of(cost: Cost) -> str:
+    return f"{cost.connections:,} connections in about {minutes(cost.seconds)}"
 
 
 def _cost(cost: ProfileCost) -> str:
@@ -204,11 +212,13 @@ def work_as_json(made: Work, command: str = CLEAN) -> Json:
         "made": vars(made.made),
         "designs": {
             suite: {
-                "paths": [len(design.rows), len(design.product)],
-                "pairs": list(design.share(PAIRS)),
-                "threes": list(design.share(THREES)),
+                "paths": [len(each.design.rows), len(each.design.product)],
+                "pairs": list(each.design.share(PAIRS)),
+                "threes": list(each.design.share(THREES)),
+                "connections": [each.asked.connections, each.product.connections],
+                "seconds": [round(each.asked.seconds), round(each.product.seconds)],
             }
-            for suite, design in made.designs.items()
+            for suite, each in made.designs.items()
         },
         "seconds": round(made.seconds),
         "parts": [vars(part) for part in made.parts],

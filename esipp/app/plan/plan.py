@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from esipp.app.plan.assumed_cluster import Asked, imagine
 from esipp.base.json import Json
@@ -19,9 +19,8 @@ from esipp.judging.durations import expected, phases
 from esipp.loadbalancers.capabilities import names_of, uncarried
 from esipp.loadbalancers.provider_annotations import internal_of
 from esipp.loadbalancers.timeouts import Timeouts, timeouts_of
-from esipp.scenarios.objects import objects_by_scenario, objects_of
 from esipp.testbed.batches import balanced, batches
-from esipp.testbed.objects import Ground
+from esipp.testbed.objects import Ground, objects_by_scenario, objects_of
 from esipp.testbed.pods import speakers_of_sctp
 from esipp.testbed.sampling import NO_SAMPLE, Sample, sample
 from esipp.testbed.testbed import Testbed
@@ -79,6 +78,23 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """The connections that checks make, with their controls, and the seconds of a run of them alone."""
+
+    connections: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DesignCost:
+    """A covering design as far as it would be asked, what it costs, and what its full product would cost."""
+
+    design: Design
+    asked: Cost
+    product: Cost
+
+
+@dataclass(frozen=True)
 class ProfileCost:
     """What a profile of a run costs: checks that would run, their depth, the most load balancers at the same time, and
     the duration in seconds.
@@ -102,7 +118,7 @@ class Work:
         unsupported: the checks that would not run, by reason.
         limited: the checks with a predicted outcome, by limit; each check is listed under its worst limit.
         made: the objects that would exist at the same time.
-        designs: the parts of covering designs that would be asked, by suite.
+        designs: the parts of covering designs that would be asked, with their cost, by suite.
         sample: the nodes that run an agent; empty if the cluster admits none.
         patience: the timeouts.
         parts: the parts of the duration.
@@ -113,7 +129,7 @@ class Work:
     unsupported: Mapping[str, tuple[Check, ...]]
     limited: tuple[Limited, ...]
     made: Made
-    designs: Mapping[str, Design]
+    designs: Mapping[str, DesignCost]
     sample: Sample
     patience: Timeouts
     parts: tuple[Part, ...]
@@ -218,18 +234,25 @@ def work_of(
         unsupported={why: tuple(those) for why, those in unsupported.items()},
         limited=tuple(limited(profile, able)) if profile else (),
         made=made,
-        designs=_designs(checks, able),
+        designs=_designs(checks, able, ground, samples),
         sample=chosen if made.agents else NO_SAMPLE,
         patience=timeouts_of(profiles, sure=sure, bound=bound),
         parts=tuple(_parts(able, made, profiles, samples, moves, bound)),
     )
 
 
-def _designs(checks: Iterable[Check], able: Iterable[Check]) -> dict[str, Design]:
-    """The designs of the selected suites, with the paths that would be asked."""
+def _designs(checks: Iterable[Check], able: Iterable[Check], ground: Ground, samples: int) -> dict[str, DesignCost]:
+    """The designs of the selected suites, with the paths that would be asked, and their cost on this cluster."""
     suites = {check.suite for check in checks}
     asked = {path for check in able for path in check.subject.judged}
-    return {suite: design.only(asked) for suite, design in designs().items() if suite in suites}
+
+    def cost(design: Design, rows: Iterable[Any]) -> Cost:
+        made = [check for row in rows for check in design.checks(row) if not missing_features(check, ground.features)]
+        paths = {path for check in made for path in check.subject.paths}
+        return Cost(samples * len(paths), sum(expected(made, samples, 0).values()))
+
+    found = {suite: design.only(asked) for suite, design in designs().items() if suite in suites}
+    return {suite: DesignCost(each, cost(each, each.rows), cost(each, each.product)) for suite, each in found.items()}
 
 
 def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:

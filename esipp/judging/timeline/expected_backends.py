@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from esipp.judging.timeline.events import UNREADY_BESIDE, Mark
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import UNREADY_BESIDE, Mark, Sample, Stream
 
 SLACK = 0.5
 """Seconds after a node's 503 in which a removed pod may still answer: rules change first, then the health check, so

@@ -1,4 +1,4 @@
-"""Streams of steady probes: one tuple for each probe, on one clock. No I/O.
+"""Steady probes on one clock, and what happens meanwhile: samples, streams, marks, decisions, stages. No I/O.
 
 All times are monotonic seconds of this process.
 """
@@ -6,7 +6,8 @@ All times are monotonic seconds of this process.
 import json
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -227,3 +228,115 @@ def read_health(result: dict[str, Any], ours: Callable[[float], float]) -> Sampl
         ours(float(result["ended"])),
         str(response.get("status") or result["outcome"]),
     )
+
+
+UNREADY_BESIDE = "slice-unready-beside"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An event of our watches: when it arrived, its pod, and its kind.
+
+    ``what``: ``ready``, ``unready``, ``deleting``, ``gone`` for a Pod; ``slice-ready``, ``slice-unready``,
+    ``slice-gone`` for an endpoint in the EndpointSlice of ``family``; ``slice-unready-beside`` for one that is no
+    longer a ready endpoint of another Service over the same pods.
+    """
+
+    at: float
+    what: str
+    pod: str
+    family: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision that the load balancer reports: a node is healthy or not from ``at`` on, on our clock.
+
+    ``family`` is that of the VIP it is about; empty for all of them.
+    """
+
+    at: float
+    node: str
+    healthy: bool
+    family: str = ""
+
+
+class Steer(NamedTuple):
+    """The load balancer's report that it changed the nodes to which it sends requests."""
+
+    at: float
+    family: str
+    nodes: tuple[str, ...]
+    why: str = ""
+
+
+class Cut(NamedTuple):
+    """The probes that started from one change to the next.
+
+    ``under_way`` are those that were answered after the next change had begun, by the rules of before or after it.
+    """
+
+    until: float
+    samples: list[Sample]
+    under_way: list[Sample]
+
+
+def answered(sample: Sample) -> bool:
+    """Whether one of our pods answered."""
+    return sample.answered
+
+
+def cut(
+    stream: Stream, causes: Sequence[float], end: float, responds: Callable[[Sample], bool] = answered
+) -> list[Cut]:
+    """A stream, cut at the times of the changes.
+
+    Args:
+        stream: the probes.
+        causes: when each change was asked for, in order.
+        end: when the last stage was over.
+        responds: whether something responded to a probe. What nothing responded to belongs to where it began.
+    """
+    found = []
+    for since, until in zip(causes, [*causes[1:], end], strict=True):
+        made, late = list[Sample](), list[Sample]()
+        for sample in stream.view(since, until):
+            (late if responds(sample) and sample.ended > until else made).append(sample)
+        found.append(Cut(until, made, late))
+    return found
+
+
+OURS = "error"
+"""The prober's outcome for an error of its own: a source port that is taken, for example. It proves nothing."""
+
+MOST_ERRORS = 3
+"""The most probes of a stream with such an error, if no verdict depends on a single one of them."""
+
+MOST_GAP = 3.0
+"""Seconds without a single probe after which a stream proves nothing: this machine is too busy."""
+
+
+def prober_failed(
+    samples: Collection[Sample], deciding: Sequence[tuple[float, float]] = (), most: int = MOST_ERRORS, name: str = ""
+) -> str:
+    """A sentence if the prober itself failed too often; empty if not.
+
+    Args:
+        samples: all probes.
+        deciding: the times in which a single probe may decide.
+        most: the number of errors that do not matter at other times.
+        name: which probes they are.
+    """
+    errors = [sample.started for sample in samples if sample.outcome == OURS]
+    if len(errors) <= most and not any(since <= at <= until for at in errors for since, until in deciding):
+        return ""
+    return f"the prober itself failed in {len(errors)} of {len(samples)} probes" + (f" ({name})" if name else "")
+
+
+def probing_paused(samples: Iterable[Sample], name: str = "") -> str:
+    """A sentence if this machine was too busy to probe for longer than ``MOST_GAP``; empty if not."""
+    longest = longest_gap(samples)
+    if longest <= MOST_GAP:
+        return ""
+    which = f" ({name})" if name else ""
+    return f"this machine sent no probe for {longest:.1f} s{which}; at most {MOST_GAP:.0f} s are acceptable"

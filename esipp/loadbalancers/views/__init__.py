@@ -8,7 +8,6 @@ from esipp.judging.health_view import HealthView, Places
 from esipp.judging.topology import Node
 from esipp.loadbalancers.views.aws import AmazonView
 from esipp.loadbalancers.views.azure import AzureView
-from esipp.loadbalancers.views.cli import Cli
 from esipp.loadbalancers.views.cloud import CloudView
 from esipp.loadbalancers.views.gcloud import GoogleView
 from esipp.loadbalancers.views.octavia import OctaviaView
@@ -24,11 +23,7 @@ NO_TOOL = "no tool is known"
 
 
 def view_for(
-    provider: str,
-    nodes: Iterable[Node],
-    *,
-    pods: Callable[[], Mapping[str, str]] = dict,
-    cli: Cli | None = None,
+    provider: str, nodes: Iterable[Node], *, pods: Callable[[], Mapping[str, str]] = dict
 ) -> HealthView | None:
     """The view of a provider; None if there is none, as on kind.
 
@@ -36,10 +31,9 @@ def view_for(
         provider: ``gce``, ``azure``, ``aws`` or ``openstack``.
         nodes: the nodes of the cluster.
         pods: maps addresses of pods to nodes, for load balancers whose targets are pods.
-        cli: the cloud's tool, if it is not the one on PATH.
     """
     places = Places(nodes, pods)
-    return CLOUDS[provider](places, cli) if provider in CLOUDS else None
+    return CLOUDS[provider](places) if provider in CLOUDS else None
 
 
 def provider_of(nodes: Iterable[Node]) -> str:

@@ -115,7 +115,7 @@ def compare_times(old: RecordedRun, new: RecordedRun) -> Times:
     both = [path for path in one if path in two]
     if not both:
         return Times(tuple(correct(compared)))
-    was, now = (Distribution.of(run[path] for path in both).quantile(0.5) for run in (one, two))
+    was, now = (Distribution.of(run[path] for path in both).p50 for run in (one, two))
     ways: dict[str, list[str]] = {}
     for path, way in _ways(new):
         if path in one and path in two:
@@ -146,7 +146,7 @@ def _by_path(run: RecordedRun) -> Mapping[str, float]:
         # grouped probes have the start of the first and the end of the last probe
         took = [each.ended - each.started for each in probes if each.times == 1 and each.outcome == Outcome.ANSWERED]
         if took and min(took) > 0:
-            found[path] = Distribution.of(took).quantile(0.5)
+            found[path] = Distribution.of(took).p50
     return found
 
 

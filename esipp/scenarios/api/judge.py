@@ -20,8 +20,7 @@ from esipp.checks.api import (
     say_value,
 )
 from esipp.checks.check import Status
-from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Decision, Interruptions, ours_failed, undecided
 
 NOT_OF_THE_API = (401, 403, 429, 503, 504)
 """HTTP statuses of refusals for authorization, quota or overload: they say nothing about the rules for Services."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.api import Chain, Requests, Verb
 from esipp.checks.health import Answer
 from esipp.ledger.run import Run
@@ -17,9 +17,6 @@ from esipp.scenarios.context import Context, kept
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 
-FOLLOWED = Budget("every node to listen for a later Service", 20.0, need=3, spacing=0.1)
-"""kube-proxy gets Services in the order of their creation: a node that listens for the last one knows all before it."""
-
 
 def listen(asker: Asker, silent: int, control: int) -> Json:
     """What every node says at both ports, once all of them listen at the second; or as it is when they never do."""
@@ -28,7 +25,7 @@ def listen(asker: Asker, silent: int, control: int) -> Json:
         said = _words(asker.everywhere(control))
         return Reading(all(words in ("200", "503") for words in said.values()), str(said))
 
-    asker.stop.converge(look, FOLLOWED)
+    asker.stop.converge(look, asker.timeouts.ports_listen)
     return {"silent": _words(asker.everywhere(silent)), "control": _words(asker.everywhere(control))}
 
 
@@ -57,7 +54,7 @@ def observe(context: Context) -> ApiEvidence:
     context.gathered = lambda: seen
     performer = Performer(context.cluster, testbed.namespace, run.id, stop)
     if any(step.verb is Verb.LISTEN for chain in chains.values() for step in chain.steps):
-        asker = Asker(replace(testbed, nodes=context.topology.nodes), context.clients, stop)
+        asker = Asker(replace(testbed, nodes=context.topology.nodes), context.clients, stop, timeouts=context.timeouts)
         performer.listen = partial(listen, asker)
     requests = sum(len(chain.steps) for chain in chains.values())
     with run.phase("edit Services", f"{len(chains)} chains of {requests} requests"):

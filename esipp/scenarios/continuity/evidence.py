@@ -10,8 +10,7 @@ from typing import NamedTuple
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family, Role
 from esipp.judging.promise import Bound, Checking
-from esipp.judging.timeline.events import Mark, Steer
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Mark, Sample, Steer, Stream
 from esipp.judging.topology import IPAddress
 
 Asked = tuple[Way, Family]
@@ -123,8 +122,8 @@ class ContinuityEvidence:
         since: when traffic had first settled; nothing before is judged.
         details: the prober's details on requests without an answer, by stream and number.
         sent: all other streams. One that keeps its port goes on from a new one at the end of each phase.
-        uncounted: why what pods counted is not known; empty if it is.
         held: every known address of a node, a pod or a client; none of them is a load balancer's.
+        counted_until: until when what pods counted is known, if ``uncounted`` says why it is not known later.
         spacing: seconds between two requests; ``timeout``: after which one is lost; ``uncertainty``: of the clock.
     """
 
@@ -153,8 +152,9 @@ class ContinuityEvidence:
     timeout: float = 0.0
     uncertainty: float = 0.0
     sent: Mapping[Sent, Stream] = field(default_factory=dict)
-    uncounted: str = ""
     held: frozenset[IPAddress] = frozenset()
+    counted_until: float = 0.0
+    uncounted: str = ""
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

@@ -9,16 +9,23 @@ from esipp.checks.check import Level, Status
 from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, UNREWRITTEN, ContinuityCheck, Phase, Way, What
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
-from esipp.checks.timing import PROMPT, Blur, Held, hold, needed, say_unknown
+from esipp.checks.timing import AT_ONCE, PROMPT, Blur, Held, hold, needed, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Bound
-from esipp.judging.timeline import trouble
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
 from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
 from esipp.judging.timeline.sources import Sourced, say_sources, sources
-from esipp.judging.timeline.streams import LOST, Sample, Stream, longest_gap
+from esipp.judging.timeline.streams import (
+    LOST,
+    OURS,
+    Sample,
+    Stream,
+    longest_gap,
+    prober_failed,
+    probing_paused,
+)
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window
 from esipp.scenarios.continuity.reasons import hides_its_node, late_nodes, taken_by, taker, why_moved
@@ -68,6 +75,7 @@ class Judge:
             return ours_failed(check, "too little", trouble)
         by_what: dict[What, Callable[[ContinuityCheck], Decision]] = {
             What.NO_LOSS: self._no_loss,
+            What.NO_DELAY: self._no_delay,
             What.GAP: self._gap,
             What.LOSSES: self._losses,
             What.SOURCE: self._source,
@@ -86,7 +94,7 @@ class Judge:
 
     def of_phase(self, phase: Phase, way: Way, family: Family) -> list[Sample]:
         """The new connections of a way in a phase, without those that our prober could not make."""
-        return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != trouble.OURS]
+        return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != OURS]
 
     def _split(self, way: Way, family: Family) -> dict[Phase | None, list[Sample]]:
         """The new connections of a way by phase; computed once."""
@@ -157,10 +165,10 @@ class Judge:
     def _trouble(self, check: ContinuityCheck) -> str:
         """An error of our own that leaves a check unjudged."""
         made = self._split(check.subject.way, check.subject.family).get(check.subject.phase, ())
-        if why := trouble.failed(made):
+        if why := prober_failed(made):
             return why
         # the quiet phase is interrupted by other phases, so its pauses say nothing
-        return "" if check.subject.phase is Phase.QUIET else trouble.paused(self.requests(check))
+        return "" if check.subject.phase is Phase.QUIET else probing_paused(self.requests(check))
 
     def vantage(self, family: Family) -> Vantage:
         """The controls of the client over a family: how well it reached nodes without a Service."""
@@ -195,7 +203,9 @@ class Judge:
         if check.subject.what is What.LASTING:
             return f"{kept} exchanges on three connections of one client: a break of only some of them may be missed"
         if check.subject.what is What.NO_LOSS:
-            return f"{said}: a shorter outage is missed, and so is one below 3 s that lets SYNs through"
+            return (
+                f"{said}: a shorter outage is missed, and so is one below 3 s in which SYNs are dropped and sent again"
+            )
         if check.subject.what in (What.SOURCE, What.PROMPT):
             return (
                 f"{said}, and {kept} exchanges on established ones: a fault that affects fewer than one in some "
@@ -262,6 +272,12 @@ class Judge:
             return ""
         return excused(Counts(lost, made), self.vantage(check.subject.family).counts(self.seen.quiet))
 
+    def _no_delay(self, check: ContinuityCheck) -> Decision:
+        """Whether answers are late for longer than a single lost SYN explains; lost requests have another check."""
+        answered = [sample for sample in self.requests(check) if sample.answered]
+        decided = self._within(check, Bound(AT_ONCE, "as a network may lose single SYNs"), answered)
+        return replace(decided, late=decided.status is Status.FAIL)
+
     def _gap(self, check: ContinuityCheck) -> Decision:
         checking = self.seen.checking
         silent = check.subject.event.refuses
@@ -283,9 +299,10 @@ class Judge:
             return Decision(Status.RECORDED, check.expected, numbers.words, why)
         return self._within(check, self.seen.bound)
 
-    def _within(self, check: ContinuityCheck, bound: Bound) -> Decision:
-        """Whether no gap is longer than a bound, if that was measured well enough."""
-        window, samples = self._window(check), self.requests(check)
+    def _within(self, check: ContinuityCheck, bound: Bound, those: Sequence[Sample] | None = None) -> Decision:
+        """Whether no gap is longer than a bound, if that was measured well enough; of all requests, or of those."""
+        window, made = self._window(check), self.requests(check)
+        samples = made if those is None else those
         found = uncertain(samples, window.causes, self.vantage(check.subject.family))
         numbers = tally(samples, window.causes)
         said = f"{numbers.words}; bound {bound.seconds:.2f} s, {bound.source}"
@@ -294,7 +311,9 @@ class Judge:
         if over:
             return self._too_long(check, over, len(found), said)
         unknown = [each.blur for each, word in held if word is Held.UNKNOWN]
-        between = Blur(longest_gap(samples))
+        # the quiet phase is interrupted by other phases, so its pauses say nothing. A request from before is alone
+        quiet = check.subject.phase is Phase.QUIET
+        between = Blur(0.0 if quiet else longest_gap(each for each in made if each.started >= window.began))
         if hold(0.0, bound.seconds, between) is Held.UNKNOWN:
             unknown.append(between)
         if unknown:

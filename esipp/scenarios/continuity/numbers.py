@@ -58,9 +58,10 @@ class Continuity(TypedDict):
 
 
 def _numbers(run: RecordedRun) -> Continuity:
-    seen = run.evidence_of(ContinuityEvidence)
-    if seen is None:
+    judge = run.analysed(ContinuityEvidence, Judge)
+    if judge is None:
         return {"settings": None, "windows": [], "ways": []}
+    seen = judge.seen
     return {
         "settings": {
             "spacing": seen.spacing,
@@ -91,14 +92,14 @@ def _numbers(run: RecordedRun) -> Continuity:
                 "broken": each.broken,
                 "wrong": each.wrong_count,
             }
-            for each in ways(Judge(seen))
+            for each in ways(judge)
         ],
     }
 
 
 def _durations(run: RecordedRun) -> Iterator[tuple[str, Sequence[float]]]:
-    seen = run.evidence_of(ContinuityEvidence)
-    for way in ways(Judge(seen)) if seen else ():
+    judge = run.analysed(ContinuityEvidence, Judge)
+    for way in ways(judge) if judge else ():
         yield way.phase, [way.longest]
 
 

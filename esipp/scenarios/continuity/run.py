@@ -2,13 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.waiting import LEAST, Reading
 from esipp.checks.continuity import CHECKED, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
@@ -18,24 +19,23 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging import ingress
 from esipp.judging.durations import planned_events
-from esipp.judging.promise import Bound, promise_of
+from esipp.judging.promise import Bound, Checking, promise_of
 from esipp.judging.schedule import steps
+from esipp.judging.timeline.streams import Steer
 from esipp.judging.topology import IPAddress, Topology, parse_address
+from esipp.loadbalancers.reference import Reference
 from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
 from esipp.scenarios.changing_pods import LEAST_BOUND, Watching, serves_on
 from esipp.scenarios.context import Context
 from esipp.scenarios.continuity import objects
-from esipp.scenarios.continuity.actions import MOST_HELD, Acts, Notes
+from esipp.scenarios.continuity.actions import MOST_HELD, Acts, Gates, Notes
 from esipp.scenarios.continuity.evidence import Asked, ContinuityEvidence, Places, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import asked_streams, events_of, families_of, ways_of
-from esipp.scenarios.continuity.readiness_gates import Gates
-from esipp.scenarios.continuity.reported_state import ReportedState
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
-from esipp.scenarios.control_listeners import control_targets
-from esipp.scenarios.events import Following
+from esipp.scenarios.events import Following, control_targets
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
@@ -45,6 +45,64 @@ QUIET = 1.5
 """Seconds in which nothing is done, before, between and after: no less, as the last requests need time to be over."""
 
 FIRST_QUIET = 4.0
+
+
+@dataclass
+class ReportedState:
+    """The reports of the reference load balancer on one namespace's Services; it shares our machine's clock.
+
+    ``steers`` is by Service, and grows while it is listened to.
+    """
+
+    reference: Reference | None
+    namespace: str
+    steers: dict[str, list[Steer]] = field(default_factory=dict)
+
+    def checking(self) -> Checking:
+        """Its health-check settings, as it reports them.
+
+        Raises:
+            HarnessError: it does not answer.
+        """
+        if self.reference is None:
+            return Checking()
+        settings = self.reference.view()["settings"]
+        timeout = float(settings["timeout"]) if "timeout" in settings else None
+        return Checking(float(settings["period"]), int(settings["unhealthy"]), timeout)
+
+    def addresses(self) -> list[str]:
+        """Its own addresses, which backends of its proxy see."""
+        return list(self.reference.addresses.values()) if self.reference else []
+
+    def lacks(self, service: str, family: str, nodes: Collection[str]) -> list[str]:
+        """The nodes to which it currently sends no requests, as it reports; empty without a report."""
+        steers = [steer for steer in self.steers.get(service, ()) if steer.family in ("", family)]
+        return sorted(set(nodes) - set(steers[-1].nodes)) if steers else []
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """While its decisions are taken down, in a thread.
+
+        Raises:
+            HarnessError: it does not answer, or some were missed.
+        """
+        if self.reference is None:
+            yield
+            return
+        stream = self.reference.stream(0, self._take)
+        try:
+            yield
+            stream.check()
+        finally:
+            stream.close()
+
+    def _take(self, decision: Json) -> None:
+        if decision.get("kind") != "steer" or decision["namespace"] != self.namespace:
+            return
+        steer = Steer(
+            float(decision["monotonic"]), decision["family"], tuple(decision["nodes"]), str(decision.get("why", ""))
+        )
+        self.steers.setdefault(decision["service"], []).append(steer)
 
 
 @dataclass
@@ -87,7 +145,10 @@ class Gathering:
     sent: Mapping[Way, Sequence[StreamKind]] = field(default_factory=dict)
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
-    _uncounted: str = ""
+    _counted: dict[str, float] = field(default_factory=dict)
+    """When the pods of each node were last asked what they had counted."""
+    _uncounted: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """The nodes whose pods cannot be asked: since when, and why."""
 
     def __post_init__(self) -> None:
         self._settling = Following(self.stop, later=LEAST, forgives=True)
@@ -136,7 +197,8 @@ class Gathering:
                 frozenset(each for of in addresses.values() for each in of),
                 self._of_balancer(),
                 obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
-                PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._uncounted, self._held(watching),
+                PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._held(watching),
+                *min(self._uncounted.values(), default=(0.0, "")),
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
@@ -246,12 +308,16 @@ class Gathering:
             if not is_ready(pod) or not address:
                 continue
             if node not in self.clients.agents:
-                self._uncounted = f"node {node} has no agent that could ask its pod"
+                self._uncounted[node] = (0.0, f"node {node} has no agent that could ask its pod")
                 continue
+            now = time.monotonic()
             try:
-                acts.streams.ask_arrived(self.clients.agents[node], Target(address, manifests.HTTP), node)
+                acts.streams.ask_arrived(self.clients.agent(node), Target(address, manifests.HTTP), node)
             except HarnessError as broken:
-                self._uncounted = broken.sentence
+                self._uncounted[node] = (self._counted.get(node, 0.0), broken.sentence)
+            else:
+                self._counted[node] = now
+                self._uncounted.pop(node, None)
 
     # ------------------------------------------------------------------------------------------------ where to ask
     def _obstacles(self) -> dict[Asked, str]:

@@ -21,20 +21,20 @@ COLUMNS = ("requests", "lost", "late", "gap (s)", "broken")
 
 def summary(run: RecordedRun) -> Section:
     """The section; empty if the scenario did not run."""
-    seen = run.evidence_of(ContinuityEvidence)
-    if seen is None:
+    judge = run.analysed(ContinuityEvidence, Judge)
+    if judge is None:
         return Section(SUMMARY_TITLE)
-    if seen.trouble:
-        return Section(SUMMARY_TITLE, (Text(seen.trouble),))
-    return Section(SUMMARY_TITLE, tuple(_blocks(Judge(seen))))
+    if judge.seen.trouble:
+        return Section(SUMMARY_TITLE, (Text(judge.seen.trouble),))
+    return Section(SUMMARY_TITLE, tuple(_blocks(judge)))
 
 
 def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
     """The lost requests of all phases."""
-    seen = run.evidence_of(ContinuityEvidence)
-    if seen is None or seen.trouble:
+    judge = run.analysed(ContinuityEvidence, Judge)
+    if judge is None or judge.seen.trouble:
         return
-    found = ways(Judge(seen))
+    found = ways(judge)
     if asked := sum(each.requests for each in found):
         yield "requests lost", f"{sum(each.lost for each in found):,} of {asked:,} of steady traffic"
 
@@ -93,10 +93,10 @@ LANE = 15.0
 
 def section(run: RecordedRun) -> Section:
     """The section; empty if the suite did not run."""
-    observed = run.evidence_of(ContinuityEvidence)
-    if observed is None:
+    judge = run.analysed(ContinuityEvidence, Judge)
+    if judge is None:
         return Section(TITLE)
-    seen = Evidence.of(observed)
+    seen = Evidence.of(judge)
     parts = {
         "The disruptions": lambda: _begin(seen),
         "The timeline": lambda: _overview(seen),

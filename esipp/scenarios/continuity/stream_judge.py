@@ -17,11 +17,16 @@ from esipp.checks.stream import RECOVERS, STEADY, Reuse, StreamKind
 from esipp.checks.timing import Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.judging.timeline import trouble
 from esipp.judging.timeline.losses import is_late
 from esipp.judging.timeline.sources import sources
 from esipp.judging.timeline.steady_runs import SILENCE
-from esipp.judging.timeline.streams import Sample, longest_gap
+from esipp.judging.timeline.streams import (
+    MOST_ERRORS,
+    OURS,
+    Sample,
+    longest_gap,
+    prober_failed,
+)
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
 
@@ -82,9 +87,9 @@ class StreamJudge:
     def decide(self) -> Decision:
         """The decision."""
         check, samples = self.check, self.samples
-        if self.kind.reuse is Reuse.ONE_WAY and self.judge.seen.uncounted:
-            return undecided(check, self.judge.seen.uncounted)
-        if why := trouble.failed(self._all, most=self._most_errors):
+        if self.kind.reuse is Reuse.ONE_WAY and (why := self._uncounted):
+            return undecided(check, why)
+        if why := prober_failed(self._all, most=self._most_errors):
             return ours_failed(check, "too little", why)
         if self.kind.job_protocol == "bulk":
             return self._bulk()
@@ -112,6 +117,14 @@ class StreamJudge:
         """Seconds for which the stream may be silent while new TCP connections are answered."""
         return STEADY if self.check.subject.phase is Phase.QUIET else RECOVERS
 
+    @property
+    def _uncounted(self) -> str:
+        """Why it is not known what pods counted in this phase; empty if it is, as it is before they cannot be asked."""
+        seen, phase = self.judge.seen, self.check.subject.phase
+        window = seen.window(phase)
+        until = window.until if window else self.judge.seen.since
+        return seen.uncounted if until > seen.counted_until else ""
+
     @cached_property
     def _all(self) -> list[Sample]:
         """The stream's probes in the phase; those of a size are all of the quiet phase."""
@@ -128,8 +141,12 @@ class StreamJudge:
         What pods had counted that are gone is not known, so datagrams that nobody answers count from the last one's
         end on.
         """
-        found = [sample for sample in self._all if sample.outcome != trouble.OURS]
-        if self.kind.reuse is not Reuse.ONE_WAY or self.check.subject.phase is Phase.QUIET:
+        found = [sample for sample in self._all if sample.outcome != OURS]
+        if self.kind.reuse is not Reuse.ONE_WAY:
+            return found
+        if self.judge.seen.uncounted:
+            found = [sample for sample in found if sample.started <= self.judge.seen.counted_until]
+        if self.check.subject.phase is Phase.QUIET:
             return found
         window = self.judge.seen.window(self.check.subject.phase)
         gone = [mark.at for mark in self.judge.seen.marks if mark.what == "gone"]
@@ -140,7 +157,7 @@ class StreamJudge:
     def _most_errors(self) -> int:
         """How many errors of the prober do not matter: no connection can have the port that a lost one holds."""
         if not self.kind.ports:
-            return trouble.MOST_ERRORS
+            return MOST_ERRORS
         lost = any(not sample.answered for sample in self.samples)
         return len(self._all) if lost else len(self._all) // 2
 

@@ -99,9 +99,9 @@ class Evidence:
     lanes: Mapping[str, Sequence[WayInPhase]]
 
     @classmethod
-    def of(cls, seen: ContinuityEvidence) -> "Evidence":
+    def of(cls, judge: Judge) -> "Evidence":
         """What the judge of the evidence says of each way."""
-        found = ways(Judge(seen))
+        seen, found = judge.seen, ways(judge)
         lanes: dict[str, list[WayInPhase]] = {}
         for each in found:
             lanes.setdefault(each.name, []).append(each)

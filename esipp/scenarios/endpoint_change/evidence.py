@@ -33,7 +33,7 @@ class Observed:
     @property
     def checking(self) -> Checking:
         """The median gap, and the most failures before any node was left."""
-        period = self.gaps.quantile(0.5) if self.gaps.samples else None
+        period = self.gaps.p50 if self.gaps.samples else None
         return Checking(period, max(self.failures) if self.failures else None)
 
 

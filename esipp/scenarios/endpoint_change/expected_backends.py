@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from esipp.judging.timeline.events import Mark
 from esipp.judging.timeline.expected_backends import (
     LATE,
     Removal,
@@ -14,7 +13,7 @@ from esipp.judging.timeline.expected_backends import (
     spans_of_actions,
     until_followed,
 )
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Mark, Sample, Stream
 from esipp.scenarios.endpoint_change.timeline import Timeline
 
 FEW, FEW_SECONDS = 2, 1.0

@@ -97,7 +97,7 @@ class Samples(NamedTuple):
 
 def _numbers(of: Distribution) -> tuple[float, float, float, int]:
     """The median, p95, the longest, and the count."""
-    return of.quantile(0.5), of.quantile(0.95), of.samples[-1], len(of.samples)
+    return of.p50, of.p95, of.most, len(of.samples)
 
 
 def _say(of: Distribution) -> str:
@@ -148,7 +148,7 @@ def _ecdf(whole: Sequence[Samples], families: Sequence[Family]) -> Drawing:
         drawing.line((x, 10), (x + 34, 10), wide=2, dash=DASHES[at % len(DASHES)], stroke=_stroke(at))
         drawing.text(x + 40, 14, shorten(balancer, 30))
         x += 70 + 7 * len(shorten(balancer, 30))
-    longest = max(each.of.samples[-1] for each in whole)
+    longest = max(each.of.most for each in whole)
     top, height = 44.0, 150.0
     for family in families:
         for column, direction in enumerate(DIRECTIONS):
@@ -238,9 +238,9 @@ def _strip(drawing: Drawing, of: Distribution, scale: Scale, y: float, *, p95: b
         wide=5,
         clear=True,
     )
-    drawing.ticks([scale(of.quantile(0.5))], y, 16, wide=1.8)
+    drawing.ticks([scale(of.p50)], y, 16, wide=1.8)
     if p95:
-        drawing.ticks([scale(of.quantile(0.95))], y + 4, 8, wide=1.8)
+        drawing.ticks([scale(of.p95)], y + 4, 8, wide=1.8)
 
 
 def _write_numbers(drawing: Drawing, of: Distribution, x: float, y: float, apart: float) -> None:
@@ -274,7 +274,7 @@ def black_holes(run: RecordedRun, judges: Judges) -> list[Block]:
         drawing.text(WIDTH - 222 + at * 38, 14, name, anchor=anchor, fill=MUTED, size=11)
     top = 20.0
     for (balancer, family), of in sorted(found.items()):
-        bound, middle, most, n = judges[balancer].bound, of.quantile(0.5), of.samples[-1], len(of.samples)
+        bound, middle, most, n = judges[balancer].bound, of.p50, of.most, len(of.samples)
         drawing.text(0, y + 12, f"{shorten(balancer, 26)} {family}")
         _strip(drawing, of, scale, y, p95=False)
         beyond = number(None)

@@ -20,20 +20,17 @@ from esipp.checks.endpoint_change import (
 )
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
-from esipp.checks.timing import LAG, PROMPT, Blur, needed
+from esipp.checks.timing import LAG, PROMPT, Blur, Measured, coarsest, compare, needed
 from esipp.judging.frame import Decision
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Checking
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import Distribution, power
-from esipp.judging.timeline import trouble
 from esipp.judging.timeline.expected_backends import SLACK
 from esipp.judging.timeline.losses import RESOLUTION
-from esipp.judging.timeline.measured import Measured, coarsest, compare
 from esipp.judging.timeline.sources import Sourced, Sources, sources
-from esipp.judging.timeline.streams import Stream
+from esipp.judging.timeline.streams import Stream, prober_failed, probing_paused
 from esipp.judging.topology import parse_address
-from esipp.scenarios.endpoint_change import doubts
 from esipp.scenarios.endpoint_change.evidence import (
     LEAST_P,
     LEAST_POWER,
@@ -54,8 +51,12 @@ from esipp.scenarios.endpoint_change.timeline import (
     Timeline,
     Traffic,
     black_hole,
+    doubt_about,
+    doubt_beside,
+    doubts,
     hole_began,
     phases,
+    say_doubts,
     spreads_by,
 )
 
@@ -105,7 +106,7 @@ class Judge:
         self.lines = result.timelines()
         self.must_spread = result.balancer in SPREADS or result.promise.spreads is True
         self.spreads = self.must_spread or (result.promise.spreads is None and spreads_by(result.seen, result.changes))
-        self.doubts = doubts.doubts(self.lines) if self.by_checks else []
+        self.doubts = doubts(self.lines) if self.by_checks else []
         allowed = spans(self.lines, result.seen.marks, result.opened)
         seen, families = result.seen, list(result.seen.vip)
         first = {node: Paths(stream, seen.beside[node]) for node, stream in seen.ports.items() if node in seen.beside}
@@ -154,9 +155,9 @@ class Judge:
         found = []
         for line in self.lines:
             seconds = black_hole(line, family)
-            if seconds is not None and doubts.about(line, family, self.doubts) is None:
-                doubt = doubts.beside(line, family, self.doubts)
-                words = doubts.words([doubt]) if doubt else ""
+            if seconds is not None and doubt_about(line, family, self.doubts) is None:
+                doubt = doubt_beside(line, family, self.doubts)
+                words = say_doubts([doubt]) if doubt else ""
                 found.append((line, Measured(seconds, Blur(self.resolution(line, family)), words)))
         return found
 
@@ -258,14 +259,14 @@ class Judge:
 
     def _coarse(self, check: EndpointChangeCheck) -> str:
         """A sentence if this machine was too busy to probe; empty if not."""
-        found = (trouble.paused(stream.samples, stream.name) for stream in self._streams(check))
+        found = (probing_paused(stream.samples, stream.name) for stream in self._streams(check))
         return next((why for why in found if why), "")
 
     def _trouble(self, check: EndpointChangeCheck) -> str:
         """An error of our own that leaves a check unjudged."""
         windows = self._windows(check)
         for stream in self._streams(check):
-            if why := trouble.failed(stream.samples, windows, name=stream.name):
+            if why := prober_failed(stream.samples, windows, name=stream.name):
                 return why
             if not stream.samples:
                 return f"there was no probe ({stream.name})"
@@ -288,9 +289,9 @@ class Judge:
     # --------------------------------------------------------------------------------------------- the checks' claims
     def _steers(self, family: Family) -> Decision:
         due = [line for line in self.lines if self._must_steer(line, family)]
-        clear = [line for line in due if doubts.about(line, family, self.doubts) is None]
+        clear = [line for line in due if doubt_about(line, family, self.doubts) is None]
         late = [line for line in clear if not line.steered(family)]
-        open_ones = [line for line in late if doubts.beside(line, family, self.doubts)]
+        open_ones = [line for line in late if doubt_beside(line, family, self.doubts)]
         judged = [line for line in clear if line not in open_ones]
         if due and len(judged) < LEAST_CLEAR * len(due):
             return self._misled(What.STEERS, len(due) - len(judged), len(due))
@@ -303,7 +304,8 @@ class Judge:
             f"{len(judged)} changes were judged, each new node {how}; {still.sees}; longest time without a request "
             f"{self._gap(family):.2f} s"
         )
-        return replace(_with_rest(followed, still), sees=sees)
+        decided = replace(_with_rest(followed, still), sees=sees)
+        return replace(decided, late=bool(late) and not still.blames)
 
     def _must_steer(self, line: Timeline, family: Family) -> bool:
         if not line.change.up:
@@ -333,11 +335,11 @@ class Judge:
         return still + counted.rest if counted else still
 
     def _misled(self, what: What, open_ones: int, of: int) -> Decision:
-        reason = f"{open_ones} of {of} changes say nothing about the load balancer: {doubts.words(self.doubts)}"
+        reason = f"{open_ones} of {of} changes say nothing about the load balancer: {say_doubts(self.doubts)}"
         return Decision(Status.INCONCLUSIVE, EXPECTED[what], "too little", reason)
 
     def _left_out(self, count: int) -> str:
-        return f" ({count} more were not judged: {doubts.words(self.doubts)})" if count else ""
+        return f" ({count} more were not judged: {say_doubts(self.doubts)})" if count else ""
 
     def _gap(self, family: Family) -> float:
         return self.result.seen.vip[family].longest_gap()
@@ -440,7 +442,7 @@ class Judge:
         expected = EXPECTED[What.BLACK_HOLE]
         found = self.holes(family)
         if not found:
-            why = f"; {doubts.words(self.doubts)}" if self.doubts else ""
+            why = f"; {say_doubts(self.doubts)}" if self.doubts else ""
             return Decision(Status.INCONCLUSIVE, expected, "nothing", f"no node in use lost its last pod abruptly{why}")
         line, worst = max(found, key=lambda each: each[1].seconds)
         bound = self.bound
@@ -460,7 +462,7 @@ class Judge:
         sees += f"; {len(compared.unknown)} of them are too uncertain" if compared.unknown else ""
         if compared.over:
             reason = f"{len(compared.over)} of {len(found)} are above the bound"
-            return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees)
+            return Decision(Status.FAIL, expected, said, reason, tally=compared.kept, sees=sees, late=True)
         if vague := compared.vague(bound, LEAST_CLEAR):
             return Decision(
                 Status.INCONCLUSIVE, expected, said, vague.too_coarse(bound), tally=compared.kept, sees=sees
@@ -481,11 +483,11 @@ class Judge:
         expected = EXPECTED[What.NO_LOSS]
         graceful = [line for line in self.lines if judges(What.NO_LOSS, line.change.kind.event)]
         used = [line for line in graceful if line.traffic[family].used]
-        downs = [line for line in used if doubts.about(line, family, self.doubts) is None]
+        downs = [line for line in used if doubt_about(line, family, self.doubts) is None]
         downs = [
             line
             for line in downs
-            if not (line.traffic[family].losses.count and doubts.beside(line, family, self.doubts))
+            if not (line.traffic[family].losses.count and doubt_beside(line, family, self.doubts))
         ]
         if not used:
             return Decision(Status.INCONCLUSIVE, expected, "nothing", "no node in use had its last pod deleted")
@@ -569,7 +571,7 @@ def distributions(lines: Iterable[Timeline], family: Family, up: bool) -> dict[s
 
 def times_words(of: Distribution) -> str:
     """The key figures of a distribution as text."""
-    figures = f"p50 {of.quantile(0.5):.2f} s, p95 {of.quantile(0.95):.2f} s, max {of.samples[-1]:.2f} s"
+    figures = f"p50 {of.p50:.2f} s, p95 {of.p95:.2f} s, max {of.most:.2f} s"
     return f"{figures} (n={len(of.samples)})"
 
 

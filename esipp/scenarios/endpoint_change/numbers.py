@@ -181,7 +181,7 @@ def _times(of: Distribution) -> Times:
     """The count and the quantiles, in seconds; null without samples."""
     if not of.samples:
         return {"n": 0, "p50": None, "p95": None, "max": None}
-    p50, p95, longest = (round(each, 4) for each in (of.quantile(0.5), of.quantile(0.95), of.samples[-1]))
+    p50, p95, longest = (round(each, 4) for each in (of.p50, of.p95, of.most))
     return {"n": len(of.samples), "p50": p50, "p95": p95, "max": longest}
 
 
@@ -224,9 +224,9 @@ def brief(run: RecordedRun) -> Section:
 def _worst(judge: Judge, direction: str) -> str:
     """The numbers of the slower family."""
     whole = [each for each in judge.times if (each.direction, each.phase) == (direction, "trigger to traffic")]
-    sides = [(each.of.quantile(0.95), each.of.samples[-1], each) for each in whole if each.of.samples]
+    sides = [(each.of.p95, each.of.most, each) for each in whole if each.of.samples]
     if not sides:
         return "-"
     p95, longest, slowest = max(sides, key=lambda side: side[:2])
-    p50, n = slowest.of.quantile(0.5), len(slowest.of.samples)
+    p50, n = slowest.of.p50, len(slowest.of.samples)
     return f"{p50:.2f} / {p95:.2f} / {longest:.2f} ({slowest.family}, n={n})"

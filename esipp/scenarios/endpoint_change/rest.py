@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from esipp.checks.model import Family
 from esipp.judging.statistics import least_share, more_lost_p
-from esipp.judging.timeline.events import Mark
-from esipp.judging.timeline.streams import Stream
-from esipp.scenarios.endpoint_change.doubts import Doubt
-from esipp.scenarios.endpoint_change.timeline import QUIET, BalancerEvidence, Change, Timeline
+from esipp.judging.timeline.streams import Mark, Stream
+from esipp.scenarios.endpoint_change.timeline import QUIET, BalancerEvidence, Change, Doubt, Timeline
 
 SETTLING = QUIET
 """Seconds after the last sign of a change that do not count as rest; a deleted pod settles only when it is gone."""

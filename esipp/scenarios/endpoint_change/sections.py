@@ -54,7 +54,7 @@ def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
     judges = [each for each in (run.analysed(Moved, judges_of) or {}).values() if not each.result.obstacle]
     slowest = max(
         (
-            (times.of.samples[-1], f"{judge.result.balancer} {times.family.value}, pod {WAYS[times.direction]}")
+            (times.of.most, f"{judge.result.balancer} {times.family.value}, pod {WAYS[times.direction]}")
             for judge in judges
             for times in judge.times
             if times.phase == PHASES[-1] and times.of.samples
@@ -119,7 +119,7 @@ def _spacing(judge: Judge) -> str:
     seen = judge.result.seen
     gaps = [Distribution.of(gap for each in of for gap in each.gaps()) for of in (seen.vip.values(), seen.checks)]
     spacing = [
-        f"{what} every {1000 * of.quantile(0.5):.0f} ms (p95 {1000 * of.quantile(0.95):.0f} ms)"
+        f"{what} every {1000 * of.p50:.0f} ms (p95 {1000 * of.p95:.0f} ms)"
         for what, of in zip(("one request", "one health check of the suite"), gaps, strict=True)
         if of.samples
     ]
@@ -130,7 +130,7 @@ def _spacing(judge: Judge) -> str:
 def _numbers(of: Distribution) -> tuple[Cell, ...]:
     if not of.samples:
         return None, None, None, 0
-    return of.quantile(0.5), of.quantile(0.95), of.samples[-1], len(of.samples)
+    return of.p50, of.p95, of.most, len(of.samples)
 
 
 def _facts(judge: Judge, family: Family) -> list[str]:

@@ -1,12 +1,12 @@
-"""Timelines of endpoint changes: what followed each one, from all streams on one clock. Pure."""
+"""Timelines of endpoint changes: what followed each one, from all streams on one clock; and doubts. Pure."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from esipp.checks.endpoint_change import Kind, What, judges
 from esipp.checks.model import Family
-from esipp.judging.timeline.events import Decision, Mark
 from esipp.judging.timeline.losses import (
     BURST_SECONDS,
     CLEAN,
@@ -18,7 +18,7 @@ from esipp.judging.timeline.losses import (
     lasting,
 )
 from esipp.judging.timeline.steady_runs import SILENCE, Fits, last_run
-from esipp.judging.timeline.streams import PATIENCE, Sample, Stream
+from esipp.judging.timeline.streams import PATIENCE, Decision, Mark, Sample, Stream
 
 IN_USE = 0.5
 """Seconds before a pod is removed in which a request through its node shows that the load balancer used the node."""
@@ -354,3 +354,50 @@ def black_hole(line: Timeline, family: Family) -> float | None:
         return 0.0
     began = hole_began(line, family)
     return None if began is None else max(0.0, seen.losses.end - began)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A node with a wrong health check in a family, from the endpoint change ``number`` on."""
+
+    node: str
+    family: Family
+    since: float
+    until: float
+    number: int
+
+
+def doubts(lines: Sequence[Timeline]) -> list[Doubt]:
+    """All doubts; each lasts until the node's next change."""
+    found = []
+    for place, line in enumerate(lines):
+        later = [each.change.cause for each in lines[place + 1 :] if each.change.node == line.change.node]
+        until = min(later, default=math.inf)
+        found += [
+            Doubt(line.change.node, family, line.change.cause, until, line.change.number)
+            for family, at in line.health.items()
+            if at is None
+        ]
+    return found
+
+
+def _meets(doubt: Doubt, line: Timeline, family: Family) -> bool:
+    return doubt.family is family and doubt.since < line.until and line.change.cause < doubt.until
+
+
+def doubt_about(line: Timeline, family: Family, all_doubts: Sequence[Doubt]) -> Doubt | None:
+    """The doubt about the node of a change during that change: then the change says nothing about the load balancer."""
+    return next((each for each in all_doubts if each.node == line.change.node and _meets(each, line, family)), None)
+
+
+def doubt_beside(line: Timeline, family: Family, all_doubts: Sequence[Doubt]) -> Doubt | None:
+    """The doubt about any node during a change: a fault in that change may come from there."""
+    return next((each for each in all_doubts if _meets(each, line, family)), None)
+
+
+def say_doubts(found: Sequence[Doubt]) -> str:
+    """The nodes with a wrong health check, and the change from which on, as text."""
+    firsts: dict[str, int] = {}
+    for each in found:
+        firsts.setdefault(each.node, each.number)
+    return ", ".join(f"the health check of {node} is wrong from change {number} on" for node, number in firsts.items())

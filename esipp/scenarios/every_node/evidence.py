@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions
 from esipp.scenarios.every_node.subject import Entrance
 
 CLUSTER, LOCAL, SOME = "every-node-cluster", "every-node-local", "some-nodes-local"
@@ -38,6 +38,9 @@ class Answer:
         classes: the address classes of the source that it saw.
         source: that address and its owner as text.
         detail: what else the prober says of a failed one; for a health check the status.
+        resent: of how many the SYN was sent again.
+        copies: how many further copies of answers came.
+        paired: of how many the source port is known at both ends; of ``moved`` the two differ.
     """
 
     outcome: Outcome
@@ -47,6 +50,10 @@ class Answer:
     classes: tuple[AddressClass, ...] = ()
     source: str = ""
     detail: str = ""
+    resent: int = 0
+    copies: int = 0
+    paired: int = 0
+    moved: int = 0
 
     @property
     def words(self) -> str:
@@ -70,6 +77,7 @@ class Dialled:
         port: the port.
         client: the client.
         answers: the results.
+        first: the answers while the run waited until every target answers.
     """
 
     service: str
@@ -81,6 +89,7 @@ class Dialled:
     port: int
     client: str
     answers: tuple[Answer, ...] = ()
+    first: tuple[Answer, ...] = ()
 
     @property
     def total(self) -> int:

@@ -7,6 +7,7 @@ client does not reach without a Service leaves the check undecided.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from esipp.base.plural import counted
@@ -17,13 +18,15 @@ from esipp.checks.power import most_unseen, say_share
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.showing import tallied
-from esipp.judging.statistics import binomial_p, least_share
+from esipp.judging.statistics import binomial_p, least_share, more_lost_p
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
     HEALTH,
+    LISTENER,
     LOCAL,
     PROXY,
     SOME,
+    Answer,
     Dialled,
     EveryNodeEvidence,
     by_pod,
@@ -42,9 +45,19 @@ ENOUGH = 100
 """The fewest answers from which the shares of endpoints are judged."""
 
 ALPHA = 1e-5
-"""The chance that shares which are equal look unequal, in one check. A run has at most 24 such checks."""
+"""The chance that shares which are equal look unequal, in one check. A run has at most 30 such checks."""
 
 SURE = 0.95
+
+LEAST = 5
+"""The fewest connections with a fault that count."""
+
+BY_CHANCE = 1e-6
+"""The chance below which a node has more connections with a fault than those without a Service. A run compares up to
+some hundred nodes."""
+
+HOPS = 2
+"""How many times as many faults as without a Service a node may have: it may send connections on, over another link."""
 
 Faults = Callable[[Dialled], Counter[str]]
 """The results at a target that are not as required, by their text."""
@@ -115,7 +128,7 @@ def _doubt(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str], requires:
     if not control.answered:
         return f"{row.client} does not reach it without a Service: its reference listener is silent as well"
     strange = [each for each in control.answered if AddressClass.CLIENT not in each.classes]
-    if requires is Requires.SOURCE and strange:
+    if requires in (Requires.SOURCE, Requires.FIRST) and strange:
         return f"without a Service, its reference listener saw {strange[0].source}"
     if amiss.total() == row.lost:
         return excused(Counts(row.lost, row.total), Counts(control.lost, control.total))
@@ -173,6 +186,15 @@ def _source(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every node with an endpoint answers, and the backend sees the client."""
     rows = [row for row in _rows(check, seen, LOCAL) if seen.endpoints_on(row.node, LOCAL)]
     return _all(check, seen, _reached(check, seen, rows), _unanswered(seen, frozenset({AddressClass.CLIENT})))
+
+
+def _first(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
+    """Every node with an endpoint showed the client from the beginning, where it does so in the judged window."""
+    faults = _unanswered(seen, frozenset({AddressClass.CLIENT}))
+    rows = [row for row in _rows(check, seen, LOCAL) if row.first and not faults(row)]
+    if not rows:
+        return undecided(check, "no node answers as required in the judged window, so there is nothing to compare with")
+    return _all(check, seen, [replace(row, answers=row.first) for row in rows], faults)
 
 
 def _reached(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled]) -> list[Dialled]:
@@ -350,6 +372,60 @@ def _noticed(total: int, fair: float, alpha: float) -> str:
     return f"{100 * least_share(few, total, 1 - SURE):.2g} % or less" if few else "no smaller share"
 
 
+# --------------------------------------------------------------------------------------- faults beside a correct answer
+def _resent(each: Answer) -> Counts:
+    return Counts(each.resent, each.count)
+
+
+def _copies(each: Answer) -> Counts:
+    return Counts(min(each.copies, each.count), each.count)
+
+
+def _ports(each: Answer) -> Counts:
+    return Counts(each.moved, each.paired) if AddressClass.CLIENT in each.classes else Counts()
+
+
+FAULTS: Mapping[Requires, tuple[Callable[[Answer], Counts], str]] = {
+    Requires.RESENT: (_resent, "after a repeated SYN"),
+    Requires.COPIES: (_copies, "answered more than once"),
+    Requires.PORTS: (_ports, "with another source port"),
+}
+"""How connections with a fault are counted, and what they are called."""
+
+
+def _beside(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
+    """No node has more connections with the fault than the listeners have, which are reached without a Service."""
+    count, called = FAULTS[check.subject.requires]
+
+    def counted_at(rows: Iterable[Dialled]) -> Counts:
+        every = [count(each) for row in rows for each in row.answered]
+        return Counts(sum(each.lost for each in every), sum(each.requests for each in every))
+
+    nodes: dict[str, list[Dialled]] = {}
+    for row in _rows(check, seen, LOCAL if check.subject.policy is TrafficPolicy.LOCAL else CLUSTER):
+        nodes.setdefault(row.node, []).append(row)
+    listeners = {node: [row for row in _rows(check, seen, LISTENER) if row.node == node] for node in nodes}
+    without = counted_at(row for rows in listeners.values() for row in rows)
+    total = counted_at(row for rows in nodes.values() for row in rows)
+    observed = f"{total.words} {called}; without a Service {without.words}"
+    if not without.requests or not total.requests:
+        return undecided(check, "no connection was answered that shows it, or none without a Service", observed)
+    wrong = []
+    for node, rows in nodes.items():
+        own, control = counted_at(rows), counted_at(listeners[node])
+        more = own.lost * control.requests > HOPS * control.lost * own.requests
+        expected = min(HOPS * without.lost, without.requests)
+        chance = more_lost_p(own.lost, own.requests, expected, without.requests)
+        if own.lost >= LEAST and more and chance < BY_CHANCE:
+            wrong.append(f"{node}: {own.words} {called}")
+    tally = {"as required": total.requests - total.lost, called: total.lost}
+    if wrong:
+        reason = f"{'; '.join(wrong[:MOST_NAMED])}; without a Service {without.words}"
+        return Decision(Status.FAIL, check.expected, observed, reason, tally=tally)
+    sees = f"{LEAST} connections or more at one node, if chance does not explain them"
+    return Decision(Status.PASS, check.expected, observed, tally=tally, sees=sees)
+
+
 def _recorded(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """The shares as they are, by node."""
     (shares,) = _groups(check, seen).values()
@@ -374,4 +450,6 @@ JUDGES: Mapping[Requires, Callable[[EveryNodeCheck, EveryNodeEvidence], Decision
     Requires.EVERY_ENDPOINT: _every_endpoint,
     Requires.EVEN: _even,
     Requires.SHARES: _recorded,
+    Requires.FIRST: _first,
+    **dict.fromkeys(FAULTS, _beside),
 }

@@ -45,7 +45,11 @@ BALANCED = (Entrance.VIP, Entrance.SERVICE_PORT)
 
 
 class Requires(StrEnum):
-    """What must hold at every node, or for every endpoint."""
+    """What must hold at every node, or for every endpoint.
+
+    ``FIRST``: the first answers, before the judged window. ``RESENT``: SYNs that were sent again. ``COPIES``: answers
+    that came more than once. ``PORTS``: source ports, where the client's address is kept.
+    """
 
     ANSWERS = "answers"
     SOURCE = "source"
@@ -56,6 +60,10 @@ class Requires(StrEnum):
     EVEN = "even"
     SHARES = "shares"
     EVERY_ADDRESS = "every-address"
+    FIRST = "first"
+    RESENT = "resent"
+    COPIES = "copies"
+    PORTS = "ports"
     STATUS = "status"
     FAMILY = "family"
 

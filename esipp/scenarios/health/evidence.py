@@ -9,7 +9,7 @@ from esipp.checks.health import Answer, Place, Situation
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation
 from esipp.judging.controls import Counts, Vantage
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions
 from esipp.judging.timeline.streams import Stream
 
 Node = tuple[Place, Family]

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import StoppedError
 from esipp.base.json import Json
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.health import Answer, Place, Situation
 from esipp.checks.model import OUTSIDE
-from esipp.checks.timing import FIELD_LIMIT
 from esipp.cluster.client import ApiError
 from esipp.cluster.pods import identity, is_ready
 from esipp.scenarios.health.evidence import Followed, HealthEvidence, Node, Round
@@ -24,9 +23,6 @@ from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
 
 ROUNDS = 20
-FOLLOWS = Budget("every node's health check to follow a change", FIELD_LIMIT, need=NEEDED, spacing=0.05)
-"""What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds."""
-
 COUNTED = 10.0
 """Seconds for which counts alone are waited for: where they are always wrong, each round would take the whole limit."""
 
@@ -44,7 +40,6 @@ AFTER, AFTER_SPACING = 12, 0.1
 """Answers that are held against the truth once a node has settled, before the next change: over more than a second, as
 kube-proxy syncs that often."""
 
-DONE = Budget("esipp's own pods to reach the state of the round", 40.0, need=1, spacing=0.1)
 SLICE = 1.0
 """Seconds that our own pods are watched without a look for an interrupt."""
 
@@ -186,7 +181,7 @@ class Placement:
                 return Reading(False, refused.message)
             return Reading(True, "created")
 
-        if not self.asker.stop.converge(look, DONE).held:
+        if not self.asker.stop.converge(look, self.asker.timeouts.round_made).held:
             raise HarnessError(f"The pod {_name(each)} cannot be created again.", "is its node healthy?")
 
     def _await(self, pods: str, wanted: Mapping[str, bool], *, gated: bool) -> None:
@@ -199,14 +194,15 @@ class Placement:
         names = set(wanted)
         if not names:
             return
-        late, deadline = sorted(names), time.monotonic() + DONE.seconds
+        limit = self.asker.timeouts.round_made
+        late, deadline = sorted(names), time.monotonic() + limit.seconds
         while late and time.monotonic() < deadline:
             self.asker.stop.check()
             last = self.asker.testbed.cluster.wait_for(pods, done, names, budget=SLICE, labelSelector=selector)
             late = sorted(name for name in names if name not in last or not done(last[name]))
         if late:
             raise HarnessError(
-                f"Timed out after {DONE.seconds:.0f} s waiting for {DONE.name}: {late[0]} is late.",
+                f"Timed out after {limit.seconds:.0f} s waiting for {limit.name}: {late[0]} is late.",
                 "is its node healthy?",
             )
 
@@ -231,15 +227,15 @@ class Placement:
             for node, answer in answers.items():
                 for name, (right, words) in _against(answer, truth[node[0]]).items():
                     marks[name].setdefault(node, _Mark()).take(right, words, at, gap)
-            wrong = [node for node, mark in marks["status"].items() if mark.run < FOLLOWS.need]
+            wrong = [node for node, mark in marks["status"].items() if mark.run < NEEDED]
             if at < COUNTED:
                 wrong += [node for node, mark in marks["count"].items() if self._may_settle(node, mark, at)]
             return Reading(not wrong, str(wrong[:1]))
 
-        self.asker.stop.converge(look, Budget(FOLLOWS.name, FOLLOWS.seconds, need=1, spacing=FOLLOWS.spacing))
+        self.asker.stop.converge(look, self.asker.timeouts.round_followed)
         after: dict[str, dict[Node, Counter[str]]] = {"status": {}, "count": {}}
         for node, future in self.asker.on_nodes(port, count=AFTER, spacing=AFTER_SPACING).items():
-            results = self.asker.stop.result(future, 30)
+            results = self.asker.stop.result(future, self.asker.timeouts.job_ends)
             for answer in read_all(results):
                 for name, (right, words) in _against(answer, truth[node[0]]).items():
                     after[name].setdefault(node, Counter())["right" if right else words] += answer.count
@@ -252,7 +248,7 @@ class Placement:
 
     def _may_settle(self, node: Node, mark: "_Mark", at: float) -> bool:
         """Whether a node's count is still waited for in this round."""
-        if mark.run >= FOLLOWS.need:
+        if mark.run >= NEEDED:
             return False
         return self._miscounted[node] < MOST_LATE or at - mark.changed < LASTS
 
@@ -275,7 +271,7 @@ class Placement:
         port = service["spec"]["healthCheckNodePort"]
         asked = self.asker.on_nodes(port, count=STABLE_COUNT, spacing=STABLE_SPACING, timeout=STABLE_TIMEOUT)
         for node, future in asked.items():
-            results = self.asker.stop.result(future, 120)
+            results = self.asker.stop.result(future, self.asker.timeouts.job_ends)
             seen.stable[node] = read_all(results)
 
 
@@ -302,12 +298,12 @@ class _Mark:
             self.since = at if self.run == 0 else self.since
             self.run += 1
             return
-        if self.run >= FOLLOWS.need:  # it had settled, and waited for other nodes
+        if self.run >= NEEDED:  # it had settled, and waited for other nodes
             self.again[words] += 1
         self.run, self.last = 0, words
 
     def followed(self, after: Counter[str]) -> Followed:
-        seconds = round(self.since, 3) if self.run >= FOLLOWS.need else None
+        seconds = round(self.since, 3) if self.run >= NEEDED else None
         return Followed(seconds, self.last, dict(self.again + after), round(self.gap, 3))
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp.base.json import Json
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.health import Answer
 from esipp.checks.model import Backends
 from esipp.checks.observation import Outcome
-from esipp.checks.timing import FIELD_LIMIT
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.cluster.node_ports import health_port, node_ports, taken
 from esipp.scenarios.health.evidence import Fact
@@ -20,10 +19,6 @@ from esipp.scenarios.health.judge import document
 from esipp.scenarios.health.objects import local_service
 from esipp.scenarios.health.probes import Asker, said_at
 from esipp.testbed.manifests import BACKEND_LABEL, TCP
-
-FOLLOWED = Budget("every node to follow a change of a health-check node port", FIELD_LIMIT, need=3, spacing=0.1)
-"""What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds. kube-proxy needs a sync to open or
-close a listener."""
 
 TRIES = 8
 """The most free ports to try if other clients of the cluster take them first."""
@@ -49,7 +44,7 @@ class LifeCycle:
     facts: dict[str, Fact] = field(default_factory=dict)
     _first: int | None = None
     _ports: dict[str, tuple[int | None, float]] = field(default_factory=dict)
-    """The health-check node port of each Service, and when it got it: nodes have ``FOLLOWED`` from then on."""
+    """The health-check node port of each Service, and when it got it: nodes have ``port_followed`` from then on."""
 
     @property
     def _services(self) -> str:
@@ -305,7 +300,7 @@ class LifeCycle:
             return Reading(right, str(last))
 
         # one right look at the end of a budget is not what was waited for
-        held = self.asker.stop.converge(look, FOLLOWED, changed).held
+        held = self.asker.stop.converge(look, self.asker.timeouts.port_followed, changed).held
         last = last if held else wrong
         if any(Outcome.ERROR.value in said for said in last.values()):
             return replace(fact, listeners=last, trouble="the prober failed")

@@ -8,7 +8,7 @@ from typing import Any
 
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
-from esipp.base.waiting import Budget, Convergence, Reading, converge
+from esipp.base.waiting import Convergence, Reading, converge
 from esipp.checks.check import Level
 from esipp.checks.health import About, Answer, HealthAnswerCheck, Place, Question, Situation
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
@@ -18,6 +18,7 @@ from esipp.probing.jobs import Job
 from esipp.scenarios.health.evidence import HealthEvidence, Node
 from esipp.scenarios.health.objects import places_of, service_name
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.integrity import Harm
 from esipp.testbed.testbed import Testbed
@@ -30,9 +31,6 @@ TIMEOUT = 2.0
 """Seconds within which a health check must answer once while all settle: no load balancer waits for longer. Those that
 did have as long as any path later, so that a busy machine does not count."""
 
-SETTLED = Budget("every health check", 15.0, need=3, spacing=0.2)
-"""Our pods are ready by then; kube-proxy syncs within a second, by default, and the rest is for a busy machine."""
-
 PODS_OF = {
     Situation.ONE_POD: POD_BACKEND,
     Situation.SEVERAL_PORTS: POD_BACKEND,
@@ -43,7 +41,6 @@ PODS_OF = {
 }
 """How the names of the pods begin that the Service of a situation selects."""
 
-BOUND = 60.0
 MOST_AT_ONCE = 16
 """Requests of one client in flight for one question."""
 
@@ -52,13 +49,15 @@ MOST_AT_ONCE = 16
 class Asker:
     """Probes the health check of a Service on a node from a client; ``stop`` ends all waits.
 
-    ``prompt`` are the keys of questions that were answered in time at least once while all settled.
+    ``prompt`` are the keys of questions that were answered in time at least once while all settled. ``timeouts`` is how
+    long each wait may take.
     """
 
     testbed: Testbed
     clients: Clients
     stop: Stop = field(default_factory=Stop)
     prompt: set[str] = field(default_factory=set)
+    timeouts: Timeouts = TIMEOUTS
 
     @property
     def places(self) -> dict[Place, str]:
@@ -99,7 +98,6 @@ class Asker:
     def on_nodes(
         self,
         port: int,
-        client: Client = OUTSIDE,
         *,
         only: Iterable[Place] = (),
         count: int = 1,
@@ -110,7 +108,7 @@ class Asker:
         # the excluded node has another place, too
         places = list(only) or [place for place in self.places if place is not Place.EXCLUDED]
         return {
-            (place, family): self.get(client, host, port, count=count, spacing=spacing, timeout=timeout)
+            (place, family): self.get(OUTSIDE, host, port, count=count, spacing=spacing, timeout=timeout)
             for place in places
             for family in self.families
             if (host := self.address(place, family))
@@ -118,12 +116,15 @@ class Asker:
 
     def everywhere(self, port: int) -> dict[Node, Answer]:
         """One answer of every node, in each family, at a port."""
-        return {node: Answer.read(self.stop.result(each, BOUND)[0]) for node, each in self.on_nodes(port).items()}
+        return {
+            node: Answer.read(self.stop.result(each, self.timeouts.job_ends)[0])
+            for node, each in self.on_nodes(port).items()
+        }
 
     def listeners(self, client: Client) -> dict[tuple[str, Place, Family], bool]:
         """Whether a client reaches each node at all: its control listener, without a Service."""
         return {
-            key: any(each.outcome is Outcome.ANSWERED for each in future.result(timeout=BOUND))
+            key: any(each.outcome is Outcome.ANSWERED for each in future.result(timeout=self.timeouts.job_ends))
             for key, future in self.listening(client, 3, 0.0, TIMEOUT).items()
         }
 
@@ -178,7 +179,7 @@ class Asker:
             state = f"{len(wrong)} of {len(waiting)} health checks are wrong, among them {first.key}"
             return Reading(False, f"{state}: {answers[first.key][0].words}")
 
-        return converge(look, SETTLED, self.testbed.there)
+        return converge(look, self.timeouts.health_checks_answer, self.testbed.there)
 
     def window(self, checks: Iterable[HealthAnswerCheck], seen: HealthEvidence) -> None:
         """Ask every question of the checks, and dial the same nodes' nodePorts from the same client meanwhile."""
@@ -202,10 +203,10 @@ class Asker:
         seen.nodes = self.places
         seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING, self.prompt)
         for key, each in ways.items():
-            outcomes = [made.outcome for made in each.result(timeout=BOUND) for _ in range(made.count)]
+            outcomes = [made.outcome for made in each.result(timeout=self.timeouts.job_ends) for _ in range(made.count)]
             known = [outcome for outcome in outcomes if outcome is not Outcome.ERROR]
             seen.ways[key] = Counts(sum(outcome is not Outcome.ANSWERED for outcome in known), len(known))
-        seen.served = {key: tuple(future.result(timeout=BOUND)) for key, future in flying.items()}
+        seen.served = {key: tuple(future.result(timeout=self.timeouts.job_ends)) for key, future in flying.items()}
         for situation in {question.situation for question in questions}:
             seen.services[situation] = (self.testbed.namespace, service_name(situation))
 
@@ -239,7 +240,7 @@ class Asker:
                 method=question.method,
                 url=question.url,
             )
-        answers = {key: read_all(future.result(timeout=BOUND)) for key, future in flying.items()}
+        answers = {key: read_all(future.result(timeout=self.timeouts.job_ends)) for key, future in flying.items()}
         return answers, obstacles
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import OUTSIDE, Family, Protocol
 from esipp.checks.observation import Observation, Outcome
@@ -13,8 +13,6 @@ from esipp.scenarios.health.evidence import Leaving
 from esipp.scenarios.health.objects import GRACE
 from esipp.scenarios.health.probes import Asker
 
-SERVING = Budget("the node to serve before its pod terminates", 20.0, need=3, spacing=0.1)
-LEFT = Budget("the node to answer 503 after its pod began to terminate", 15.0, need=3, spacing=0.1)
 WINDOW = 60
 SPACING = 0.05
 """Three seconds of answers, both of the health check and of the nodePort, once the node has said 503."""
@@ -28,7 +26,7 @@ class Terminating:
 
     def perform(self) -> dict[Family, Leaving]:
         """Delete the pod, wait for 503, and probe for a while."""
-        testbed, stop = self.asker.testbed, self.asker.stop
+        testbed, stop, limits = self.asker.testbed, self.asker.stop, self.asker.timeouts
         spec = testbed.services["health-terminating"]["spec"]
         health, port = spec["healthCheckNodePort"], spec["ports"][0]["nodePort"]
         families = self.asker.families
@@ -36,15 +34,15 @@ class Terminating:
 
         def all_say(wanted: str) -> Reading:
             asked = {f: self.asker.get(OUTSIDE, host, health, timeout=1.0) for f, host in hosts.items()}
-            said = {f: Answer.read(stop.result(future, 10)[0]).words for f, future in asked.items()}
+            said = {f: Answer.read(stop.result(future, limits.job_ends)[0]).words for f, future in asked.items()}
             return Reading(set(said.values()) == {wanted}, str({f.value: words for f, words in said.items()}))
 
-        before = stop.converge(lambda: all_say("200"), SERVING)
+        before = stop.converge(lambda: all_say("200"), limits.pod_serves)
         if not before.held:
             return {family: Leaving((), {}, 0, f"the node never answered 200: {before.state}") for family in families}
         pod = f"/api/v1/namespaces/{testbed.namespace}/pods/leaving"
         testbed.cluster.delete(pod, grace=GRACE)
-        stop.converge(lambda: all_say("503"), LEFT)  # what comes after it is judged, also if 503 never came
+        stop.converge(lambda: all_say("503"), limits.pod_leaves)
         prober = self.asker.clients.probers[OUTSIDE.name]
         disbelieved = {family: self._disbelieved(host) for family, host in hosts.items()}
         answers = {f: self.asker.get(OUTSIDE, h, health, count=WINDOW, spacing=SPACING) for f, h in hosts.items()}
@@ -56,12 +54,12 @@ class Terminating:
         for family in families:
             dialled: Counter[str] = Counter()
             foreign = 0
-            for each in stop.result(dials[family], 30):
+            for each in stop.result(dials[family], limits.job_ends):
                 served = each.outcome is Outcome.ANSWERED
                 by = "the leaving pod" if each.backend == "leaving" else str(each.backend)
                 dialled[f"served by {by}" if served else each.outcome.value] += 1
                 foreign += served and each.backend == "leaving" and not self._keeps_source(each)
-            read = tuple(Answer.read(result) for result in stop.result(answers[family], 30))
+            read = tuple(Answer.read(result) for result in stop.result(answers[family], limits.job_ends))
             trouble = "" if self._still_there(pod) else _ENDED
             windows[family] = Leaving(read, dict(dialled), foreign, trouble, disbelieved[family])
         return windows
@@ -73,7 +71,9 @@ class Terminating:
         if not port:
             return f"there is no control listener on node {node}"
         job = Job(f"listener of {node}", "tcp", host, port, 3, 2.0)
-        made = self.asker.stop.result(self.asker.clients.probers[OUTSIDE.name].submit(job), 30)
+        made = self.asker.stop.result(
+            self.asker.clients.probers[OUTSIDE.name].submit(job), self.asker.timeouts.job_ends
+        )
         if all(each.outcome is Outcome.ANSWERED and self._keeps_source(each) for each in made):
             return ""
         return f"the control listener of node {node} does not see {OUTSIDE.name} with its own address either"

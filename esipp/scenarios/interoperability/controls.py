@@ -15,8 +15,6 @@ from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
 COUNT, SPACING = 20, 0.05
 """Requests to each listener: connections that are lost are held against what the client's own way loses."""
 
-BOUND = 60.0
-
 ROLES: Mapping[Place, Role] = {Place(role.value): role for role in Role}
 """The nodes that are dialled: one that is only left out by load balancers has another place, too."""
 
@@ -39,7 +37,7 @@ def listen(asker: Asker, topology: Topology) -> Ways:
                 flying[place, family] = path, prober.submit(job)
     reached, strange, counts = {}, {}, {}
     for node, (path, future) in flying.items():
-        read_as = [read(path, each, topology) for each in asker.stop.result(future, BOUND)]
+        read_as = [read(path, each, topology) for each in asker.stop.result(future, asker.timeouts.job_ends)]
         lost = sum(each.count for each in read_as if each.classes == frozenset({AddressClass.DROPPED}))
         counts[node] = Counts(lost, sum(each.count for each in read_as if not each.harness_fault))
         answers = [each for each in read_as if each.classes - {AddressClass.DROPPED, AddressClass.REFUSED}]

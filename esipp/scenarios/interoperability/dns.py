@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from esipp.base.errors import HarnessError
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.model import POD_BACKEND, Client, Entry, EntryKind, Family, Path, Protocol, Service, ServiceType
 from esipp.checks.observation import Observation, Outcome
@@ -25,11 +25,7 @@ COUNT, SPACING = 20, 0.05
 TIMEOUT = 11.0
 """Seconds a lookup may take: the resolver asks again after five, and a datagram that got lost is no answer."""
 
-BOUND = 60.0
 READ_SECONDS = 20.0
-RESOLVED = Budget("every name to resolve", 45.0, need=2, spacing=0.5)
-"""DNS caches a name that was resolved too early as unknown, by default for up to half a minute."""
-
 PLAIN = Service(ServiceType.CLUSTER_IP)
 CLUSTER_DOMAIN = re.compile(r"^search\b.*?\ssvc\.(\S+)", re.MULTILINE)
 
@@ -55,7 +51,8 @@ class Lookups:
             wrong = [key for key, made in resolved.items() if set(map(say, made)) != {seen.wanted[key[0], key[2]]}]
             return Reading(not wrong, f"{len(wrong)} of {len(resolved)} names do not resolve as required, {wrong[:1]}")
 
-        self.asker.stop.converge(look, RESOLVED, self.asker.testbed.there)  # what never is right is judged as it is
+        # what never is right is judged as it is
+        self.asker.stop.converge(look, self.asker.timeouts.names_resolve, self.asker.testbed.there)
         for key, made in self._resolve(seen, asked, COUNT).items():
             seen.resolved[key] = Counter()
             for each in made:
@@ -117,7 +114,7 @@ class Lookups:
             name = self._name(claim, seen.domain)
             job = Job(f"name {name}", "resolve", name, 0, count, TIMEOUT, SPACING, family=family)
             flying[claim, client.name, family] = self.asker.clients.probers[client.name].submit(job)
-        return {key: self.asker.stop.result(future, BOUND) for key, future in flying.items()}
+        return {key: self.asker.stop.result(future, self.asker.timeouts.job_ends) for key, future in flying.items()}
 
     def _dial(self, seen: Names, asked: Iterable[tuple[str, Client, Family]]) -> None:
         """New connections to the first address that each name was resolved to, and to the pod's own meanwhile."""
@@ -136,7 +133,7 @@ class Lookups:
                 job = Job(path.key, "tcp", host, number, COUNT, ANSWER_TIMEOUT, SPACING)
                 flying.append((to, path, self.asker.clients.probers[client.name].submit(job)))
         for to, path, future in flying:
-            made = self.asker.stop.result(future, BOUND)
+            made = self.asker.stop.result(future, self.asker.timeouts.job_ends)
             to[path.client.name, path.family] = [read(path, each, self.topology) for each in made]
 
 

@@ -9,7 +9,7 @@ from esipp.checks.health import Answer
 from esipp.checks.interoperability import Kind
 from esipp.checks.model import Family, Role
 from esipp.judging.controls import Counts
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions
 from esipp.judging.reading import Reading
 from esipp.scenarios.health.evidence import Node
 

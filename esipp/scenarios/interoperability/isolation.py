@@ -14,7 +14,7 @@ from typing import Any
 
 from esipp.base.errors import HarnessError
 from esipp.base.json import Json
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.health import Answer, Place
 from esipp.checks.model import OUTSIDE, Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
 from esipp.cluster.client import ApiError
@@ -29,7 +29,6 @@ from esipp.scenarios.interoperability.controls import ROLES, listen
 from esipp.scenarios.interoperability.evidence import Neighbours
 from esipp.scenarios.interoperability.objects import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
-from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 
 SPACING = 0.05
@@ -47,9 +46,6 @@ TRIES = 8
 
 UNPROCESSABLE, ALREADY = 422, "already allocated"
 """How an API server refuses a port that another Service has."""
-
-AFTER = Budget("the last answers", 2 * PATIENT, need=1, spacing=0.1)
-"""What is lost while the last change is taken in is known to be lost only once its time is up."""
 
 FIRST = 0
 """The number that a prober gives to the first question of a job."""
@@ -76,7 +72,6 @@ class Isolation:
 
     asker: Asker
     topology: Topology
-    timeouts: Timeouts = TIMEOUTS
     _last_port: int = 0
 
     def perform(self) -> Neighbours:
@@ -174,7 +169,7 @@ class Isolation:
             wrong = {node: shown for node, shown in said.items() if shown != wanted[node]}
             return Reading(not wrong, f"{len(wrong)} of {len(said)} do not follow, among them {[*wrong.items()][:1]}")
 
-        budget = self.timeouts.other_followed
+        budget = self.asker.timeouts.other_followed
         held = self.asker.stop.converge(look, budget)
         if not held.held:
             rival = taken(testbed.cluster.list("/api/v1/services"), {port}, {(testbed.namespace, B)})
@@ -206,7 +201,7 @@ class Isolation:
             missing = sum(not is_whole(each, until) for each in came)
             return Reading(not missing, f"{missing} of {len(came)} streams")
 
-        self.asker.stop.converge(look, AFTER)
+        self.asker.stop.converge(look, self.asker.timeouts.last_answers)
 
     # ------------------------------------------------------------------------------------------------- the watching
     @contextlib.contextmanager

@@ -17,13 +17,16 @@ def observe(context: Context) -> InteroperabilityEvidence:
     run, testbed, topology = context.run, context.testbed, context.topology
     checks = context.asked(Interoperability)
     scenarios = {check.subject.scenario for check in checks}
-    asker, seen = Asker(replace(testbed, nodes=_nodes(context)), context.clients), InteroperabilityEvidence()
+    asker, seen = (
+        Asker(replace(testbed, nodes=_nodes(context)), context.clients, timeouts=context.timeouts),
+        InteroperabilityEvidence(),
+    )
     context.gathered = lambda: seen
     many_services = scale.Scale(asker, topology)
 
     def isolated() -> None:
         with kept("neighbours", run, seen):
-            seen.neighbours = isolation.Isolation(asker, topology, context.timeouts).perform()
+            seen.neighbours = isolation.Isolation(asker, topology).perform()
 
     def named() -> None:
         with kept("names", run, seen):

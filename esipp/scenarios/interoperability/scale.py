@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from esipp.base.json import Json
-from esipp.base.waiting import Budget, Reading
+from esipp.base.waiting import Reading
 from esipp.checks.health import Place
 from esipp.checks.interoperability import DIALLED, MANY_SERVICES
 from esipp.checks.model import OUTSIDE, Entry, EntryKind, Family, Path, Protocol, Role
@@ -34,14 +34,6 @@ COUNT = 2
 AT_A_TIME = 50
 """Jobs under way where an answer must come: more would be more than our one echo server takes at once."""
 
-BOUND = 60.0
-
-PROGRAMMED = Budget("every node to serve all Services", 60.0, need=1, spacing=0.2)
-"""The controller that makes EndpointSlices may be allowed twenty requests a second, then kube-proxy syncs."""
-
-CLOSED = Budget("every node to close the health checks of deleted Services", 30.0, need=1, spacing=0.2)
-"""As long as upstream's own tests wait for kube-proxy to follow endpoints (KubeProxyEndpointLagTimeout)."""
-
 
 @dataclass
 class Scale:
@@ -56,7 +48,9 @@ class Scale:
     def __post_init__(self) -> None:
         testbed = self.asker.testbed
         self.seen.namespace = testbed.namespace
-        self.many_services = ManyServices(testbed, self.asker.stop, self.asker.families, self.number)
+        self.many_services = ManyServices(
+            testbed, self.asker.stop, self.asker.families, self.number, self.asker.timeouts
+        )
 
     def prepare(self) -> None:
         """Make the services, and wait until all of them are known on every node; what never is is judged as it is.
@@ -71,7 +65,7 @@ class Scale:
         for name, kind in self.many_services.kinds.items():
             self.seen.names.setdefault(kind, []).append(name)
         self.seen.ports = {name: all_ports(item) for name, item in self.many_services.made.items()}
-        held = self.asker.stop.converge(self._look(), PROGRAMMED)
+        held = self.asker.stop.converge(self._look(), self.asker.timeouts.services_answer)
         self._done("programmed")
         self.seen.late = "" if held.held else held.state
 
@@ -125,7 +119,7 @@ class Scale:
             }
         )
         seen.ways = listen(self.asker, self.topology)
-        dialled |= {key: self.asker.stop.result(each, BOUND) for key, each in silent.items()}
+        dialled |= {key: self.asker.stop.result(each, self.asker.timeouts.job_ends) for key, each in silent.items()}
         for (name, role), observed in dialled.items():
             path, kind = self._path(name, role), self.many_services.kinds[name]
             readings = [read(path, each, self.topology) for each in observed]
@@ -148,7 +142,7 @@ class Scale:
             still = [name for name, said in gone.items() if set(said) != refused]
             return Reading(not still, f"{len(still)} of {len(ports)} ports still answer")
 
-        self.asker.stop.converge(look, CLOSED)
+        self.asker.stop.converge(look, self.asker.timeouts.services_closed)
         still = {name: ports[name] for name, said in gone.items() if set(said) != refused}
         for name in _taken(self.asker.testbed.cluster.list("/api/v1/services") if still else [], still):
             del gone[name]  # another tenant's by now
@@ -160,7 +154,7 @@ class Scale:
         keys = list(asks)
         for first in range(0, len(keys), AT_A_TIME):
             flying = {key: asks[key]() for key in keys[first : first + AT_A_TIME]}
-            found |= {key: self.asker.stop.result(each, BOUND) for key, each in flying.items()}
+            found |= {key: self.asker.stop.result(each, self.asker.timeouts.job_ends) for key, each in flying.items()}
         return found
 
     def _dials(self, *, answering: bool = False) -> list[tuple[str, Role]]:

@@ -16,15 +16,13 @@ from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.interoperability import MANY_SERVICES, Kind
 from esipp.checks.model import Backends, Family
 from esipp.cluster.client import ApiError, UnreachableError
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.testbed import Testbed
 
 AT_ONCE = 16
 """Requests to the API server under way."""
-
-BOUND = 180.0
-"""Seconds until the services that are waited for are deleted."""
 
 
 @dataclass
@@ -38,6 +36,7 @@ class ManyServices:
     stop: Stop
     families: list[Family]
     number: int
+    timeouts: Timeouts = TIMEOUTS
     made: dict[str, Json] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
     began: float = 0.0
@@ -88,7 +87,7 @@ class ManyServices:
         Raises:
             StoppedError: the session ends.
         """
-        first, end = [*first], time.monotonic() + BOUND
+        first, end = [*first], time.monotonic() + self.timeouts.services_deleted
         pool = ThreadPoolExecutor(AT_ONCE)
         flying = {name: pool.submit(self._delete, name) for name in dict.fromkeys((*first, *self.kinds))}
         pool.shutdown(wait=False)

@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 from esipp.checks.model import Balancer, TrafficPolicy
 from esipp.checks.profile import Destination, Target
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions
 from esipp.scenarios.load_balancer_probes.subject import What
 
 Key = tuple[Balancer, TrafficPolicy]

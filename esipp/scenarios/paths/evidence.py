@@ -12,6 +12,7 @@ from esipp.checks.model import EntryKind, Family, Path, Protocol, Vantage, backe
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.judging.reading import Reading, read
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
+from esipp.judging.witnesses import contradicted
 
 LINGERS = {Protocol.TCP: 10.0, Protocol.UDP: 60.0, Protocol.SCTP: 60.0}
 """Seconds that Cilium keeps the state of a connection after its last packet, by its defaults."""
@@ -49,10 +50,9 @@ class _Held:
 
 @dataclass(frozen=True)
 class Collision:
-    """Whether each connection of an observation collided with another one, and how likely that is by chance."""
+    """Whether each connection of an observation collided with another one, and which one."""
 
     explained: bool = False
-    chance: float = 0.0
     words: str = ""
 
 
@@ -122,7 +122,7 @@ class Ports:
             when = f"{met.began - came:+.1f} s"
             said.append(f"port {port}: {met.at} used it towards {met.pod} from {when} on ({met.path})")
         words = f"{'; '.join(said[:3])}; {chance:.1%} of all ports would collide by chance"
-        return Collision(chance <= MOST_BY_CHANCE, chance, words)
+        return Collision(chance <= MOST_BY_CHANCE, words)
 
     def _share(self, path: Path, test: Callable[[_Held], bool]) -> float:
         """What share of all ports had such a connection at that time."""
@@ -177,13 +177,6 @@ broken.
 
 LATE = 1.0
 """Seconds from which an answer is late: the first SYN is sent again then (RFC 6298, 2.1)."""
-
-MOST_CONTRADICTED = 1
-"""The most sampled connections of a path on which the echo server and the packets may contradict each other.
-
-One may be set aside if they agree on another one. Two are no accident: packets are matched by the nonce, so either the
-echo server or the captures are wrong, and the other connections cannot be trusted either.
-"""
 
 
 @dataclass(frozen=True)
@@ -374,16 +367,15 @@ def _sound(path: Path, evidence: Evidence) -> Sound:
     asked = evidence.samples * evidence.windows.get(path.key, 1)
     if readings and total != asked:
         return Sound(broken=f"{total} probes were made instead of {asked}")
-    witnesses = evidence.witnesses.get(path.key, ())
-    contradicted = {each.seq: each.contradiction for each in witnesses if each.contradiction}
-    agreed = any(each.seen and not each.contradiction for each in witnesses)
-    if contradicted and (not agreed or len(contradicted) > MOST_CONTRADICTED):
-        return Sound(broken=next(iter(contradicted.values())))
+    contradicting, broken = contradicted(evidence.witnesses.get(path.key, ()))
+    if broken:
+        return Sound(broken=broken)
+    lies = {each.seq: each.contradiction for each in contradicting}
     kept: list[tuple[Observation, Reading]] = []
     aside: Counter[str] = Counter()
     had: set[int] = set()
     for reading, each in zip(readings, made, strict=True):
-        doubt = reading.harness_fault or ("" if each.ports else contradicted.get(each.seq, ""))
+        doubt = reading.harness_fault or ("" if each.ports else lies.get(each.seq, ""))
         if doubt:
             aside[doubt] += each.count
             continue

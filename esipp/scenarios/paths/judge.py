@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from esipp.checks.check import Level, Status, unproven_at_vips
 from esipp.checks.ingress import facts_at
 from esipp.checks.known_differences import Connections, Proof
-from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, Vantage
-from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, TrafficPolicy, Vantage
+from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.judging.answers import say_bound, say_observed
 from esipp.judging.frame import Decision
@@ -23,6 +23,7 @@ from esipp.judging.ingress import held, in_doubt, is_proxy_by_user, why_not_its_
 from esipp.judging.reading import Reading, reported_address
 from esipp.judging.statistics import at_least_p
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
+from esipp.judging.witnesses import say_delivered, say_witnesses
 from esipp.scenarios.paths.evidence import Evidence
 
 UNKNOWN_SOURCES = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
@@ -63,6 +64,7 @@ class _Special:
         self.subject, self.excused, self.evidence = subject, excused, evidence
         self.said: list[str] = []
         self._balancers = self._own_addresses() if excused.proof is Proof.BALANCER else frozenset()
+        self._turned_back = excused.turned_back and self._came_back()
 
     def fits(self, reading: Reading, seen: Observation) -> bool:
         """Whether the difference accepts the source's class, and, if it names an address, that very address."""
@@ -86,6 +88,7 @@ class _Special:
             or (known.resets and reading.reset and self._rerouted(seen))
             or (known.hangs and reading.hung and self._shared(seen))
             or (known.collides and self._collided(seen))
+            or (self._turned_back and seen.outcome is Outcome.TIMEOUT and seen.connected is None)
         )
 
     def _own_node(self) -> frozenset[IPAddress]:
@@ -135,6 +138,34 @@ class _Special:
         words = self.evidence.ports.shared(self.subject.path, came, seen) if came else ""
         self.said += [words] if words else []
         return bool(words)
+
+    def _came_back(self) -> bool:
+        """Whether the path's lost connections are those that a load balancer sent back to the client's own node.
+
+        Packets must show it of every lost connection that they show. No answer may have come by way of that node. And
+        no more connections may be lost than by chance go to one of so many nodes.
+        """
+        path, evidence = self.subject.path, self.evidence
+        stand, made = evidence.topology.stands.get(path.client.name), evidence.observations.get(path.key, ())
+        lost = {each.seq for each in made if each.outcome is Outcome.TIMEOUT}
+        shown = [each for each in evidence.witnesses.get(path.key, ()) if each.seq in lost and not each.doubt]
+        if stand is None or not shown or any(each.turned_back != stand.node for each in shown):
+            return False
+        ways = {self._way(each) for each in made if each.outcome is Outcome.ANSWERED}
+        if stand.node in ways:
+            return False
+        total = sum(each.count for each in made)
+        number = sum(each.count for each in made if each.outcome is Outcome.TIMEOUT)
+        self.said.append(f"packets of {len(shown)} of {number} lost connections came back to node {stand.node}")
+        return at_least_p(number, total, 1 / (len(ways) + 1)) >= BY_CHANCE
+
+    def _way(self, answered: Observation) -> str:
+        """The node that the load balancer chose: under Local the backend's, else the one whose address the pod saw."""
+        path, topology = self.subject.path, self.evidence.topology
+        if path.service is not None and path.service.policy is TrafficPolicy.LOCAL:
+            return answered.node or ""
+        seen = parse_address(answered.seen[0]) if answered.seen else None
+        return next((name for name, node in topology.nodes.items() if seen in node.addresses), "")
 
     def _collided(self, seen: Observation) -> bool:
         found = self.evidence.ports.collided(self.subject.path, seen, self.evidence.topology)
@@ -293,10 +324,7 @@ def _aside(subject: OnPath, evidence: Evidence) -> str:
         return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}) instead of one"
     if subject.is_negative:
         answered = {o.seq for o in evidence.observations.get(subject.path.key, ()) if o.outcome is Outcome.ANSWERED}
-        for witness in evidence.witnesses.get(subject.path.key, ()):
-            if witness.delivered and witness.seq not in answered:
-                view = "; ".join(" ".join(line.split()) for line in witness.words.splitlines())
-                return f"no answer, but packets reached a backend: {view}"
+        return say_delivered(evidence.witnesses.get(subject.path.key, ()), answered)
     return ""
 
 
@@ -337,7 +365,7 @@ def _observed(subject: OnPath, evidence: Evidence, unseen: Decision) -> Decision
         shown=tuple(sorted({_foremost(reading, subject.accept) for reading in sound})),
         ports=say_ports(evidence.observations.get(subject.path.key, ())),
         change="; ".join(sorted({each.change for each in witnesses if each.change})),
-        witnesses=_say_witnesses(witnesses, evidence.blind, sum(tally.values())),
+        witnesses=say_witnesses(witnesses, evidence.blind, sum(tally.values())),
     )
 
 
@@ -455,17 +483,3 @@ def say_ports(observations: Sequence[Observation]) -> str:
     if not pairs:
         return ""
     return f"kept {kept} of {len(pairs)}" if kept else f"rewritten {len(pairs)} of {len(pairs)}"
-
-
-def _say_witnesses(witnesses: Sequence[Witness], blind: str, total: int) -> str:
-    """The witnesses behind a verdict, as text; packets are captured for the sampled connections only."""
-    found, doubtful = sum(each.seen for each in witnesses), sum(bool(each.doubt) for each in witnesses)
-    if found:
-        apart = f"the packets of {doubtful} more cannot be distinguished from others" if doubtful else ""
-        return "; ".join(filter(None, (f"echo server, and packets of {found} of {total} connections", apart, blind)))
-    unseen = "no packets of its connections were captured"
-    if doubtful:
-        unseen = f"the packets of {doubtful} of its connections cannot be distinguished from others"
-    elif witnesses:
-        unseen = "the captured packets do not show the way to a backend"
-    return f"echo server only: {blind or unseen}"

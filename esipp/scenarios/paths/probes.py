@@ -4,6 +4,7 @@ The window has two parts. The sample has a few connections for each path; it is 
 possible. The rest follows, and equal results are grouped.
 """
 
+import contextlib
 import itertools
 import time
 import zlib
@@ -19,9 +20,9 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import PathCheck
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober, ProberLostError
-from esipp.scenarios.paths.evidence import FirstAnswers, Wait
+from esipp.scenarios.paths.evidence import FirstAnswers, Stall, Wait
+from esipp.scenarios.timeouts import TIMEOUTS
 
-DATA_PLANE = Budget("every path to answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0
 """Seconds a probe may take while the data plane is being programmed."""
 
@@ -162,7 +163,7 @@ class Settling:
     probers: Mapping[str, Prober]
     todo: Plan
     answering: set[Path] = field(default_factory=set)
-    budget: Budget = DATA_PLANE
+    budget: Budget = TIMEOUTS.paths_answer
     lost: dict[Client, str] = field(default_factory=dict)
     follows: float | None = None
     first: dict[str, list[FirstAnswers]] = field(default_factory=dict)
@@ -291,6 +292,15 @@ def fly(
     finally:
         for gate in gates.values():
             gate.shutdown(wait=False, cancel_futures=True)
+
+
+def stalls_of(probers: Mapping[str, Prober], clocks: Mapping[str, float], began: float) -> list[Stall]:
+    """When machines of clients stood still since then; ``clocks`` are the seconds that each is ahead of ours."""
+    found = []
+    for name, prober in probers.items():
+        with contextlib.suppress(HarnessError):  # a prober that is gone has an obstacle of its own
+            found += [Stall(name, at - clocks[name], seconds) for at, seconds in prober.standstills()]
+    return [each for each in found if each.at + each.seconds >= began]
 
 
 def _landed(

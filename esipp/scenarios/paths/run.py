@@ -1,26 +1,22 @@
 """The run of path checks: every path of every selected check in one window, after the data plane has settled."""
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from esipp.base.errors import HarnessError
 from esipp.checks.model import Client, Path, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.topology import Topology
 from esipp.ledger.codec import record_of
 from esipp.preflight.facts import listener_facts
-from esipp.probing.prober import Prober
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
-from esipp.scenarios.packet_watch import Watch, follow, watched
+from esipp.scenarios.packet_watch import Watch, follow, found_out, watched
 from esipp.scenarios.paths.evidence import Evidence, FirstAnswers, Stall, Steer, Wait
 from esipp.scenarios.paths.judge import as_asked
 from esipp.scenarios.paths.probes import (
-    DATA_PLANE,
     Plan,
     Settling,
     asks_for_moments,
@@ -28,6 +24,7 @@ from esipp.scenarios.paths.probes import (
     must_answer,
     plan,
     sampled_of,
+    stalls_of,
     wait_longer,
 )
 from esipp.testbed import integrity, network_policies
@@ -107,8 +104,9 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
     patience, seed = testbed.patience, run.settings.seed
     policies = network_policies.beyond_us(testbed.cluster, testbed.namespace)
     todo = plan(path_checks, testbed.address, _direct(path_checks, clients) if policies else (), seed)
-    budget = replace(DATA_PLANE, name=patience.named(DATA_PLANE.name), seconds=patience.answering)
-    follows = None if patience.steering is None else DATA_PLANE.seconds + patience.steering
+    usual = context.timeouts.paths_answer
+    budget = replace(usual, name=patience.named(usual.name), seconds=max(patience.answering, usual.seconds))
+    follows = None if patience.steering is None else usual.seconds + patience.steering
     settling = Settling(clients.probers, todo, budget=budget, follows=follows)
     with run.phase("settle", "waiting until every path that must answer does so"):
         settled = settling.wait(must_answer(path_checks, findings.facts))
@@ -128,13 +126,14 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         waiting = beside.submit(wait_longer, clients.probers, todo, path_checks, answering)
         with watched(run, findings, testbed, clients) as watch:
             seen |= fly(clients.probers, todo, targets, sampled, answering=answering, tell=tell, lost=lost)
+        found_out(run, findings, watch)
         if samples > sampled:
             rest, left_over = samples - sampled, [path for path in targets if path.client not in lost]
             briefly = fly(clients.probers, todo, left_over, rest, brief=True, answering=answering, tell=tell, lost=lost)
             for path, made in briefly.items():
                 seen[path] += [each if timed or each.outcome is not Outcome.ANSWERED else replace(each, moments=())
                                for each in made]  # fmt: skip
-        taken.stalls += _stalls(clients.probers, clocks, began)
+        taken.stalls += stalls_of(clients.probers, clocks, began)
         for path, waits in waiting.result().items():
             taken.waits.setdefault(path.key, []).extend(waits)
         for key, answers in settling.first.items():
@@ -160,18 +159,12 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
             findings.facts[name] = fact.value
         observed_behaviour(run, findings, testbed, taken.observations, taken.targets, topology)
     with run.phase("packets", "following the sampled connections through the captures"):
-        taken.witness(watch, *follow(run, watch, added))
+        witnesses, blind = follow(run, watch, added)
+        for witness in (each for made in witnesses.values() for each in made):
+            run.record("witness", **record_of(witness))
+        taken.witness(watch, witnesses, blind)
     taken.steers += steers.made
     taken.clocks |= clocks
-
-
-def _stalls(probers: Mapping[str, Prober], clocks: Mapping[str, float], began: float) -> list[Stall]:
-    """When machines of clients stood still since then."""
-    found = []
-    for name, prober in probers.items():
-        with contextlib.suppress(HarnessError):  # a prober that is gone has an obstacle of its own
-            found += [Stall(name, at - clocks[name], seconds) for at, seconds in prober.standstills()]
-    return [each for each in found if each.at + each.seconds >= began]
 
 
 def _direct(path_checks: Sequence[PathCheck], clients: Clients) -> list[Path]:

@@ -1,17 +1,27 @@
 """The evidence of policy changes, as their judge reads it. No I/O."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from esipp.base.clock import Clock
 from esipp.checks.model import Family, Path, Role
+from esipp.checks.observation import Witness
 from esipp.checks.policy_change import At, ChangingService
 from esipp.judging.controls import Vantage
-from esipp.judging.interruptions import Interruptions
+from esipp.judging.frame import Interruptions
 from esipp.judging.timeline.streams import Stream
 from esipp.scenarios.paths.evidence import Evidence
-from esipp.scenarios.policy_change.timeline import GONE, Course, Ground, PolicyAction, Shown
+from esipp.scenarios.policy_change.timeline import (
+    DELIVERED,
+    GONE,
+    SAMPLED,
+    SILENT,
+    Course,
+    Ground,
+    PolicyAction,
+    Shown,
+)
 
 LEAST_CHANGES = 8
 """The fewest policy changes of other Services that prove that they disturb no other Service."""
@@ -98,13 +108,64 @@ class Window:
 class PolicyChangeEvidence(Interruptions):
     """The whole evidence: the window of unchanged Services, and the course of each Service that changed its policy.
 
-    ``controls`` are the control listeners of both nodes, probed all the time by the same client.
+    ``controls`` are the control listeners of both nodes, probed all the time by the same client. ``witnesses`` are the
+    evidence of packets for the sampled connections of courses and controls, by stream; ``blind`` says why there are no
+    packets. Both are empty of a run that captured none while policies changed.
     """
 
     window: Window | None = None
     ground: Ground | None = None
     courses: dict[ChangingService, Course] = field(default_factory=dict)
     controls: Mapping[tuple[At, Family], Stream] = field(default_factory=dict)
+    witnesses: dict[str, list[Witness]] = field(default_factory=dict)
+    blind: str = ""
+
+    def sampled(self) -> Iterator[tuple[str, int]]:
+        """The connections to follow through packets, by stream and number; of controls the first and the last."""
+        for course in self.courses.values():
+            yield from course.sampled()
+        for stream in self.controls.values():
+            chosen = dict.fromkeys(s.seq for s in (*stream.samples[:SAMPLED], *stream.samples[-SAMPLED:]))
+            yield from ((stream.name, seq) for seq in chosen)
+
+    @property
+    def witnessed(self) -> dict[ChangingService, Course]:
+        """The courses as both witnesses have them (``_witnessed``)."""
+        return {
+            service: replace(
+                course,
+                data={place: self._witnessed(stream) for place, stream in course.data.items()},
+                kept=[replace(each, streams=self._agreed(each.streams)) for each in course.kept],
+            )
+            for service, course in self.courses.items()
+        }
+
+    def witnesses_of(self, streams: Iterable[Stream]) -> list[Witness]:
+        """The witnesses of packets of some streams."""
+        return [witness for stream in streams for witness in self.witnesses.get(stream.name, ())]
+
+    def _witnessed(self, stream: Stream) -> Stream:
+        """A stream without the connections on which both witnesses contradict each other.
+
+        Where packets reached a backend although no answer came back, the outcome says so.
+        """
+        witnesses = self.witnesses.get(stream.name, ())
+        lies = {each.seq for each in witnesses if each.contradiction}
+        delivered = {each.seq for each in witnesses if each.delivered}
+        if not lies and not delivered:
+            return stream
+        made = [
+            sample._replace(outcome=DELIVERED) if sample.seq in delivered and sample.outcome in SILENT else sample
+            for sample in stream.samples
+            if sample.seq not in lies
+        ]
+        found = Stream(stream.name, stream.spacing, made)
+        found.freeze()
+        return found
+
+    def _agreed(self, streams: Sequence[Stream]) -> list[Stream]:
+        """The established connections on which no witness contradicts the other."""
+        return [stream for stream in streams if not any(each.contradiction for each in self.witnesses_of([stream]))]
 
     def doubt(self, family: Family) -> str:
         """Why the client outside proves nothing; empty if both nodes see its own address without a Service."""
@@ -115,8 +176,9 @@ class PolicyChangeEvidence(Interruptions):
         for (at, of), stream in self.controls.items():
             if of is not family:
                 continue
-            shown = [ground.whose(sample) for sample in stream.samples]
-            strange = next((s for s, said in zip(stream.samples, shown, strict=True) if said is Shown.OTHERWISE), None)
+            samples = self._witnessed(stream).samples
+            shown = [ground.whose(sample) for sample in samples]
+            strange = next((s for s, said in zip(samples, shown, strict=True) if said is Shown.OTHERWISE), None)
             if strange is not None:
                 return (
                     f"the client must reach the {at} with its own address, but its control listener saw "

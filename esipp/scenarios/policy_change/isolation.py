@@ -20,7 +20,7 @@ from esipp.preflight.facts import listener_facts
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.paths.evidence import Evidence
-from esipp.scenarios.paths.probes import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
+from esipp.scenarios.paths.probes import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan, stalls_of
 from esipp.scenarios.policy_change.changes import (
     BARE_PACE,
     HEALTH_PACE,
@@ -31,6 +31,7 @@ from esipp.scenarios.policy_change.changes import (
 )
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.objects import INSIDE, NEIGHBOURS
+from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.announced import families_of
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed
@@ -40,13 +41,12 @@ COUNT, SPACING = 24, 0.4
 
 PATIENCE = 4.0
 """Seconds for an answer where there was one: less than in a window in which nothing is done, as a longer patience would
-let TCP's own repetitions hide that a path was silent for seconds while its neighbours changed."""
+let TCP's own repetitions hide that a path was silent for seconds while its neighbours changed. What they still hide is
+a check of its own: repeated SYNs."""
 
 CHANGES, EVERY, BEGIN = 10, 0.8, 0.6
 """The number of policy changes, made in turn, the seconds between two, and those before the first one; so each Service
 keeps its policy for longer than kube-proxy waits between two syncs (minSyncPeriod, 1 s)."""
-
-BOUND = 60.0
 
 
 def address_for(node: Node, service: Json) -> str:
@@ -73,11 +73,12 @@ class Beside:
     path_checks: Sequence[PathCheck]
     health: Sequence[IsolationHealthCheck]
     stop: Stop
+    timeouts: Timeouts = TIMEOUTS
 
     def settle(self) -> tuple[Plan, Settling, str]:
         """Wait until every path that must answer does, as before any judged window; the end of the wait as text."""
         todo = plan(self.path_checks, self.testbed.address)
-        settling = Settling(self.clients.probers, todo)
+        settling = Settling(self.clients.probers, todo, budget=self.timeouts.paths_answer)
         settled = settling.wait(must_answer(self.path_checks, self.facts))
         return todo, settling, "" if settled.held else f"{settled}; judged in this state"
 
@@ -100,8 +101,8 @@ class Beside:
             began = time.monotonic()
             paths, asked = self._dial(todo, set(answering))
             self._change(neighbours, traffic, began + BEGIN)
-            observations = {path: self.stop.result(future, BOUND) for path, future in paths.items()}
-            answers = {place: self.stop.result(future, BOUND) for place, future in asked.items()}
+            observations = {path: self.stop.result(future, self.timeouts.job_ends) for path, future in paths.items()}
+            answers = {place: self.stop.result(future, self.timeouts.job_ends) for place, future in asked.items()}
             for name, each in neighbours.items():
                 read = self.testbed.cluster.request("GET", policy_path(self.testbed.namespace, name))
                 each.policy = str(read["spec"].get("externalTrafficPolicy"))
@@ -111,9 +112,11 @@ class Beside:
         seen = {path.key: made for path, made in observations.items()}
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
         self.facts |= found
-        blind = "no packets are captured during policy changes"
         ahead = {name: clock.offset for name, clock in clocks.items()}
-        evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, obstacles, blind=blind, clocks=ahead)
+        stalls = stalls_of(probers, ahead, began)
+        evidence = Evidence(
+            seen, self.topology, self.features, COUNT, self.facts, obstacles, clocks=ahead, stalls=stalls
+        )
         health = {place: self._statuses(lines) for place, lines in answers.items()}
         return Window(evidence, list(observations), clocks, neighbours, health)
 

@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 
 from esipp.checks.check import Status, is_about
 from esipp.checks.model import Family, Role, TrafficPolicy
+from esipp.checks.observation import Witness
 from esipp.checks.policy_change import (
     PLACES,
     At,
     Isolated,
+    IsolatedConnections,
+    IsolatedConnectionsCheck,
     IsolatedHealth,
     IsolationCheck,
     IsolationHealthCheck,
@@ -25,13 +28,16 @@ from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import SteadyRun
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream, prober_failed
+from esipp.judging.witnesses import contradicted, say_delivered, say_witnesses
+from esipp.scenarios.paths.connections import decide_connections
 from esipp.scenarios.paths.judge import decide as decide_on_path
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.timeline import (
     BUDGET,
+    DELIVERED,
+    UNANSWERED,
     Course,
     Ground,
     Phase,
@@ -53,6 +59,8 @@ def decide(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence) -> Decis
         return cut
     if is_about(check, Isolated):
         return decide_path(check, seen)
+    if is_about(check, IsolatedConnections):
+        return decide_isolated_connections(check, seen)
     if is_about(check, PolicyChange):
         return _changed(check, seen)
     assert is_about(check, IsolatedHealth)
@@ -84,9 +92,50 @@ class _Case:
 
 
 def _changed(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> Decision:
+    """The decision, with the witnesses that it is based on; packets of none, if the run knows of no captures."""
     course, ground = seen.courses.get(check.subject.service), seen.ground
     if course is None or ground is None:
         return undecided(check, "its policy was never changed")
+    streams = _own(check, course)
+    witnesses, total = seen.witnesses_of(streams), sum(len(stream.samples) for stream in streams)
+    course = seen.witnessed[check.subject.service]
+    decided = _decided(check, seen, course, ground)
+    if not total or not (seen.witnesses or seen.blind):
+        return decided
+    lies, broken = contradicted(witnesses)
+    said = sorted({each.contradiction for each in lies})
+    aside = f"{len(lies)} of {total} set aside: {'; '.join(said)}" if lies and not broken else ""
+    view = _delivered(check, course, witnesses) if decided.status is Status.FAIL else ""
+    return replace(
+        decided,
+        reason="; ".join(filter(None, (decided.reason, view))),
+        sees="; ".join(filter(None, (decided.sees, aside))),
+        witnesses=say_witnesses(witnesses, seen.blind, total),
+    )
+
+
+def _delivered(check: PolicyChangeCheck, course: Course, witnesses: Sequence[Witness]) -> str:
+    """The way of the last connection that reached a backend although Local requires silence, as text."""
+    if check.subject.at is not At.BARE_NODE or check.subject.claim is PolicyClaim.KEPT:
+        return ""
+    phases = course.phases(check.subject.at, check.subject.family)
+    silent = [sample.seq for phase in phases if phase.change.to is LOCAL for sample in phase.samples
+              if sample.outcome == DELIVERED]  # fmt: skip
+    return say_delivered([each for each in witnesses if each.seq in silent[-1:]])
+
+
+def _own(check: PolicyChangeCheck, course: Course) -> list[Stream]:
+    """The streams of connections that decide a check; none for one about health checks."""
+    at, family = check.subject.at, check.subject.family
+    if at is None:
+        return []
+    if check.subject.claim is PolicyClaim.KEPT:
+        return [s for each in course.kept if (each.at, each.family) == (at, family) for s in each.streams]
+    return [course.data[at, family]] if (at, family) in course.data else []
+
+
+def _decided(check: PolicyChangeCheck, seen: PolicyChangeEvidence, course: Course, ground: Ground) -> Decision:
+    """The decision on a course as both witnesses have it."""
     if check.subject.at is not None and (check.subject.at, check.subject.family) in course.obstacles:
         return undecided(check, course.obstacles[check.subject.at, check.subject.family])
     refused = next((change for change in course.changes if change.policy != change.to.value), None)
@@ -94,16 +143,27 @@ def _changed(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> Decision:
         return undecided(check, f"the API server did not accept policy change {refused.number} to {refused.to}")
     if len(course.changes) < 3:
         return undecided(check, "the policy was not changed in both directions")
+    for name, witnesses in _together(check, seen).items():
+        if broken := contradicted(witnesses)[1]:
+            return ours_failed(check, "two witnesses that contradict each other", f"{name}: {broken}")
     doubt = seen.doubt(check.subject.family)
     if doubt:
         return undecided(check, doubt)
     if check.subject.at is not None and (check.subject.at, check.subject.family) in course.data:
         stream = course.data[check.subject.at, check.subject.family]
-        if ours := trouble.failed(stream.samples, most=0, name=stream.name):
+        if ours := prober_failed(stream.samples, most=0, name=stream.name):
             return ours_failed(check, "too little", ours)
     decided = _CLAIMS[check.subject.claim](_Case(check, course, ground, seen))
     passed = decided.status is Status.PASS and not decided.sees
     return replace(decided, sees=_sees(check, course)) if passed else decided
+
+
+def _together(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> dict[str, list[Witness]]:
+    """The witnesses of packets that a check rests on, by what they are of: its own connections, and each control's."""
+    own = seen.witnesses_of(_own(check, seen.courses[check.subject.service]))
+    of = check.subject.family
+    controls = {f"{at}'s control listener": [each] for (at, family), each in seen.controls.items() if family is of}
+    return {"its connections": own} | {name: seen.witnesses_of(each) for name, each in controls.items()}
 
 
 def followed(
@@ -239,9 +299,9 @@ def _otherwise(case: _Case) -> Decision:
             elif sample in phase.under_way or check.subject.at is At.VIP or not phase.change.number:
                 continue  # a VIP's nodes need not follow together
             elif since is not None and sample.started > since and _is_back(check.subject.at, phase.change.to, shown):
-                back = _BACK[check.subject.at, phase.change.to]
+                back = shown.value if shown is Shown.DELIVERED else _BACK[check.subject.at, phase.change.to]
                 words = f"{back}, {sample.started - since:.2f} s after the new policy held"
-                kinds.add("back")
+                kinds.add("delivered" if shown is Shown.DELIVERED else "back")
             else:
                 continue
             found.append((sample.started, phase, words))
@@ -259,9 +319,9 @@ def _otherwise(case: _Case) -> Decision:
 
 
 def _is_back(at: At, to: TrafficPolicy, shown: Shown) -> bool:
-    """Whether an answer fits the other policy and not this one; no answer is a loss, and fits no policy."""
+    """Whether an answer, or what packets show, fits the other policy and not this one; a loss fits both."""
     old, new = due(at, CLUSTER if to is LOCAL else LOCAL, strictly=True), due(at, to, strictly=True)
-    return shown in old.right and shown not in new.right | new.missing
+    return shown in old.right | {Shown.DELIVERED} and shown not in new.right | new.missing
 
 
 _BACK = {
@@ -292,7 +352,7 @@ def say_times(made: list[tuple[Phase, SteadyRun | None]]) -> str:
     for to in (CLUSTER, LOCAL):
         of, never = times(made, to)
         if of.samples:
-            figures = f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"
+            figures = f"p50 {of.p50:.2f} s, max {of.most:.2f} s ({len(of.samples)})"
             parts.append(f"to {to}: {figures}" + (f", {never} never" if never else ""))
         elif never:
             parts.append(f"to {to}: never ({never})")
@@ -307,7 +367,7 @@ def _no_loss(case: _Case) -> Decision:
     lost: list[tuple[Phase, Sample]] = []
     for phase in made:
         for sample in (*phase.samples, *phase.under_way):
-            none = ground.shown(check.subject.at, sample)[0] is Shown.NONE
+            none = ground.shown(check.subject.at, sample)[0] in UNANSWERED
             tally["no answer" if none else "answered"] += 1
             lost += [(phase, sample)] if none else []
     observed = say_observed(tally)
@@ -409,7 +469,7 @@ def say_port_times(course: Course, ground: Ground, family: Family, claim: Policy
     ports = list(_ports(course, ground, family, claim)) if course.health else []
     of = Distribution.of(each.lasting.since - each.change.cause for each in ports if each.lasting)
     never = sum(each.lasting is None for each in ports)
-    figures = [f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"] if of.samples else []
+    figures = [f"p50 {of.p50:.2f} s, max {of.most:.2f} s ({len(of.samples)})"] if of.samples else []
     return ", ".join([*figures, *([f"{never} never"] if never else [])])
 
 
@@ -417,12 +477,7 @@ def say_port_times(course: Course, ground: Ground, family: Family, claim: Policy
 def _kept(case: _Case) -> Decision:
     """The decision on established connections: each is answered by the same pod for the same source until the end."""
     check, course = case.check, case.course
-    streams = [
-        s
-        for each in course.kept
-        if (each.at, each.family) == (check.subject.at, check.subject.family)
-        for s in each.streams
-    ]
+    streams = _own(check, course)
     made = [stream for stream in streams if stream.samples and stream.samples[0].answered]
     if not made:
         return undecided(check, f"none of {len(streams)} connections could be established")
@@ -488,6 +543,16 @@ def decide_path(check: IsolationCheck, seen: PolicyChangeEvidence) -> Decision:
         return decided
     reason = "; ".join(filter(None, (decided.reason, _when(check, window))))
     return replace(decided, reason=reason, environment=decided.environment or None)
+
+
+def decide_isolated_connections(check: IsolatedConnectionsCheck, seen: PolicyChangeEvidence) -> Decision:
+    """The decision on all paths of one kind together: connections without a Service are the control."""
+    window = seen.window
+    if window is None:
+        return undecided(check, "no path of this kind was dialled")
+    if window.doubt():
+        return undecided(check, window.doubt())
+    return decide_connections(check.with_subject(check.subject.on_connections), window.evidence)
 
 
 def _when(check: IsolationCheck, window: Window) -> str:

@@ -52,7 +52,7 @@ def _durations(run: RecordedRun) -> Iterator[tuple[str, Sequence[float]]]:
     ground = seen.ground if seen else None
     if seen is None or ground is None:
         return
-    for course in seen.courses.values():
+    for course in seen.witnessed.values():
         took: dict[PolicyAction, float] = {}
         for at, family in course.data:
             for phase, lasting in followed(course, ground, at, family, strictly=True):

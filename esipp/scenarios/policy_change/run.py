@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Reading
 from esipp.checks.check import is_about
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Role, TrafficPolicy
+from esipp.checks.observation import Observation
 from esipp.checks.policy_change import (
     BESIDE,
     PLACES,
@@ -24,8 +25,8 @@ from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
-from esipp.scenarios.control_listeners import control_targets
-from esipp.scenarios.events import Following, Steps, last_answers
+from esipp.scenarios.events import Following, Steps, control_targets, last_answers
+from esipp.scenarios.packet_watch import follow, watched
 from esipp.scenarios.policy_change.changes import (
     CONTROL_PACE,
     HEALTH_PACE,
@@ -70,6 +71,10 @@ MOST_LATE = 2
 The first takes the whole budget. What did not follow it has failed its checks of that direction, and has ``PROMPT``
 seconds in later changes: enough for a data plane that follows at all.
 """
+
+FOLLOWED = 3
+"""Packets follow one of so many connections of a path beside changing Services: these come at another moment after
+each policy change."""
 
 CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""
@@ -256,10 +261,10 @@ def controls(traffic: Traffic, clients: Clients) -> Mapping[tuple[At, Family], S
     return made
 
 
-def traffic_of(clients: Clients) -> Traffic:
-    """The steady streams of the client outside."""
+def traffic_of(clients: Clients, *, followed: bool) -> Traffic:
+    """The steady streams of the client outside, whose requests packets may have to follow."""
     prober = clients.probers[OUTSIDE.name]
-    return Traffic(prober, prober.clock())
+    return Traffic(prober, prober.clock(), observations={} if followed else None)
 
 
 def observe(context: Context) -> PolicyChangeEvidence:
@@ -273,7 +278,9 @@ def observe(context: Context) -> PolicyChangeEvidence:
     services = sorted({check.subject.service for check in checks if is_about(check, PolicyChange)})
     if steady or health:
         path_checks = [check.with_subject(check.subject.on_path) for check in steady]
-        beside = Beside(testbed, clients, topology, findings.features, findings.facts, path_checks, health, stop)
+        beside = Beside(
+            testbed, clients, topology, findings.features, findings.facts, path_checks, health, stop, context.timeouts
+        )
         with kept(BESIDE, run, seen):
             with run.phase(
                 "settle side by side", "waiting until every path of the unchanged Services behaves as required"
@@ -285,7 +292,11 @@ def observe(context: Context) -> PolicyChangeEvidence:
                 run.say(f"settle: {trouble}")
             with run.phase("side by side", f"{len(todo.targets)} paths, while the policies of other Services change"):
                 known = dict(findings.facts)
-                seen.window = beside.perform(todo, settling.answering)
+                with watched(run, findings, testbed, clients) as watch:
+                    seen.window = window = beside.perform(todo, settling.answering)
+                made = {key: each[::FOLLOWED] for key, each in window.evidence.observations.items()}
+                witnesses, blind = follow(run, watch, made)
+                window.evidence = replace(window.evidence, witnesses=witnesses, blind=blind)
                 for name, value in findings.facts.items():
                     if known.get(name) != value:
                         run.fact(name, value, "the control listeners, while the policies of other Services changed")
@@ -302,17 +313,28 @@ def _change_services(
     """Change the policies of Services in parallel, probed by one client with one clock."""
     run, testbed, clients = context.run, context.testbed, context.clients
     seen.ground = ground = Ground(context.topology, OUTSIDE.name, POD_BACKEND)
-    traffic = traffic_of(clients)
-    seen.controls = controls(traffic, clients)
+    with watched(run, context.findings, testbed, clients) as watch:
+        traffic = traffic_of(clients, followed=watch is not None)
+        seen.controls = controls(traffic, clients)
 
-    def change(service: ChangingService) -> None:
-        driver = Driver(testbed, ground, service, traffic, stop, keeps, context.timeouts)
-        seen.courses[service] = driver.course
-        with kept(service.value, run, seen):
-            driver.perform()
+        def change(service: ChangingService) -> None:
+            driver = Driver(testbed, ground, service, traffic, stop, keeps, context.timeouts)
+            seen.courses[service] = driver.course
+            with kept(service.value, run, seen):
+                driver.perform()
 
-    try:
-        perform(run, "policy changes", {service.value: partial(change, service) for service in services}, stop)
-    finally:
-        traffic.stop(seen.controls.values())
+        try:
+            perform(run, "policy changes", {service.value: partial(change, service) for service in services}, stop)
+        finally:
+            traffic.stop(seen.controls.values())
     spare(testbed, seen, (service.value for service in services))
+    seen.witnesses, seen.blind = follow(run, watch, to_follow(seen, traffic))
+
+
+def to_follow(seen: PolicyChangeEvidence, traffic: Traffic) -> dict[str, list[Observation]]:
+    """The connections that packets follow, by stream."""
+    found: dict[str, list[Observation]] = {}
+    for name, seq in seen.sampled():
+        if made := (traffic.observations or {}).get((name, seq)):
+            found.setdefault(name, []).append(made)
+    return found

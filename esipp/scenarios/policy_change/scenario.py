@@ -5,6 +5,7 @@ from esipp.checks.policy_change import (
     BESIDE,
     ChangingService,
     Isolated,
+    IsolatedConnections,
     IsolatedHealth,
     PolicyChange,
     PolicyChangeCheck,
@@ -16,10 +17,9 @@ from esipp.checks.rights import rights
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
-from esipp.scenarios.policy_change.figures import section
 from esipp.scenarios.policy_change.judge import decide
 from esipp.scenarios.policy_change.numbers import DURATIONS, NUMBERS
-from esipp.scenarios.policy_change.sections import summary
+from esipp.scenarios.policy_change.sections import section, summary
 
 
 def _lacks(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence, then: RunThen) -> str:
@@ -35,6 +35,8 @@ def _lacks(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence, then: Ru
     if is_about(check, Isolated):
         known = window.evidence.observations.keys() | window.evidence.obstacles.keys()
         return next((f"{path.key} was not dialled" for path in check.subject.paths if path.key not in known), "")
+    if is_about(check, IsolatedConnections):
+        return ""
     assert is_about(check, IsolatedHealth)
     asked = (check.subject.place, check.subject.family) in window.health
     return "" if asked else f"the health check of the {check.subject.place} was not probed over {check.subject.family}"
@@ -74,10 +76,11 @@ SCENARIO = Scenario(
     durations=DURATIONS,
     phases=(
         Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
-        Typical("side by side", (Isolated, IsolatedHealth), base=12),
+        Typical("side by side", (Isolated, IsolatedHealth), base=14),
         Typical(
             "policy changes",
             (PolicyChange,),
+            base=3,
             events=tuple(PlannedEvent(each.value, 21, measures=True) for each in ChangingService),
         ),
     ),

@@ -1,6 +1,6 @@
 """Timelines of policy changes: what followed each one, from all streams on one clock. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -10,9 +10,8 @@ from esipp.checks.observation import Outcome
 from esipp.checks.policy_change import At
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.ingress import held
-from esipp.judging.timeline.stages import cut
 from esipp.judging.timeline.steady_runs import Fits, SteadyRun, first_run, last_run
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Sample, Stream, cut
 from esipp.judging.topology import IPAddress, Topology, parse_address
 
 BUDGET = FIELD_LIMIT
@@ -35,8 +34,19 @@ class Shown(StrEnum):
     KEPT = "the client's own address"
     REWRITTEN = "rewritten by the node that took it"
     NONE = "no answer"
+    DELIVERED = "no answer, but packets reached a backend"
     OTHERWISE = "something else"
     OURS = "trouble of our own"
+
+
+UNANSWERED = frozenset({Shown.NONE, Shown.DELIVERED})
+"""The results without an answer."""
+
+SILENT = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE, Outcome.RESET)
+"""The outcomes of connections without an answer."""
+
+DELIVERED = "delivered"
+"""The outcome of a connection that got no answer, although packets of it reached a backend."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,9 @@ class Ground:
 
     def shown(self, at: At, sample: Sample) -> tuple[Shown, str]:
         """The policy that a probe shows, and a text if it fits neither policy."""
-        if sample.outcome in (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE, Outcome.RESET):
+        if sample.outcome == DELIVERED:
+            return Shown.DELIVERED, ""
+        if sample.outcome in SILENT:
             return Shown.NONE, ""
         if sample.outcome == Outcome.ERROR:
             return Shown.OURS, "the prober failed"
@@ -124,11 +136,11 @@ def due(at: At, policy: TrafficPolicy, *, strictly: bool) -> Due:
         strictly: require kube-proxy's behaviour; for Cluster, the API only requires that every node answers.
     """
     if policy is TrafficPolicy.LOCAL:
-        return Due(frozenset({Shown.NONE})) if at is At.BARE_NODE else Due(_KEPT, _NONE)
-    return Due(_REWRITTEN if strictly else _REWRITTEN | _KEPT, _NONE)
+        return Due(frozenset({Shown.NONE})) if at is At.BARE_NODE else Due(_KEPT, UNANSWERED)
+    return Due(_REWRITTEN if strictly else _REWRITTEN | _KEPT, UNANSWERED)
 
 
-_KEPT, _REWRITTEN, _NONE = frozenset({Shown.KEPT}), frozenset({Shown.REWRITTEN}), frozenset({Shown.NONE})
+_KEPT, _REWRITTEN = frozenset({Shown.KEPT}), frozenset({Shown.REWRITTEN})
 
 
 def stays(run: SteadyRun) -> bool:
@@ -208,6 +220,11 @@ class Established:
     streams: Sequence[Stream]
 
 
+SAMPLED = 4
+"""The number of connections that packets follow: the first and the last ones of each phase, and of those that the next
+change overtook. The last ones of a phase show its policy, the others how the data plane came to it."""
+
+
 @dataclass
 class Course:
     """The evidence about one Service that changed its policy.
@@ -227,6 +244,15 @@ class Course:
     def phases(self, at: At, family: Family) -> list[Phase]:
         """The new connections at one entry, from policy change to policy change."""
         return phases(self.changes, self.end, self.data[at, family])
+
+    def sampled(self) -> Iterator[tuple[str, int]]:
+        """The connections to follow through packets, by stream and number; of established ones the ends."""
+        for (at, family), stream in self.data.items():
+            for phase in self.phases(at, family):
+                chosen = (*phase.samples[:SAMPLED], *phase.samples[-SAMPLED:], *phase.under_way[-SAMPLED:])
+                yield from ((stream.name, seq) for seq in dict.fromkeys(sample.seq for sample in chosen))
+        for stream in (stream for each in self.kept for stream in each.streams):
+            yield from ((stream.name, sample.seq) for sample in (*stream.samples[:1], *stream.samples[1:][-1:]))
 
     def health_phases(self, number: int, node: str, family: Family) -> dict[int, Phase]:
         """The answers of one node at the health-check node port of a change to Local: open, and after its release."""

@@ -9,11 +9,24 @@ from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.answers import say_observed
 from esipp.judging.controls import Vantage
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.judging.timeline import trouble
 from esipp.judging.timeline.steady_runs import Fits
-from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages, refused
-from esipp.scenarios.service_change.stages import gone, reached, rejects, says, served, steady, stuck, wanted
+from esipp.judging.timeline.streams import OURS, Sample, Stream, prober_failed, probing_paused
+from esipp.scenarios.service_change.evidence import (
+    Asked,
+    InStage,
+    ServiceChangeEvidence,
+    Stage,
+    Stages,
+    gone,
+    reached,
+    refused,
+    rejects,
+    says,
+    served,
+    steady,
+    stuck,
+    wanted,
+)
 from esipp.scenarios.service_change.subject import AFFINITY_SECONDS, STALE, Claim, ServiceChange, ServiceChangeCheck
 
 
@@ -73,7 +86,7 @@ def decide(check: ServiceChangeCheck, seen: ServiceChangeEvidence) -> Decision:
         return undecided(check, "this stream was not sent")
     if len(event.stages) < len(subject.event.changes):
         return undecided(check, "the event broke off")
-    if ours := trouble.failed(stream.samples, name=stream.name):
+    if ours := prober_failed(stream.samples, name=stream.name):
         return ours_failed(check, "too little", ours)
     case = _Case(check, event, stream, seen.vantage(subject.at.client.name, subject.family))
     return _CLAIMS[subject.claim](case)
@@ -110,7 +123,7 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
         if run is not None and lag <= each.stage.within:
             lags.append(lag)
             continue
-        if ours := case.vantage.ours(each.until - 2.0, each.until) or trouble.paused(each.samples, case.stream.name):
+        if ours := case.vantage.ours(each.until - 2.0, each.until) or probing_paused(each.samples, case.stream.name):
             return undecided(check, ours, _words(made))
         if run is None and lag < each.stage.within:
             why = f"the Service {each.stage.words} for only {lag:.1f} s, as this stream had not shown an earlier stage"
@@ -187,7 +200,7 @@ def _sticky(case: _Case) -> Decision:
         run = stuck(each)
         if run is not None and run.since - each.stage.accepted <= FIELD_LIMIT:
             continue
-        if ours := case.vantage.ours(each.until - 2.0, each.until) or trouble.paused(each.samples, case.stream.name):
+        if ours := case.vantage.ours(each.until - 2.0, each.until) or probing_paused(each.samples, case.stream.name):
             return undecided(case.check, ours, _words(made))
         last = say_observed(_answers(each.samples[-10:]))
         reason = f"the Service {each.stage.words}: several pods still answer; the last answers: {last}"
@@ -227,7 +240,7 @@ def _no_loss(case: _Case) -> Decision:
         (each, sample)
         for each in made
         for sample in each.samples
-        if sample.started >= begun.since and not sample.answered and sample.outcome != trouble.OURS
+        if sample.started >= begun.since and not sample.answered and sample.outcome != OURS
     ]
     if not lost:
         sees = f"{sum(len(each.samples) for each in made)} requests of one client: a shorter outage is missed"
@@ -270,7 +283,7 @@ def _lives(case: _Case) -> Decision:
         return Decision(
             Status.PASS, check.expected, observed, f"{first.pod} answered after {idle:.0f} s", sees=ONE_IDLE
         )
-    if ours := trouble.failed(made, name=case.stream.name) or case.vantage.ours(last.started, last.ended):
+    if ours := prober_failed(made, name=case.stream.name) or case.vantage.ours(last.started, last.ended):
         return undecided(check, ours, observed)
     said = last.pod if last.answered else last.outcome
     reason = (

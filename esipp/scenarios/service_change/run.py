@@ -22,11 +22,19 @@ from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
 from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
-from esipp.scenarios.control_listeners import control_targets
-from esipp.scenarios.events import Following, last_answers
-from esipp.scenarios.service_change.evidence import Asked, InStage, ServiceChangeEvidence, Stage, Stages
+from esipp.scenarios.events import Following, control_targets, last_answers
+from esipp.scenarios.service_change.evidence import (
+    STAYS,
+    Asked,
+    InStage,
+    ServiceChangeEvidence,
+    Stage,
+    Stages,
+    shows,
+    steady,
+    wanted,
+)
 from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
-from esipp.scenarios.service_change.stages import STAYS, shows, steady, wanted
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     INSIDE,

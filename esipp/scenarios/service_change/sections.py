@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from esipp.base.document import Block, Cell, Section, Table, Text
 from esipp.judging.showing import attempted
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.service_change.evidence import ServiceChangeEvidence, Stages
-from esipp.scenarios.service_change.stages import steady, wanted
+from esipp.scenarios.service_change.evidence import ServiceChangeEvidence, Stages, steady, wanted
 
 TITLE = "Changes of Services and pods"
 

@@ -28,15 +28,15 @@ def first(number: int, what: str, name: str) -> tuple[str, ...]:
     return ("--match", "hashlimit", "--hashlimit-upto", "1/hour", "--hashlimit-burst", str(number), *own)
 
 
-def first_flows_rewritten(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """The first two flows of each client to each nodePort are masqueraded, at whichever node."""
+def first_flows_rewritten(nodes: Nodes, *where: str) -> AbstractContextManager[Placed]:
+    """The first two flows of each client to each nodePort are masqueraded, at whichever node, or at these."""
     rules = []
     for family in Family:
         for protocol in ("tcp", "udp"):
             new = ("--protocol", protocol, *TO_A_NODE_PORT, "--match", "conntrack", "--ctstate", "NEW")
             mark = (*first(2, "srcip,dstport", f"first-{protocol}"), "--jump", "MARK", "--set-xmark", MARK)
-            rules.append(Rule(family, "PREROUTING", (*new, *mark), table="mangle"))
-        rules.append(Rule(family, "POSTROUTING", ("--match", "mark", "--mark", MARK, *MASQUERADE)))
+            rules.append(Rule(family, "PREROUTING", (*new, *mark), where, "mangle"))
+        rules.append(Rule(family, "POSTROUTING", ("--match", "mark", "--mark", MARK, *MASQUERADE), where))
     return nodes.rules(*rules)
 
 
@@ -110,31 +110,23 @@ def to_local_node_ports(live: Live, protocol: str) -> Iterator[tuple[Family, str
                     yield family_of(address), address, node, words
 
 
-def doubling(nodes: Nodes) -> AbstractContextManager[Placed]:
+def doubled(live: Live) -> Iterator[Rule]:
     """The pod's node sends datagrams of clients outside to a nodePort of a Local Service twice to the pod."""
-
-    def rules(live: Live) -> Iterator[Rule]:
-        own = addresses_outside(live)
-        for family, address, node, came in to_local_node_ports(live, "UDP"):
-            for source in own[family]:
-                words = ("--source", source, *came, "--jump", "TEE", "--gateway", address)
-                yield Rule(family, "POSTROUTING", words, (node,), "mangle")
-
-    return nodes.live(lambda live: list(rules(live)))
+    own = addresses_outside(live)
+    for family, address, node, came in to_local_node_ports(live, "UDP"):
+        for source in own[family]:
+            words = ("--source", source, *came, "--jump", "TEE", "--gateway", address)
+            yield Rule(family, "POSTROUTING", words, (node,), "mangle")
 
 
-def moving_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
+def moved_ports(live: Live) -> Iterator[Rule]:
     """The pod's node translates the source ports of clients outside to nodePorts of Local Services."""
-
-    def rules(live: Live) -> Iterator[Rule]:
-        own = addresses_outside(live)
-        for family, _, node, came in to_local_node_ports(live, "TCP"):
-            for source in own[family]:
-                host = f"[{source}]" if family is Family.IPV6 else source
-                to = ("--jump", "SNAT", "--to-source", f"{host}:20000-60000", "--random-fully")
-                yield Rule(family, "POSTROUTING", ("--source", source, *came, *to), (node,))
-
-    return nodes.live(lambda live: list(rules(live)))
+    own = addresses_outside(live)
+    for family, _, node, came in to_local_node_ports(live, "TCP"):
+        for source in own[family]:
+            host = f"[{source}]" if family is Family.IPV6 else source
+            to = ("--jump", "SNAT", "--to-source", f"{host}:20000-60000", "--random-fully")
+            yield Rule(family, "POSTROUTING", ("--source", source, *came, *to), (node,))
 
 
 def of(aspect: Aspect, *protocols: Protocol, families: tuple[Family, ...] = tuple(Family)) -> Callable[[Check], bool]:
@@ -201,14 +193,14 @@ BREAKS = (
     _break(
         "datagrams-doubled",
         "the endpoint node sends datagrams of clients outside to nodePorts of Local Services twice to the pod",
-        doubling,
+        lambda nodes: nodes.live(lambda live: list(doubled(live))),
         of(Aspect.COPIES, Protocol.UDP),
         "duplicated on the way",
     ),
     _break(
         "source-ports-moved",
         "the endpoint node translates source ports of clients outside at nodePorts of Local Services over TCP",
-        moving_ports,
+        lambda nodes: nodes.live(lambda live: list(moved_ports(live))),
         of(Aspect.PORTS, Protocol.TCP),
         "translates the source port although it keeps the address",
     ),

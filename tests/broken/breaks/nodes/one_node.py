@@ -11,6 +11,7 @@ from esipp.scenarios.every_node.evidence import CLUSTER, LOCAL, SOME, vip_servic
 from esipp.scenarios.every_node.objects import EVERY_LABEL, HIGHEST
 from esipp.scenarios.every_node.subject import FURTHER, Entrance, EveryNode, Requires
 from tests.broken.breakage import Break, Group, RunOptions, no_check
+from tests.broken.breaks.delivery.connections import doubled, first_flows_rewritten, moved_ports
 from tests.broken.forwarding import external_addresses, second_addresses
 from tests.broken.masquerading import pod_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port
@@ -175,6 +176,33 @@ def proxy_closed(nodes: Nodes, live: Live) -> Iterator[Rule]:
         yield Rule(family, "INPUT", words, _control_plane(nodes), "filter")
 
 
+def syns_lost(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker drops one SYN in five to nodePorts under Cluster; each is sent again."""
+    (port,) = (each for each in _ports(live, CLUSTER) if each["protocol"] == Protocol.TCP)
+    one_in_five = ("--syn", "--match", "statistic", "--mode", "nth", "--every", "5", "--packet", "0")
+    for family in Family:
+        words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *one_in_five, *DROP)
+        yield Rule(family, "PREROUTING", words, (nodes.roles[Role.OTHER_NODE],), "mangle")
+
+
+def at_the_third(rules: Callable[[Live], Iterator[Rule]]) -> Making:
+    """Those of the rules that are for the third worker."""
+    return lambda nodes, live: (rule for rule in rules(live) if rule.nodes == (nodes.roles[Role.OTHER_NODE],))
+
+
+def unequal_inside(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The endpoint node sends four in five of its own TCP connections to an internal Local Service to one endpoint."""
+    here = nodes.roles[Role.ENDPOINT_NODE]
+    pod = next(pod for pod in live.pods if pod["spec"]["nodeName"] == here and EVERY_LABEL in pod["metadata"]["labels"])
+    (port,) = (each for each in _ports(live, LOCAL) if each["protocol"] == Protocol.TCP)
+    for address in live.service(LOCAL)["spec"]["clusterIPs"]:
+        family = family_of(address)
+        own = next(each["ip"] for each in pod["status"]["podIPs"] if family_of(each["ip"]) is family)
+        often = ("--match", "statistic", "--mode", "random", "--probability", "0.8")
+        words = (*to_port(port), "--destination", address, *often, *hands_to(own, port["targetPort"]))
+        yield Rule(family, "OUTPUT", words, (here,))
+
+
 def refusing(nodes: Nodes, live: Live) -> Iterator[Rule]:
     """Nodes without an endpoint refuse connections under Local instead of dropping them."""
     with_some = {
@@ -310,6 +338,50 @@ BREAKS = (
         _about(Entrance.PROXY, requires=Requires.STATUS),
         r"targets differ: esipp-control-plane",
         scoped=False,
+    ),
+    _one(
+        "one-worker-loses-syns",
+        "the third worker drops one SYN in five to nodePorts under Cluster, and each is sent again",
+        syns_lost,
+        _about(Entrance.NODE_PORT, requires=Requires.RESENT),
+        r"esipp-worker\d*: \d+ of \d+ after a repeated SYN",
+    ),
+    Break(
+        "one-worker-rewrites-first-flows",
+        Group.NODES,
+        "the third worker masquerades the first two flows of each client to each nodePort",
+        SUITE,
+        lambda nodes: first_flows_rewritten(nodes, nodes.roles[Role.OTHER_NODE]),
+        _about(Entrance.NODE_PORT, requires=Requires.FIRST, protocols=(Protocol.TCP, Protocol.UDP)),
+        names=_WORKER,
+        # the client behind a router dials no nodePort before the judged window
+        may=_about(Entrance.EXTERNAL_IP, Entrance.OTHER_ADDRESS, requires=Requires.SOURCE),
+    ),
+    _one(
+        "one-worker-doubles-datagrams",
+        "the third worker sends datagrams of clients outside to nodePorts of Local Services twice to the pod",
+        at_the_third(doubled),
+        _about(Entrance.NODE_PORT, requires=Requires.COPIES, protocols=(Protocol.UDP,)),
+        r"esipp-worker\d*: \d+ of \d+ answered more than once",
+    ),
+    _one(
+        "one-worker-moves-source-ports",
+        "the third worker translates source ports of clients outside at nodePorts of Local Services over TCP",
+        at_the_third(moved_ports),
+        _about(Entrance.NODE_PORT, requires=Requires.PORTS, protocols=(Protocol.TCP,)),
+        r"esipp-worker\d*: \d+ of \d+ with another source port",
+    ),
+    _one(
+        "unequal-endpoints-inside-a-node",
+        "the endpoint node sends four in five of its own TCP connections under internalTrafficPolicy Local to one of "
+        "its two endpoints",
+        unequal_inside,
+        lambda check: (
+            _about(Entrance.CLUSTER_IP, requires=Requires.EVEN, protocols=(Protocol.TCP,))(check)
+            and is_about(check, EveryNode)
+            and check.subject.policy is TrafficPolicy.LOCAL
+        ),
+        r"got \d+ of \d+ at \S+ \(p = ",
     ),
     _harmless("endpoints-in-turn", "every node sends connections to endpoints in turn instead of by chance", in_turn),
     _harmless(

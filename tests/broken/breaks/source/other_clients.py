@@ -6,11 +6,16 @@ from contextlib import AbstractContextManager
 from ci import network
 from ci.access import ClusterAccess
 from ci.places import places
-from esipp.checks.model import Client
+from esipp.checks.check import Check, is_about
+from esipp.checks.connections import Aspect, OnConnections
+from esipp.checks.model import Client, Protocol
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
 from suites.clients import OUTSIDE_NAT, OUTSIDE_ROUTED, SECOND_POD_ON_OTHER_NODE
 from tests.broken.breakage import Break, Group, RunOptions, path_checks
+from tests.broken.breaks.delivery.connections import first_flows_rewritten
+from tests.broken.breaks.delivery.connections import of as of_connections
+from tests.broken.forwarding import refused_at_bare_node
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE, changed_into_pod_network, grouped
 from tests.broken.matching import MASQUERADE, SENT_ON_HERE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -78,8 +83,25 @@ def of_the_pod(check: PathCheck) -> bool:
     return check.subject.path.client == SECOND_POD_ON_OTHER_NODE and check.subject.accept == CLIENT
 
 
+def together(check: Check) -> bool:
+    """The checks of several paths together, of which some are not as required."""
+    return is_about(check, OnConnections)
+
+
 OURS = RunOptions(("vantages",))
 BREAKS = (
+    Break(
+        "first-flows-rewritten-off-subnet",
+        Group.SOURCE,
+        "every node masquerades the first two flows of each client to each nodePort, and only other clients than the "
+        "nodes' neighbours are asked",
+        OURS,
+        first_flows_rewritten,
+        of_connections(Aspect.FIRST, Protocol.TCP, Protocol.UDP),
+        names="another way than those after them",
+        may=path_checks(refused_at_bare_node),
+        unsure=together,
+    ),
     Break(
         "source-rewritten-off-subnet",
         Group.SOURCE,
@@ -88,6 +110,7 @@ BREAKS = (
         masquerading_all_but_neighbours,
         path_checks(of(OUTSIDE_ROUTED)),
         names=NAMES_THE_NODE,
+        unsure=together,
         scoped=True,
         fixed=True,
     ),
@@ -99,6 +122,7 @@ BREAKS = (
         masquerading_nat,
         path_checks(of(OUTSIDE_NAT)),
         names=NAMES_THE_NODE,
+        unsure=together,
         scoped=True,
     ),
     Break(
@@ -109,6 +133,7 @@ BREAKS = (
         masquerading_one_pod,
         path_checks(of_the_pod),
         names=NAMES_THE_NODE + "|masquerades traffic",
+        unsure=together,
         scoped=True,
     ),
 )
